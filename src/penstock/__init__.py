@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from penstock.errors import RequestTimeout as RequestTimeout
     from penstock.errors import ServerError as ServerError
     from penstock.errors import StoreError as StoreError
+    from penstock.errors import TopicRecreated as TopicRecreated
     from penstock.errors import UsageError as UsageError
     from penstock.groups import Assignor as Assignor
     from penstock.groups import Racks as Racks
@@ -142,7 +143,7 @@ _HOME_OF = {
         "penstock.errors": (
             "Closed ConfigError ConnectionLost CorruptBatch DeserializationError ErrorKind FencedError LocalError "
             "LogTruncated MissingExtra OffsetOutOfRange PenstockError ProtocolViolation RemoteError RequestTimeout "
-            "ServerError StoreError UsageError"
+            "ServerError StoreError TopicRecreated UsageError"
         ),
         "penstock.groups": "Assignor Racks Shares Subscriber",
         "penstock.model": (

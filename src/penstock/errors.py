@@ -36,6 +36,7 @@ __all__ = [
     "StaleProducerEpoch",
     "StoreError",
     "TopicExists",
+    "TopicRecreated",
     "UnknownLeaderEpoch",
     "UnknownPartition",
     "UnknownTopic",
@@ -43,6 +44,7 @@ __all__ = [
     "UpstreamLost",
     "UsageError",
     "WriteFailed",
+    "shown_id",
 ]
 
 
@@ -89,6 +91,13 @@ class PenstockError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (Spark workers pickle them); keyword-only fields need help.
         return _rebuild, (type(self), dict(self.__dict__), self.args)
+
+
+def shown_id(topic_id: bytes) -> str:
+    """A topic's id as Kafka's tools show it."""
+    import base64
+
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def _rebuild(kind: type[PenstockError], state: dict[str, object], args: tuple[object, ...]) -> PenstockError:
@@ -331,6 +340,33 @@ class LogTruncated(OffsetOutOfRange):
             message, code=code, name=name, topic=topic, partition=partition, offset=offset, node=node, hint=hint
         )
         self.parted_at = parted_at
+
+
+class TopicRecreated(OffsetOutOfRange):
+    """The topic was deleted, and another one has its name: an offset of the old topic means nothing in the new one.
+
+    ``old_id`` and ``new_id`` are the 16 bytes of the topics' ids; the message shows them as Kafka's tools do.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        old_id: bytes,
+        new_id: bytes,
+        code: int,
+        name: str,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        node: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(
+            message, code=code, name=name, topic=topic, partition=partition, offset=offset, node=node, hint=hint
+        )
+        self.old_id = old_id
+        self.new_id = new_id
 
 
 class FencedError(ServerError):

@@ -92,19 +92,23 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Offsets ``[start, end)`` of one partition."""
+    """Offsets ``[start, end)`` of one partition.
+
+    ``topic_id`` is the id of the topic they are meant for, where that is known: another topic of that name is not read.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
     node: str = ""
+    topic_id: bytes | None = None
 
     @classmethod
-    def of(cls, partition: Partition | PartitionInfo, start: int, end: int) -> LogRange:
+    def of(cls, partition: Partition | PartitionInfo, start: int, end: int, topic_id: bytes | None = None) -> LogRange:
         """Offsets ``[start, end)`` of a partition."""
         of = Partition.of(partition)
-        return cls(of.topic, of.id, start, end, of.node)
+        return cls(of.topic, of.id, start, end, of.node, topic_id)
 
 
 class Endpoint(NamedTuple):
@@ -163,12 +167,17 @@ class OffsetSpec:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A group's committed offset: the offset of the *next* record to read, with free text beside it."""
+    """A group's committed offset: the offset of the *next* record to read, with free text beside it.
+
+    ``topic_id`` is the id of the topic that the offset is of, None where that is unknown. It is not committed for
+    another topic of the same name. Equality ignores it.
+    """
 
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
     timestamp_ms: int = -1
+    topic_id: bytes | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

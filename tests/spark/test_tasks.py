@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.client import Producer
+from penstock.client import Producer, RangeReader
 from penstock.errors import Closed
 from penstock.model import LogRange
 from penstock.spark import _tasks
@@ -136,6 +136,24 @@ def test_partition_that_vanishes_before_it_is_read(topic: TestTopic, fail: str) 
     task = read_task(given, [LogRange(topic.name, 0, 0, 10)])
     if fail == "true":
         with pytest.raises(DataLoss, match="10 offsets; the partition is gone"):
+            list(task)
+    else:
+        assert list(task) == []
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_topic_that_is_made_anew_before_it_is_read(topic: TestTopic, fail: str) -> None:
+    topic.create(1)
+    topic.fill({0: 10})
+    given = options(topic, failOnDataLoss=fail)
+    with RangeReader(topic.address) as reader:
+        old = reader.topics([topic.name])[topic.name].id
+    topic.delete()
+    topic.create(1)
+    topic.fill({0: 30})
+    task = read_task(given, [LogRange(topic.name, 0, 4, 10, topic_id=old)])
+    if fail == "true":
+        with pytest.raises(DataLoss, match="the topic was deleted and created anew"):
             list(task)
     else:
         assert list(task) == []

@@ -109,7 +109,7 @@ class BadRecords:
             self._count(place, piece)
             following = piece.next_offset if stop is None else min(piece.next_offset, stop)
             rows = [_raw(place, piece)] if self._of_log is OnBadRecord.RAW else []
-            _append(parts, Part(place, None, following, records=rows))
+            _append(parts, Part(place, None, following, records=rows, topic_id=fetched.topic_id))
         if following <= offset:
             raise _worded(error, place)
         return Messages(parts), following, None
@@ -153,7 +153,7 @@ def _append(parts: list[Part], part: Part) -> None:
         return
     last = parts[-1]
     batch = last.batch if last.records is None else None
-    parts[-1] = Part(last.partition, batch, part.next_offset, part.context, last.records)
+    parts[-1] = Part(last.partition, batch, part.next_offset, part.context, last.records, last.topic_id)
 
 
 def _raw(place: Partition, error: CorruptBatch) -> Record:

@@ -50,11 +50,15 @@ _HINT = 'Write commit(batch), commit({Partition("topic", 0): 42}), or commit() f
 def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
     """The offsets that ``commit`` was given, in one form. Raises UsageError for what is none, and for negative ones."""
     plain: object = getattr(offsets, "next_offsets", offsets)  # of a batch
+    # The topics that a batch was read from: its offsets are not committed in another one of the same name.
+    ids = {part.partition: part.topic_id for part in getattr(offsets, "parts", ())}
     if not isinstance(plain, Mapping):
         kind = type(offsets).__name__
         raise UsageError(f"offsets are {kind}, wanted is a batch, or partitions with offsets", hint=_HINT)
     found = {
-        check_partition(partition): Committed(offset) if type(offset) is int else _committed(partition, offset)
+        check_partition(partition): Committed(offset, topic_id=ids.get(partition))
+        if type(offset) is int
+        else _committed(partition, offset)
         for partition, offset in plain.items()
     }
     for partition, committed in found.items():

@@ -21,7 +21,7 @@ from penstock.client._meters import ConsumerMeter
 from penstock.client._patience import Patience
 from penstock.client.errors import CommitFailed
 from penstock.config.logs import ClientLog
-from penstock.errors import Closed, PenstockError, UsageError
+from penstock.errors import Closed, PenstockError, TopicRecreated, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import CommitHeard, CommitRest, LogClient
 
@@ -51,7 +51,7 @@ class Committer:
         self._running: set[asyncio.Task[None]] = set()
         self._next_auto = self._loop.time() + (self._auto_interval_s or 0.0)
         self._auto_failure: PenstockError | None = None
-        self._known: dict[Partition, int] = {}
+        self._known: dict[Partition, Committed] = {}
         self.finished: deque[FinishedCommit] = deque()
         self.member: Member | None = None
 
@@ -116,8 +116,7 @@ class Committer:
 
     def _stored(self, offsets: Mapping[Partition, Committed], begun: float) -> None:
         """The log has them."""
-        for partition, committed in offsets.items():
-            self._known[partition] = committed.offset
+        self._known.update(offsets)
         self._meter.commit.add(self._loop.time() - begun)
         if self._heard is not None:
             self._heard(offsets)
@@ -132,14 +131,14 @@ class Committer:
         self._need_group()
         self._run(self._commit_and_tell(offsets, callback, self._losses))
 
-    def auto(self, handled: Mapping[Partition, int]) -> None:
+    def auto(self, handled: Callable[[], Mapping[Partition, Committed]]) -> None:
         """Called by each poll: begin an automatic commit if one is due. Raises what an earlier one failed with."""
         failure, self._auto_failure = self._auto_failure, None
         if failure is not None:
             raise failure
         if self.due:
             self._next_auto = self._loop.time() + (self._auto_interval_s or 0.0)
-            self._run(self._commit_auto(handled, self._losses))
+            self._run(self._commit_auto(handled(), self._losses))
 
     @property
     def due(self) -> bool:
@@ -148,29 +147,38 @@ class Committer:
             return False
         return self._auto_failure is not None or self._loop.time() >= self._next_auto
 
-    async def commit_handled(self, handled: Mapping[Partition, int]) -> None:
+    async def commit_handled(self, handled: Mapping[Partition, Committed]) -> None:
         """The automatic commit at the end of an ownership; nothing if commits are not automatic."""
         if self._auto_interval_s is not None:
-            await self.commit(self._news(handled))
+            try:
+                await self.commit(self._news(handled))
+            except TopicRecreated as error:
+                self._log.info("there is nothing to commit in the new topic yet: %s", error)
 
     async def close(self, patience: Patience) -> None:
         """Wait for what is under way."""
         await finish(self._running, patience)
 
-    def _news(self, handled: Mapping[Partition, int]) -> dict[Partition, Committed]:
-        return {
-            partition: Committed(offset)
-            for partition, offset in handled.items()
-            if self._known.get(partition) != offset
-        }
+    def _news(self, handled: Mapping[Partition, Committed]) -> dict[Partition, Committed]:
+        return {partition: each for partition, each in handled.items() if not self._is_known(partition, each)}
+
+    def _is_known(self, partition: Partition, handled: Committed) -> bool:
+        """Whether this was committed last. Another topic of the same name may have the same offset."""
+        known = self._known.get(partition)
+        if known is None or known.offset != handled.offset:
+            return False
+        return None in (known.topic_id, handled.topic_id) or known.topic_id == handled.topic_id
 
     def forget(self) -> None:
         """Ownership changed: others may have committed other offsets since."""
         self._known.clear()
 
-    async def _commit_auto(self, handled: Mapping[Partition, int], losses: int) -> None:
+    async def _commit_auto(self, handled: Mapping[Partition, Committed], losses: int) -> None:
         try:
             await self._commit(self._news(handled), losses)
+        except TopicRecreated as error:
+            # The reader finds it out as well, and warns. What was read of the old topic is not committed in the new.
+            self._log.info("an automatic commit came too late: %s", error)
         except PenstockError as error:
             gone = self.member is not None and (self.member.state is not State.IN or self.member.losses != losses)
             if error.retriable or gone or isinstance(error, CommitFailed):

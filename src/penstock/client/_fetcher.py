@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 
 from penstock._dataclasses import dataclass
@@ -21,12 +22,13 @@ from penstock.client._straight import Straight
 from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.logs import ClientLog
-from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
+from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError, TopicRecreated
 from penstock.model import Node, OffsetSpec
 from penstock.seams import (
     Fetched,
     HasReplicas,
     HearsOfMoves,
+    KnowsTopicIds,
     LendsReads,
     LentRead,
     LogClient,
@@ -41,6 +43,12 @@ __all__ = ["Fetcher", "Reactions"]
 
 _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
+
+
+def _without_ids(topic: str) -> bytes | None:
+    """Of a log whose topics have none."""
+    del topic
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,7 @@ class Fetcher:
         self._loop = asyncio.get_running_loop()
         self._reads_at = client.reads_at if isinstance(client, HasReplicas) else client.leader
         self._moved = client.moved if isinstance(client, HearsOfMoves) else None
+        self._topic_id = client.topic_id if isinstance(client, KnowsTopicIds) else _without_ids
         self._meter = meter or ConsumerMeter(self._loop.time())
         self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
         self._again = client.read_again if isinstance(client, ReadsAgain) else None
@@ -180,9 +189,13 @@ class Fetcher:
         for state in eager:
             version, offset = state.version, state.fetch_offset
             if offset is not None:
+                if state.topic_id is None:
+                    state.topic_id = self._topic_id(state.partition.topic)
                 state.asked = self._partitions.turn()
                 state.reading = True
-                reads[state.partition] = Asked(state, version, ReadFrom(state.partition, offset, per_partition))
+                reads[state.partition] = Asked(
+                    state, version, ReadFrom(state.partition, offset, per_partition, state.topic_id)
+                )
         if not reads:
             return
         self._reserved_bytes += limit
@@ -265,7 +278,7 @@ class Fetcher:
         for answer in answers:
             asked = round_.reads[answer.partition]
             if self.straight.keep(asked.state, answer) or self._receive(answer, asked, round_.node, answers):
-                asked.read = ReadFrom(answer.partition, answer.next_offset, asked.read.max_bytes)
+                asked.read = ReadFrom(answer.partition, answer.next_offset, asked.read.max_bytes, asked.read.topic_id)
                 moved.append(asked.read)
         if not moved:
             self._nothing_came(round_, still=True)
@@ -352,7 +365,9 @@ class Fetcher:
         if isinstance(error, OffsetOutOfRange) and self._on.reset is not None:
             # Never a failure, not even for a moment: who polls in another thread would raise it.
             state.missing = error
-            if not state.buffer:
+            if isinstance(error, TopicRecreated):
+                self._all_recreated(error)
+            elif not state.buffer:
                 self._go_elsewhere(state, error)
             return True
         if isinstance(error, OffsetOutOfRange) or not error.retriable:
@@ -369,13 +384,30 @@ class Fetcher:
         self._on.refresh()
         return True
 
+    def _all_recreated(self, error: TopicRecreated) -> None:
+        """One read has found it out for all partitions of the topic: they go on together, with one warning."""
+        for state in self._partitions:
+            if state.partition.topic != error.topic or state.topic_id != error.old_id or state.fetch_offset is None:
+                continue
+            if state.missing is None and state.failure is None:
+                of_this = copy(error)
+                of_this.partition, of_this.offset = state.partition.id, state.fetch_offset
+                state.missing = of_this
+            if isinstance(state.missing, TopicRecreated) and not state.buffer:
+                self._go_elsewhere(state, state.missing)
+
     def _go_elsewhere(self, state: PartitionState, missing: OffsetOutOfRange) -> None:
         """Look up where the policy wants to go on, once all that was fetched before the missing offset is taken."""
         if isinstance(missing, LogTruncated):
             self._on.log.warning("going on at offset %d: %s", missing.parted_at, missing)
-            state.jump(missing.parted_at)
+            state.jump(missing.parted_at, state.topic_id)
             return
         reset = self._on.reset
+        if isinstance(missing, TopicRecreated) and reset is not None:
+            # The warning comes with the position that is found: see `_position_lookup`.
+            self._partitions.replace(state, missing, reset)
+            self._on.look_up()
+            return
         where = "" if reset is None or reset.name is None else reset.name.name.lower()
         message = "%s has no offset %s; going on at its %s one, as auto_offset_reset says"
         self._on.log.warning(message, state.partition, state.position, where)

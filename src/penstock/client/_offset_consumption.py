@@ -43,7 +43,7 @@ class OffsetConsumption:
         self._subscribed: Subscribed | None = None
         self._absences = Absences(within.log, failed)
         self._topics = Topics(client, config, backoff, self._renewed, failed)
-        self._positions = PositionLookup(client, config, partitions, backoff, policy, self._found, failed)
+        self._positions = PositionLookup(client, config, partitions, backoff, policy, self._found, failed, within.log)
         reactions = Reactions(within.news, self._topics.refresh, self._positions.kick, failed, policy, within.log)
         self.fetcher = Fetcher(client, config, partitions, backoff, reactions, within.meter)
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
@@ -149,7 +149,7 @@ class OffsetConsumption:
 
     def commit_if_due(self) -> None:
         """Commit where polls had come to when the last one began, every ``auto_commit_interval_ms``."""
-        self._committer.auto(self._partitions.handled())
+        self._committer.auto(self._partitions.handled)
 
     async def commit_handled(self) -> None:
         """Commit where polls had come to when the last one began, if that is automatic."""
@@ -157,7 +157,10 @@ class OffsetConsumption:
 
     async def reject(self, batch: Messages[Any, Any] | None) -> None:
         """Go back to where this batch begins, or to what is committed."""
-        self._partitions.go_back(None if batch is None else batch.first_offsets)
+        if batch is None:
+            self._partitions.go_back(None)
+        else:
+            self._partitions.go_back(batch.first_offsets, {part.partition: part.topic_id for part in batch.parts})
         self.go_on()
 
     async def committed(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
@@ -174,7 +177,7 @@ class OffsetConsumption:
         """Everything that was returned by polls, if nothing is said."""
         if what is not None:
             return as_committed(what)
-        return {partition: Committed(offset) for partition, offset in self._partitions.positions().items()}
+        return self._partitions.committable()
 
     async def _renewed(self) -> None:
         await self._share_anew()

@@ -18,8 +18,8 @@ from typing import Final
 from penstock._dataclasses import dataclass
 from penstock.client._bad_records import BadRecords
 from penstock.columnar import Messages
-from penstock.errors import OffsetOutOfRange, PenstockError
-from penstock.model import Node, OffsetSpec, Partition
+from penstock.errors import OffsetOutOfRange, PenstockError, TopicRecreated
+from penstock.model import Committed, Node, OffsetSpec, Partition
 from penstock.seams import Fetched
 from penstock.seams.client import not_whole
 
@@ -89,6 +89,8 @@ class PartitionState:
     buffered was taken; ``missing`` is an offset that the log does not have: the reader then goes on elsewhere instead.
     ``failed_at`` is the node at which the last read failed, ``reading`` says that one is under way; ``drained``, that
     the last one found nothing where reading goes on. ``served``, ``asked`` count turns, of polls and of fetches.
+    ``topic_id`` is the topic that all its offsets are of, None until it is known; another topic of the same name has
+    another state. ``recreated`` says which position in which topic this state replaces, until that is logged.
     """
 
     partition: Partition
@@ -112,15 +114,21 @@ class PartitionState:
     arrived_bytes: int = 0
     taken_bytes: int = 0
     handout: Handout = field(default_factory=Handout)
+    topic_id: bytes | None = None
+    recreated: TopicRecreated | None = None
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes that wait to be taken. Two counters, because each is written by one thread only."""
         return self.arrived_bytes - self.taken_bytes
 
-    def jump(self, offset: int) -> None:
-        """Go on at ``offset``; what is buffered of elsewhere is dropped."""
-        self.reset = None
+    def jump(self, offset: int, topic_id: bytes | None = None) -> None:
+        """Go on at ``offset``; what is buffered of elsewhere is dropped.
+
+        ``topic_id`` is the topic it is an offset of; None: the one that has the name when it is read first.
+        """
+        self.reset = self.recreated = None
+        self.topic_id = topic_id
         self._start_over(offset)
         self.position = offset
 
@@ -165,6 +173,8 @@ class Partitions:
         self._states: dict[Partition, PartitionState] = {}
         self.changes = 0
         """Grows whenever partitions come or go."""
+        self.left: dict[Partition, tuple[bytes, int]] = {}
+        """Of partitions that were given up: in which topic they were read, and how far."""
         self._turns = itertools.count(1)
         self._versions = itertools.count(1, 1_000_000)
 
@@ -227,19 +237,46 @@ class Partitions:
                 state.jump(start)
             self._states[partition] = state
 
-    def go_back(self, offsets: Mapping[Partition, int] | None) -> None:
-        """Continue where these say, as far as they are assigned; None: at the committed offsets of all."""
+    def go_back(
+        self, offsets: Mapping[Partition, int] | None, ids: Mapping[Partition, bytes | None] | None = None
+    ) -> None:
+        """Continue where these say, as far as they are assigned; None: at the committed offsets of all.
+
+        ``ids``: the topics that the offsets are of. What is of a topic that is gone cannot be read again.
+        """
         for state in self:
             if offsets is None:
                 state.look_up(None)
             elif state.partition in offsets:
-                state.jump(offsets[state.partition])
+                topic_id = None if ids is None else ids.get(state.partition)
+                if None in (topic_id, state.topic_id) or topic_id == state.topic_id:
+                    state.jump(offsets[state.partition], topic_id)
+
+    def replace(self, state: PartitionState, found: TopicRecreated, reset: OffsetSpec) -> None:
+        """Another topic has the name: go on in its partition, where ``reset`` says.
+
+        In a new state: whatever another thread still notes in the old one is of the old topic, and never committed.
+        """
+        self.changes += 1
+        fresh = PartitionState(
+            state.partition,
+            self._bad_records,
+            version=next(self._versions),
+            paused=state.paused,
+            served=state.served,
+            asked=state.asked,
+        )
+        fresh.look_up(reset)
+        fresh.recreated = found
+        self._states[state.partition] = fresh
 
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions and what is buffered of them."""
         self.changes += 1
         for partition in partitions:
-            self._states.pop(partition, None)
+            state = self._states.pop(partition, None)
+            if state is not None and state.topic_id is not None and state.position is not None:
+                self.left[partition] = state.topic_id, state.position
 
     def in_pieces(self, of: Collection[Partition]) -> frozenset[Partition]:
         """Those of which polls have returned some rows of the batch that is out, and not the last one yet."""
@@ -266,6 +303,14 @@ class Partitions:
         """A number higher than all before it."""
         return next(self._turns)
 
+    def committable(self) -> dict[Partition, Committed]:
+        """``positions``, each with the topic it is in."""
+        return {
+            state.partition: Committed(position, topic_id=state.topic_id)
+            for state in self
+            if (position := state.position) is not None
+        }
+
     def positions(self, of: Collection[Partition] | None = None) -> dict[Partition, int]:
         """Where reading goes on, of those partitions that have been read or looked up."""
         return {
@@ -274,9 +319,13 @@ class Partitions:
             if state.position is not None and (of is None or state.partition in of)
         }
 
-    def handled(self) -> dict[Partition, int]:
+    def handled(self) -> dict[Partition, Committed]:
         """Offsets whose records an earlier poll returned, so that a later one shows they were dealt with."""
-        return {state.partition: state.handled for state in self if state.handled is not None}
+        return {
+            state.partition: Committed(handled, topic_id=state.topic_id)
+            for state in self
+            if (handled := state.handled) is not None
+        }
 
     def mark_handled(self) -> None:
         """Called as each poll begins: all that was returned before it has been dealt with."""

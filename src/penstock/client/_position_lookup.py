@@ -7,16 +7,18 @@ Runs beside everything else, so that partitions that have their position are rea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
 
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
 from penstock.client.errors import NoOffset
 from penstock.config import ConsumerConfig, OffsetReset
-from penstock.errors import PenstockError
+from penstock.config.logs import ClientLog
+from penstock.errors import PenstockError, shown_id
 from penstock.model import Committed, Offset, OffsetSpec, Partition
-from penstock.seams import FoundOffset, LogClient
+from penstock.seams import FoundOffset, KnowsTopicIds, LogClient
 
 __all__ = ["POLICIES", "PositionLookup"]
 
@@ -26,6 +28,19 @@ POLICIES: Final = {
     OffsetReset.NONE: None,
 }
 """Where ``auto_offset_reset`` says to go on."""
+
+_MOST_SHOWN: Final = 10
+"""Partitions that one warning names."""
+
+
+class _Anew(NamedTuple):
+    """A partition whose topic is another one now, and its positions in the two."""
+
+    partition: Partition
+    old_id: bytes
+    new_id: bytes
+    before: int
+    after: int
 
 
 class PositionLookup:
@@ -40,8 +55,11 @@ class PositionLookup:
         policy: OffsetSpec | None,
         found: Callable[[], None],
         failed: Callable[[BaseException], None],
+        log: ClientLog,
     ) -> None:
         self._client = client
+        self._log = log
+        self._topic_id = client.topic_id if isinstance(client, KnowsTopicIds) else None
         self._config = config
         self._partitions = partitions
         self._backoff = backoff
@@ -90,16 +108,19 @@ class PositionLookup:
             return False
         group = self._config.group
         asked = {state.partition: state.version for state in states}
+        ids = self._ids(asked)
+        anew: list[_Anew] = []
         answer: Mapping[Partition, Committed] = await self._client.committed(group, asked) if group else {}
         without: list[Partition] = []
         for state in self._same(asked):
             committed = answer.get(state.partition)
             if committed is not None and committed.offset >= 0:
-                state.jump(committed.offset)
+                self._jump(state, committed.offset, committed.topic_id or ids.get(state.partition.topic), anew)
             elif self._policy is not None:
                 state.look_up(self._policy)
             else:
                 without.append(state.partition)
+        self._tell_recreated(anew, "as its group has committed")
         if without:
             raise _no_offset(without, group)
         return True
@@ -109,14 +130,51 @@ class PositionLookup:
         wanted = {state.partition: state.reset for state in states if state.reset is not None}
         if not wanted:
             return False
-        answer: Mapping[Partition, FoundOffset] = await self._client.offsets(await self._answerable(wanted))
+        answerable = await self._answerable(wanted)
+        ids = self._ids(answerable)
+        answer: Mapping[Partition, FoundOffset] = await self._client.offsets(answerable)
         progress = False
+        anew: list[_Anew] = []
         for state in self._same(asked):
             found = answer.get(state.partition)
             if found is not None and found.offset >= 0:
-                state.jump(found.offset)
+                self._jump(state, found.offset, ids.get(state.partition.topic), anew)
                 progress = True
+        self._tell_recreated(anew, f"auto_offset_reset={self._config.auto_offset_reset.value}")
         return progress
+
+    def _jump(self, state: PartitionState, offset: int, topic_id: bytes | None, anew: list[_Anew]) -> None:
+        partition, found = state.partition, state.recreated
+        left = self._partitions.left.pop(partition, None)
+        if found is not None:
+            anew.append(_Anew(partition, found.old_id, found.new_id, found.offset or 0, offset))
+        elif left is not None and topic_id not in (None, left[0]):
+            anew.append(_Anew(partition, left[0], topic_id or b"", left[1], offset))
+        state.jump(offset, topic_id)
+
+    def _ids(self, partitions: Iterable[Partition]) -> Mapping[str, bytes | None]:
+        """The topics that are asked. As they are known before: if another one has answered, a read finds that out,
+        but an offset of an old topic that was taken for one of the new topic would stay unnoticed."""
+        if self._topic_id is None:
+            return {}
+        return {topic: self._topic_id(topic) for topic in {partition.topic for partition in partitions}}
+
+    def _tell_recreated(self, anew: Sequence[_Anew], why: str) -> None:
+        """One warning a topic, with the positions of its partitions before and after."""
+        for topic, of_topic in groupby(sorted(anew), key=lambda each: each.partition.topic):
+            found = list(of_topic)
+            moves = [f"partition {each.partition.id} from {each.before} to {each.after}" for each in found]
+            more = f" and {len(moves) - _MOST_SHOWN} more" if len(moves) > _MOST_SHOWN else ""
+            self._log.warning(
+                "topic %s was deleted and created anew (id %s, before %s): what was not read of the old topic is lost;"
+                " resetting %s%s (%s)",
+                topic,
+                shown_id(found[0].new_id),
+                shown_id(found[0].old_id),
+                ", ".join(moves[:_MOST_SHOWN]),
+                more,
+                why,
+            )
 
     async def _answerable(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, OffsetSpec]:
         """Those with a leader, if there are any: the others' would be waited for, and hold these up."""

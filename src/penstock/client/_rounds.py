@@ -67,5 +67,5 @@ class Round:
             if offset != read.offset:
                 if offset is None or state.arrived_bytes - state.taken_bytes > self.ahead.share:
                     return None
-                moved.append((asked, ReadFrom(state.partition, offset, read.max_bytes)))
+                moved.append((asked, ReadFrom(state.partition, offset, read.max_bytes, read.topic_id)))
         return moved

@@ -163,6 +163,11 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
             self._by_address = False
             await engine.unsubscribe("partitions are assigned instead of the address's topics")
         await engine.assign(starts, self._settings.address.topics)
+        if isinstance(partitions, Mapping):
+            for partition, start in partitions.items():
+                if isinstance(start, Committed) and start.topic_id is not None:
+                    engine.state_of(partition).jump(start.offset, start.topic_id)
+            engine.go_on()
 
     async def unsubscribe(self) -> None:
         """Give up all partitions, and leave the group."""
@@ -246,7 +251,8 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         of = check_partition(partition)
         place = check_offset(of, offset)
         engine = await self._start()
-        engine.state_of(of).jump(place)
+        # What was committed in a topic that is gone must not be taken for an offset of the new one.
+        engine.state_of(of).jump(place, offset.topic_id if isinstance(offset, Committed) else None)
         engine.go_on()
 
     async def seek_to_beginning(self, partitions: Collection[PartitionLike] = ()) -> None:

@@ -14,7 +14,7 @@ from penstock.client._arguments import OffsetLike, check_offset, check_offsets
 from penstock.client.range_reader import RangeReader
 from penstock.columnar.schema import COLUMNS, schema
 from penstock.config import OptionValue
-from penstock.errors import ConfigError, LogTruncated, OffsetOutOfRange, UsageError
+from penstock.errors import ConfigError, LogTruncated, OffsetOutOfRange, TopicRecreated, UsageError
 from penstock.model import LogRange, Partition
 from penstock.protocols import address_of
 
@@ -114,13 +114,14 @@ def _records(
     decoded = dict.fromkeys([*columns, "offset"])  # which tells how far a piece of a batch has come
     while position < span.end:
         try:
-            for messages in reader.read(LogRange.of(partition, position, span.end), [*decoded], batch_rows):
+            wanted = LogRange.of(partition, position, span.end, span.topic_id)
+            for messages in reader.read(wanted, [*decoded], batch_rows):
                 position = messages.next_offsets.get(partition, position)
                 yield messages.to_arrow(columns)
             return
         except OffsetOutOfRange as error:
             first = reader.beginning_offsets([partition])[partition]
-            if exact or isinstance(error, LogTruncated) or first <= position:
+            if exact or isinstance(error, LogTruncated | TopicRecreated) or first <= position:
                 raise
             position = first
 
@@ -141,7 +142,8 @@ def _spans(reader: RangeReader, topics: Sequence[str], start: Bound | None, end:
                 topic=partition.topic,
                 partition=partition.id,
             )
-        yield LogRange.of(partition, starts[partition], min(ends[partition], lasts[partition]))
+        topic_id = found[partition.topic].id
+        yield LogRange.of(partition, starts[partition], min(ends[partition], lasts[partition]), topic_id)
 
 
 def _places(

@@ -35,7 +35,7 @@ class Part:
     Few rows come as ``records``, which are made into columns when somebody asks for those.
     """
 
-    __slots__ = ("_batch", "context", "next_offset", "num_rows", "partition", "records")
+    __slots__ = ("_batch", "context", "next_offset", "num_rows", "partition", "records", "topic_id")
 
     def __init__(
         self,
@@ -44,11 +44,13 @@ class Part:
         next_offset: int,
         context: str = "",
         records: Sequence[Record] | None = None,
+        topic_id: bytes | None = None,
     ) -> None:
         self.partition = partition
         self.next_offset = next_offset
         self.context = context
         self.records = records
+        self.topic_id = topic_id
         if batch is not None:
             self.num_rows: int = batch.num_rows
         else:
@@ -78,7 +80,7 @@ class Part:
     def __reduce__(self) -> tuple[object, ...]:
         from penstock.columnar.pickled import packed
 
-        return _part, (self.partition, packed([self.batch]), self.next_offset, self.context)
+        return _part, (self.partition, packed([self.batch]), self.next_offset, self.context, self.topic_id)
 
 
 class Messages(Generic[K, V]):
@@ -104,15 +106,23 @@ class Messages(Generic[K, V]):
         self._rows: int = rows
 
     @staticmethod
-    def of(partition: Partition, batch: pa.RecordBatch, next_offset: int, context: str = "") -> Messages:
+    def of(
+        partition: Partition,
+        batch: pa.RecordBatch,
+        next_offset: int,
+        context: str = "",
+        topic_id: bytes | None = None,
+    ) -> Messages:
         """Return the rows of one partition; ``batch`` has record columns (see `penstock.columnar.schema`)."""
-        return Messages((Part(partition, batch, next_offset, context),))
+        return Messages((Part(partition, batch, next_offset, context, None, topic_id),))
 
     @staticmethod
-    def of_records(partition: Partition, records: Sequence[Record], next_offset: int) -> Messages:
+    def of_records(
+        partition: Partition, records: Sequence[Record], next_offset: int, topic_id: bytes | None = None
+    ) -> Messages:
         """Return a handful of records of one partition, as they are."""
         few = Messages.__new__(Messages)  # without a look at what is known: most polls of a service bring one record
-        few._parts = (Part(partition, None, next_offset, "", records),)
+        few._parts = (Part(partition, None, next_offset, "", records, topic_id),)
         few._makes = None
         few._rows = len(records)
         return few
@@ -315,7 +325,7 @@ class Messages(Generic[K, V]):
     def __reduce__(self) -> tuple[object, ...]:
         from penstock.columnar.pickled import packed
 
-        places = tuple((part.partition, part.next_offset, part.context) for part in self._parts)
+        places = tuple((part.partition, part.next_offset, part.context, part.topic_id) for part in self._parts)
         return _rebuilt, (places, packed([part.batch for part in self._parts]), self._makes)
 
     def _names(self) -> Sequence[str]:
@@ -336,20 +346,22 @@ def records_of(part: Part) -> Iterator[Record]:
         yield from _records(part.partition, part.batch.slice(first, _AT_ONCE))
 
 
-def _part(partition: Partition, streams: Sequence[Packed], next_offset: int, context: str) -> Part:
+def _part(
+    partition: Partition, streams: Sequence[Packed], next_offset: int, context: str, topic_id: bytes | None = None
+) -> Part:
     from penstock.columnar.pickled import unpacked
 
-    return Part(partition, next(unpacked(streams)), next_offset, context)
+    return Part(partition, next(unpacked(streams)), next_offset, context, None, topic_id)
 
 
 def _rebuilt(
-    places: Sequence[tuple[Partition, int, str]], streams: Sequence[Packed], makes: Deserializers | None
+    places: Sequence[tuple[Partition, int, str, bytes | None]], streams: Sequence[Packed], makes: Deserializers | None
 ) -> Messages[Any, Any]:
     from penstock.columnar.pickled import unpacked
 
     parts = (
-        Part(partition, batch, next_offset, context)
-        for (partition, next_offset, context), batch in zip(places, unpacked(streams), strict=True)
+        Part(partition, batch, next_offset, context, None, topic_id)
+        for (partition, next_offset, context, topic_id), batch in zip(places, unpacked(streams), strict=True)
     )
     return _making(parts, makes)
 
@@ -373,15 +385,15 @@ def _cut(part: Part, first: int, last: int) -> Part:
     if part.records is not None:
         records = part.records[first:last]
         if last == part.num_rows:
-            return Part(part.partition, None, part.next_offset, part.context, records)
-        return Part(part.partition, None, records[-1].offset + 1, "", records)
+            return Part(part.partition, None, part.next_offset, part.context, records, part.topic_id)
+        return Part(part.partition, None, records[-1].offset + 1, "", records, part.topic_id)
     batch = part.batch.slice(first, last - first)
     if last == part.num_rows:
-        return Part(part.partition, batch, part.next_offset, part.context)
+        return Part(part.partition, batch, part.next_offset, part.context, None, part.topic_id)
     index = batch.schema.get_field_index("offset")
     next_offset = _UNKNOWN if index < 0 else batch.column(index)[-1].as_py() + 1
     # What confirms the whole travels with its last row only.
-    return Part(part.partition, batch, next_offset)
+    return Part(part.partition, batch, next_offset, topic_id=part.topic_id)
 
 
 def _records(partition: Partition, batch: pa.RecordBatch) -> Iterator[Record]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.seams.client import Fetched as Fetched
     from penstock.seams.client import FoundOffset as FoundOffset
     from penstock.seams.client import HasHead as HasHead
+    from penstock.seams.client import KnowsTopicIds as KnowsTopicIds
     from penstock.seams.client import LogClient as LogClient
     from penstock.seams.client import Membership as Membership
     from penstock.seams.client import NamesTopics as NamesTopics
@@ -131,8 +132,8 @@ _HOME_OF = {
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "lending": "LendsReads LentRead",
         "client": (
-            "Avoids BatchLog BatchMembership Beats DecodesInPieces Fetched FoundOffset HasHead LogClient Membership "
-            "NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent "
+            "Avoids BatchLog BatchMembership Beats DecodesInPieces Fetched FoundOffset HasHead KnowsTopicIds LogClient "
+            "Membership NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent "
             "TellsTruncation"
         ),
         "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",

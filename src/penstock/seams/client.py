@@ -33,9 +33,14 @@ class FoundOffset:
 
 @dataclass(frozen=True, slots=True)
 class ReadFrom:
+    """``topic_id``: the topic that ``offset`` is of, None where that is unknown. Another one of its name is not read,
+    but answered with TopicRecreated.
+    """
+
     partition: Partition
     offset: int
     max_bytes: int
+    topic_id: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,11 @@ def not_whole(fetched: Fetched) -> CorruptBatch:
 @runtime_checkable
 class DecodesInPieces(Protocol):
     """A `Fetched` that can be decoded around what is damaged in it."""
+
+    @property
+    def topic_id(self) -> bytes | None:
+        """The id of the topic that it was read from; None where topics have no ids."""
+        ...
 
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
@@ -368,6 +378,15 @@ class TellsTruncation(Protocol):
 
     async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
         """Which of these places (an offset, and the leader epoch in which somebody saw the log reach it) are gone."""
+        ...
+
+
+@runtime_checkable
+class KnowsTopicIds(Protocol):
+    """A LogClient of a log whose topics have ids, which tell a topic from a later one of the same name."""
+
+    def topic_id(self, topic: str) -> bytes | None:
+        """The id of the topic that has this name as far as is known; None where nothing is."""
         ...
 
 

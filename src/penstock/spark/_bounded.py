@@ -53,7 +53,7 @@ def bounded(options: SourceOptions, log: LogView, partitions: Collection[Partiti
         start[partition], end[partition] = _range(
             partition, low, end[partition], earliest[partition], latest[partition], losses
         )
-    return BatchOffset(start, end)
+    return BatchOffset(start, end, log.ids())
 
 
 def _range(partition: Partition, low: int, high: int, first: int, last: int, losses: Losses) -> tuple[int, int]:

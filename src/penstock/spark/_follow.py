@@ -16,12 +16,12 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from penstock.client.range_reader import Peek
-from penstock.errors import LogTruncated, PenstockError
+from penstock.errors import LogTruncated, PenstockError, shown_id
 from penstock.model import LogRange, Offset, Partition
 from penstock.spark._admission import Pace, Weights, admit
 from penstock.spark._endings import Endings
 from penstock.spark._loss import Losses
-from penstock.spark._offsets import BatchOffset, Positions
+from penstock.spark._offsets import BatchOffset, Positions, id_bytes
 from penstock.spark._options import SourceOptions
 from penstock.spark._starts import resolve
 
@@ -60,7 +60,9 @@ class LogView(Protocol):
 
     def peek(self, wanted: Collection[LogRange]) -> Mapping[Partition, Peek]: ...
 
-    def commit(self, group: str, positions: Positions) -> None: ...
+    def commit(self, group: str, done: BatchOffset) -> None:
+        """Commit the ends of a batch."""
+        ...
 
     def now_ms(self) -> int: ...
 
@@ -176,7 +178,7 @@ class Follower:
             return
         assert self._options.group is not None
         try:
-            self._log.commit(self._options.group, done.end)
+            self._log.commit(self._options.group, done)
         except PenstockError as error:
             self.failed_commits += 1
             _log.warning(
@@ -207,8 +209,10 @@ class Follower:
         now = self._log.ids()
         anew = {topic for topic, known in done.ids.items() if now.get(topic, known) != known}
         for partition, offset in done.end.items():
-            if partition.topic in anew:
-                self.losses.report(partition, offset, 0, "the topic was deleted and recreated")
+            if (topic := partition.topic) in anew:
+                ids = f"id {_shown(now[topic])}, before {_shown(done.ids[topic])}"
+                what = f"the topic was deleted and recreated ({ids}); it is read from its beginning"
+                self.losses.report(partition, offset, 0, what)
         return {partition: offset for partition, offset in done.end.items() if partition.topic not in anew}
 
     def _truncated(self, position: Positions, epochs: Positions) -> Mapping[Partition, LogTruncated]:
@@ -288,3 +292,9 @@ class Follower:
         for partition, seen in found.items():
             self.weights.learn(partition, seen.size_bytes, seen.offsets)
         return found
+
+
+def _shown(stored: str) -> str:
+    """A topic's id as Kafka's tools show it."""
+    found = id_bytes(stored)
+    return stored if found is None else shown_id(found)

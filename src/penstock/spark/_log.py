@@ -17,7 +17,7 @@ from penstock.client.range_reader import Peek
 from penstock.errors import LogTruncated
 from penstock.model import Committed, LogRange, Offset, OffsetSpec, Partition
 from penstock.seams import FoundOffset
-from penstock.spark._offsets import Positions
+from penstock.spark._offsets import BatchOffset, Positions
 from penstock.spark._options import SourceOptions
 from penstock.spark._retrying import patiently
 
@@ -104,12 +104,19 @@ class Log:
         """Do nothing for a while."""
         time.sleep(seconds)
 
-    def commit(self, group: str, positions: Positions) -> None:
-        """Commit for the group without being a member. Raises the coordinator's error, after ten seconds at most."""
+    def commit(self, group: str, done: BatchOffset) -> None:
+        """Commit the ends of a batch for the group without being a member.
+
+        Raises the coordinator's error, after ten seconds at most.
+        """
         if self._admin is None:
             timeouts = {"api_timeout_ms": _COMMIT_TIMEOUT_MS, "request_timeout_ms": _COMMIT_TIMEOUT_MS}
             self._admin = Admin(self._options.address, **{**self._options.client, **timeouts})
-        self._admin.commit(group, {partition: Committed(offset) for partition, offset in positions.items()})
+        offsets = {
+            partition: Committed(offset, topic_id=done.topic_id(partition.topic))
+            for partition, offset in done.end.items()
+        }
+        self._admin.commit(group, offsets)
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""

@@ -22,7 +22,7 @@ from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.model import LogRange, Partition
 
-__all__ = ["VERSION", "BatchOffset", "Json", "Positions", "partition_key", "partition_of"]
+__all__ = ["VERSION", "BatchOffset", "Json", "Positions", "id_bytes", "partition_key", "partition_of"]
 
 VERSION = 1
 
@@ -78,13 +78,25 @@ class BatchOffset:
         """How many offsets the batch has of each partition."""
         return {partition: end - self.start[partition] for partition, end in self.end.items()}
 
+    def topic_id(self, topic: str) -> bytes | None:
+        """The id of the topic that the offsets are of; None where it is not stored."""
+        return id_bytes(self.ids.get(topic, ""))
+
     def ranges(self) -> list[LogRange]:
         """What the batch reads, in the order of topic and partition, without empty ranges."""
         return [
-            LogRange.of(partition, self.start[partition], self.end[partition])
+            LogRange.of(partition, self.start[partition], self.end[partition], self.topic_id(partition.topic))
             for partition in sorted(self.end)
             if self.start[partition] < self.end[partition]
         ]
+
+
+def id_bytes(stored: str) -> bytes | None:
+    """A topic's id as clients have it; None for text that is no id."""
+    try:
+        return bytes.fromhex(stored) or None
+    except ValueError:
+        return None
 
 
 def partition_key(partition: Partition) -> str:

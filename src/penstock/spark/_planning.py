@@ -111,7 +111,7 @@ def _cut(ranges: Sequence[LogRange], edges: Sequence[int], cuts: Sequence[int]) 
             whole = ranges[at]
             start = whole.start + max(0, low - edges[at])
             end = whole.start + min(edges[at + 1], high) - edges[at]
-            pieces.append(LogRange.of(Partition.of(whole), start, end))
+            pieces.append(LogRange.of(Partition.of(whole), start, end, whole.topic_id))
             if edges[at + 1] > high:
                 break
             at += 1

@@ -58,6 +58,9 @@ class Marker:
     def to_bytes(self) -> bytes:
         """The marker as the topic stores it."""
         tree = {"v": VERSION, **asdict(self)}
+        for slot in tree["slots"]:
+            if slot["witness"] is not None:
+                del slot["witness"]["topic_id"]  # not in a marker's format, which older versions read
         return json.dumps(tree, separators=(",", ":"), sort_keys=True).encode()
 
     @classmethod

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 
 from penstock.client import RangeReader
 from penstock.config import OptionValue
-from penstock.errors import LogTruncated, OffsetOutOfRange, ServerError
+from penstock.errors import LogTruncated, OffsetOutOfRange, ServerError, TopicRecreated
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.spark._garbage import spare_modules
 from penstock.spark._headers import none_as_null, physical, with_extras
@@ -108,6 +108,10 @@ def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions, l
                 position = messages.next_offsets[partition]
         except LogTruncated as error:
             # The next batch is planned from where the log diverged.
+            losses.report(partition, position, wanted.end - position, error.message)
+            return
+        except TopicRecreated as error:
+            # The next batch begins with the new topic's first records.
             losses.report(partition, position, wanted.end - position, error.message)
             return
         except OffsetOutOfRange:

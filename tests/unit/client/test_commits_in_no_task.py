@@ -76,7 +76,7 @@ def test_it_is_through_when_it_is_told_and_counted() -> None:
         give_up = scene.begin(5)
         assert (scene.heard, scene.meter.commit.count) == ([], 0)
         scene.answer()
-        assert (scene.heard, scene.meter.commit.count, scene.committer._known) == ([None], 1, {ZERO: 5})
+        assert (scene.heard, scene.meter.commit.count, scene.committer._known) == ([None], 1, {ZERO: Committed(5)})
         give_up()  # does nothing any more
         assert scene.begin(6) is not None
 
@@ -131,7 +131,7 @@ def test_what_is_left_of_it_still_comes_before_others() -> None:
         again.set()
         await asyncio.gather(going_on, second)
         assert (scene.membership.usual, scene.meter.commit.count) == ([at(1), at(2)], 2)
-        assert scene.committer._known == {ZERO: 2}
+        assert scene.committer._known == {ZERO: Committed(2)}
 
     in_a_scene(work)
 

@@ -64,13 +64,13 @@ def test_an_automatic_one_then_fails_no_poll() -> None:
         committer, member, membership, second = await waiting()
         committer._auto_interval_s = 0.001
         committer._next_auto = 0.0
-        committer.auto({Partition("t", 0): 7})
+        committer.auto(lambda: {Partition("t", 0): Committed(7)})
         await asyncio.sleep(0)
         member.see(Event.LOST, "the group has gone on")
         member.state = State.IN
         membership.through.set()
         await asyncio.gather(second, *committer._running, return_exceptions=True)
-        committer.auto({})
+        committer.auto(dict)
         assert membership.committed == [OFFSETS]
 
     asyncio.run(main())

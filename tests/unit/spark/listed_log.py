@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from penstock.client.range_reader import Peek
 from penstock.errors import LogTruncated, ServerError
 from penstock.model import LogRange, Partition
-from penstock.spark._offsets import Positions
+from penstock.spark._offsets import BatchOffset, Positions
 
 
 class ListedLog:
@@ -70,10 +70,10 @@ class ListedLog:
         self.peeks.append({Partition(each.topic, each.partition): each.start for each in wanted})
         return {p: Peek(10 * self.weight, 10, offset * 1_000) for p, offset in self.peeks[-1].items()}
 
-    def commit(self, group: str, positions: Mapping[Partition, int]) -> None:
+    def commit(self, group: str, done: BatchOffset) -> None:
         if self.coordinator_is_away:
             raise ServerError("not now", code=15, name="COORDINATOR_NOT_AVAILABLE", retriable=True)
-        self.committed_calls.append((group, dict(positions)))
+        self.committed_calls.append((group, dict(done.end)))
 
     def now_ms(self) -> int:
         return self.clock_ms

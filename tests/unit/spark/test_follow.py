@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.model import LogRange, Partition
+from penstock.spark._cluster import Slots
 from penstock.spark._follow import Follower
 from penstock.spark._loss import DataLoss
 from penstock.spark._offsets import BatchOffset
 from penstock.spark._options import SourceOptions, parse_options
+from penstock.spark._planning import plan
 from tests.unit.spark.listed_log import ListedLog
 
 P0, P1, P2 = (Partition("t", number) for number in range(3))
@@ -249,6 +251,29 @@ def test_topic_made_anew_is_read_from_its_start_if_that_is_allowed() -> None:
     batch = following(again, done)
     assert batch == BatchOffset({P0: 0}, {P0: 50}, {"t": "b2"})
     assert again.next_batch(stored(batch)) is None
+
+
+def test_tasks_of_a_batch_know_which_topic_it_was_planned_for() -> None:
+    log = ListedLog({P0: (0, 10)})
+    old = "00112233445566778899aabbccddeeff"
+    log.topic_ids = {"t": old}
+    follower = Follower(options(startingOffsets="earliest"), log)
+    batch = stored(following(follower, follower.initial()))
+    (task,) = plan(batch.ranges(), slots=Slots(1, apart=False))
+    assert task == (LogRange("t", 0, 0, 10, topic_id=bytes.fromhex(old)),)
+    assert BatchOffset({P0: 0}, {P0: 4}).ranges() == [LogRange("t", 0, 0, 4)]  # an older checkpoint
+    assert BatchOffset({P0: 0}, {P0: 4}, {"t": "no id"}).ranges() == [LogRange("t", 0, 0, 4)]
+
+
+def test_loss_of_a_topic_tells_both_ids(caplog: pytest.LogCaptureFixture) -> None:
+    log = ListedLog({P0: (0, 10)})
+    log.topic_ids = {"t": "00" * 16}
+    follower = Follower(options(startingOffsets="earliest", failOnDataLoss="warn"), log)
+    done = stored(following(follower, follower.initial()))
+    log.topic_ids = {"t": "ff" * 16}
+    with caplog.at_level(logging.WARNING, "penstock.spark"):
+        following(follower, done)
+    assert "(id _____________________w, before AAAAAAAAAAAAAAAAAAAAAA); it is read from its beginning" in caplog.text
 
 
 def test_log_that_was_cut_off_and_grew_past_its_old_end_is_a_loss() -> None:

@@ -81,6 +81,10 @@ class KafkaClient:
         """Offsets by name or time, from the leaders."""
         return await find_offsets(self._cluster, wanted)
 
+    def topic_id(self, topic: str) -> bytes | None:
+        """``penstock.seams.client.KnowsTopicIds``."""
+        return self._cluster.topic_id(topic)
+
     async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
         """``penstock.seams.client.TellsTruncation``."""
         from penstock.protocols.kafka.client.truncation import truncated

@@ -51,7 +51,7 @@ class CommitForm:
         self._rest = whole[_BEFORE + _CORRELATION : at]
         self._after = whole[at + len(_MARK) :]
         part = OffsetCommitResponsePartition(partition_index=partition.id)
-        topic = OffsetCommitResponseTopic(name=partition.topic, partitions=[part])
+        topic = OffsetCommitResponseTopic(name=partition.topic, topic_id=marked.topics[0].topic_id, partitions=[part])
         pieces = response(OffsetCommitResponse(topics=[topic]), version, 0)
         answer = b"".join(piece for piece in pieces if isinstance(piece, Buffer))
         self._good = answer[_BEFORE:]

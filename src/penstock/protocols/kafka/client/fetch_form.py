@@ -57,13 +57,14 @@ class FetchForm:
         self._node = node
         self._reads = reads
         self._replicas = replicas
-        self._ids = {topic: cluster.topic_id(topic) for topic in {each.partition.topic for each in reads}}
+        # A position's own topic: another one of that name may be known by now, in which it means nothing.
+        self._ids = [each.topic_id or cluster.topic_id(each.partition.topic) for each in reads]
         self._keys = keys
 
     @property
     def at_most(self) -> int:
         """The highest version in which it can be sent."""
-        return _HIGHEST_WITH_NAMES if None in self._ids.values() else _HIGHEST
+        return _HIGHEST_WITH_NAMES if None in self._ids else _HIGHEST
 
     def by_ids(self, version: int) -> bool:
         """Whether topics go by their ids in this version."""
@@ -73,9 +74,9 @@ class FetchForm:
         """What is wanted, in the order given, by what it is called in this version."""
         by_ids, epochs = self.by_ids(version), version >= _FIRST_WITH_LAST_EPOCH
         found: dict[Key, Place] = {}
-        for each in self._reads:
+        for each, topic_id in zip(self._reads, self._ids, strict=True):
             partition = each.partition
-            name = self._ids[partition.topic] or NO_UUID if by_ids else partition.topic
+            name = topic_id or NO_UUID if by_ids else partition.topic
             found[name, partition.id] = self._place(each, epochs)
         self._keys = tuple(found)
         return found
@@ -154,6 +155,8 @@ class FetchForm:
         return self._seen(KafkaFetched(read, found, error, cluster.calls.options))
 
     def _seen(self, fetched: KafkaFetched) -> KafkaFetched:
+        if fetched.topic_id is not None and fetched.topic_id != self._cluster.topic_id(fetched.partition.topic):
+            return fetched  # of the old topic: it says nothing about the past of the new one
         lineage = self._cluster.lineage(fetched.partition)
         for stretch in fetched.stretches:
             if stretch.epoch >= 0:

@@ -63,12 +63,14 @@ class KafkaFetched:
         "partition",
         "size",
         "stretches",
+        "topic_id",
     )
 
     def __init__(
         self, asked: ReadFrom, told: FetchResponsePartition | Part, error: PenstockError | None, options: KafkaOptions
     ) -> None:
         self.partition = asked.partition
+        self.topic_id = asked.topic_id
         self.offset = asked.offset
         self.error = error
         # Who reads only what is committed sees a log that ends at the last stable offset.
@@ -98,9 +100,9 @@ class KafkaFetched:
         if columns is None and not self._aborted:
             few = read_few(self._records, self.partition, start=self.offset, stop=stop, check_crcs=self._check_crcs)
             if few is not None:
-                return Messages.of_records(self.partition, *few), few[1]
+                return Messages.of_records(self.partition, *few, self.topic_id), few[1]
         found = self._decoded(0, self.offset, stop, columns)
-        return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
+        return Messages.of(self.partition, found.batch, found.next_offset, "", self.topic_id), found.next_offset
 
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
@@ -121,7 +123,7 @@ class KafkaFetched:
                     if self.next_offset <= start == self.offset:
                         yield self._damage(not_whole(self), at, start)[0]
                     return
-                yield Messages.of(self.partition, found.batch, found.next_offset)
+                yield Messages.of(self.partition, found.batch, found.next_offset, "", self.topic_id)
                 at, start = found.consumed, max(start, found.next_offset)
             if self._aborted:
                 return  # which transactions are aborted from here on, the next fetch says
@@ -188,7 +190,7 @@ class KafkaFetched:
         if few is None or not few[0]:
             return None
         self.offset, self._records, self._has_head_gone = few[1], as_view(self._records)[end:], True
-        return Messages.of_records(self.partition, *few)
+        return Messages.of_records(self.partition, *few, self.topic_id)
 
 
 def _stretches(records: Buffer) -> Sequence[Stretch]:

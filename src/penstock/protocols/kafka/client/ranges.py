@@ -17,7 +17,7 @@ from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.fetched import LEFT_OUT, KafkaFetched
 from penstock.protocols.kafka.client.reading import KafkaReader, Read
 from penstock.protocols.kafka.client.routing import note_error
-from penstock.protocols.kafka.client.truncation import validate
+from penstock.protocols.kafka.client.truncation import recreated, validate
 from penstock.protocols.kafka.errors import OFFSET_OUT_OF_RANGE
 from penstock.protocols.kafka.messages.fetch import FetchResponse
 from penstock.seams.client import ReadFrom, ReadLimits
@@ -48,18 +48,25 @@ class KafkaRange:
         self._reader = reader
         self._calls = cluster.calls
         self._partition = Partition(wanted.topic, wanted.partition)
+        self._topic_id = wanted.topic_id
         self._fetch_bytes = fetch_bytes or DEFAULT_FETCH_BYTES
         self._bytes_an_offset = _FIRST_GUESS
         self._asked: tuple[Started, Read, ReadFrom, Node] | None = None
 
     async def ask(self, offset: int) -> None:
-        """Send a fetch. Raises LogTruncated where what lies before ``offset`` is not what was read."""
+        """Send a fetch. Raises LogTruncated where what lies before ``offset`` is not what was read, TopicRecreated
+        where the range is of another topic than the one that has its name now.
+        """
         leader = await self._cluster.find_leader(self._partition, "reading a range failed")
+        if (error := recreated(self._cluster, self._partition, offset, self._topic_id)) is not None:
+            error.hint = "Plan the range anew: by the offsets that the new topic has"
+            raise error
+        self._topic_id = self._topic_id or self._cluster.topic_id(self._partition.topic)
         await self._check_past(leader, offset)
         node = self._reader.reads_at(self._partition) or leader
         rest = (self.end - offset) * self._bytes_an_offset * _MARGIN
         size = max(_LEAST_FETCH_BYTES, min(self._fetch_bytes, int(rest)))
-        read = ReadFrom(self._partition, offset, size)
+        read = ReadFrom(self._partition, offset, size, self._topic_id)
         asking = self._reader.alone(node, [read], ReadLimits(_MAX_WAIT_MS, 1, size))
         held_s = _MAX_WAIT_MS / 1_000
         timeout_s = max(self._calls.options.request_timeout_s, held_s + _SLACK_S)

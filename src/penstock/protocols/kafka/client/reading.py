@@ -23,7 +23,7 @@ from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.read_replicas import ReadReplicas
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.client.still_reads import StillRead
-from penstock.protocols.kafka.client.truncation import is_new, validate
+from penstock.protocols.kafka.client.truncation import is_new, recreated, validate
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchResponse
@@ -160,7 +160,8 @@ class KafkaReader:
         """
         try:
             reads = self._led(node, reads)
-            parted = await validate(self._cluster, node, reads, lane or _LANE)
+            parted: Mapping[Partition, PenstockError] = self._recreated(reads)
+            parted = parted or await validate(self._cluster, node, reads, lane or _LANE)
             if parted:
                 options = self._calls.options
                 found = [(each, parted[each.partition]) for each in reads if each.partition in parted]
@@ -194,7 +195,7 @@ class KafkaReader:
     def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
         """``read``, if a connection is free and no leader has to be asked first whether it has the same past."""
         link = self._calls.prompt(node.endpoint, _LANE)
-        if link is None or any(is_new(self._cluster, each) for each in reads):
+        if link is None or any(is_new(self._cluster, each) for each in reads) or self._recreated(reads):
             return False
         try:
             self._tell(link, node, reads, limits, heard)
@@ -348,6 +349,11 @@ class KafkaReader:
         for each in strange:
             self._replicas.back(each.partition)
         return [each for each in reads if each not in strange] if strange else reads
+
+    def _recreated(self, reads: Sequence[ReadFrom]) -> dict[Partition, PenstockError]:
+        """Those whose position is in another topic than the one that has its name now."""
+        found = {each.partition: recreated(self._cluster, each.partition, each.offset, each.topic_id) for each in reads}
+        return {partition: error for partition, error in found.items() if error is not None}
 
     def _note(self, reads: Sequence[ReadFrom], error: PenstockError) -> None:
         for each in reads:

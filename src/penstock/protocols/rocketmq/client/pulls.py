@@ -163,6 +163,10 @@ class RocketFetched:
             return Messages(), following
         return self._decoded(self._bodies, stop, columns, following), following
 
+    @property
+    def topic_id(self) -> None:
+        """RocketMQ's topics have none."""
+
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:

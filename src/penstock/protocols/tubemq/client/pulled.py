@@ -66,6 +66,10 @@ class PulledBatch:
         rows = decoded(self.found, self.offset, self.partition, columns, self.filters).batch
         return Messages.of(self.partition, rows, self.next_offset, self.context), self.next_offset
 
+    @property
+    def topic_id(self) -> None:
+        """TubeMQ's topics have none."""
+
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:

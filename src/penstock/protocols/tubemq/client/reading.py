@@ -78,6 +78,10 @@ class TubeFetched:
             following = stop
         return Messages.of(self.partition, rows, following), following
 
+    @property
+    def topic_id(self) -> None:
+        """TubeMQ's topics have none."""
+
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:
