@@ -119,7 +119,7 @@ class ParquetFile:
 
     def write(self, batch: Messages) -> None:
         """Keep the rows until they are enough for a row group."""
-        self._waiting.append(batch.to_arrow())
+        self._waiting.append(batch.to_arrow(self._schema.names))
         rows = sum(table.num_rows for table in self._waiting)
         if rows >= _ROW_GROUP_ROWS or sum(table.nbytes for table in self._waiting) >= _ROW_GROUP_BYTES:
             self._write_out()

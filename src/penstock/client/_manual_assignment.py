@@ -69,7 +69,7 @@ class ManualAssignment:
         events, self._member.events = self._member.events, []
         for partition in frozenset[Partition]().union(*(beat.lost for beat in events)):
             state = self._partitions.get(partition)
-            # Where the application has just gone, and the log has not heard, is booked anyhow: it is not to be forgotten.
+            # A seek that the log has not heard of is booked anyhow, and must not be forgotten.
             if state is not None and not is_unbooked(state):
                 state.look_up(None)
 

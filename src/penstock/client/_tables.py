@@ -21,7 +21,7 @@ _WITHOUT_VIEWS: Final = {"key": pa.large_binary(), "value": pa.large_binary(), "
 """Large ones, which hold whatever there is; a piece of the size of a batch is then cast to those above."""
 _ROWS_WITHOUT_VIEWS: Final = 65_536
 _SENT: Final = ("key", "value", "headers", "timestamp", "partition")
-_ORIGIN: Final = frozenset({"topic", "offset"})
+_ORIGIN: Final = frozenset({"topic", "offset", "node"})
 """Of rows that were read: a partition that stands beside one of these is where the row came from."""
 _INDEX: Final = "__index_level_"
 """How pandas names the column in which it exports an index that has no name."""

@@ -88,7 +88,8 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         self._log = client_log("consumer", self._settings.config)
         self._told = Told(self._log, on_callback_error)
         self._interceptors = ConsumerInterceptors(interceptors_of(ConsumerInterceptor, interceptors), self._told)
-        self._received = receiving(key_deserializer, value_deserializer, self._interceptors)
+        named_nodes = self._protocol.named_nodes
+        self._received = receiving(key_deserializer, value_deserializer, self._interceptors, named_nodes=named_nodes)
         self._addressed = of_address(self._settings.address.topics)
         self._call: Call = call_on_loop
         self._decodes_on_loop = True
@@ -228,7 +229,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         begun = engine.now()
         deadline = begun + seconds("timeout_s", timeout_s)
         engine.partitions.mark_handled()
-        serve, batch = True, Messages()
+        serve, batch = True, Messages(named_nodes=False)
         while not batch and await self._ready(engine, deadline, serve=serve):
             batch = engine.take(limit)
             engine.go_on()

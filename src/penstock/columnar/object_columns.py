@@ -44,8 +44,8 @@ def _column(name: str, column: pa.ChunkedArray, parts: Sequence[Part], make: Des
 
 
 def _objects(name: str, part: Part, make: Deserializer[object]) -> list[object]:
-    batch, place = part.batch, part.partition
+    batch, place, node = part.batch, part.partition, part.partition.node or None
     known = batch.schema.get_field_index("offset") >= 0
     offsets = batch.column("offset").to_pylist() if known else [-1] * batch.num_rows
     payloads = batch.column(name).to_pylist()
-    return [made(name, make, raw, place.topic, place.id, at) for raw, at in zip(payloads, offsets, strict=True)]
+    return [made(name, make, raw, place.topic, place.id, at, node) for raw, at in zip(payloads, offsets, strict=True)]

@@ -84,16 +84,23 @@ class Deserializers:
             raw.partition,
             raw.offset,
             raw.timestamp_ms,
-            made("key", self.key, raw.key, raw.topic, raw.partition, raw.offset),
-            made("value", self.value, raw.value, raw.topic, raw.partition, raw.offset),
+            made("key", self.key, raw.key, raw.topic, raw.partition, raw.offset, raw.node),
+            made("value", self.value, raw.value, raw.topic, raw.partition, raw.offset, raw.node),
             raw.headers,
             raw.timestamp_type,
             raw.extra,
+            raw.node,
         )
 
 
 def made(
-    what: str, make: Deserializer[Any] | None, raw: bytes | None, topic: str, partition: int, offset: int
+    what: str,
+    make: Deserializer[Any] | None,
+    raw: bytes | None,
+    topic: str,
+    partition: int,
+    offset: int,
+    node: str | None = None,
 ) -> object:
     """A key or a value as ``make`` makes it; ``offset`` -1 where it is not known. Raises DeserializationError."""
     if make is None or raw is None:
@@ -107,6 +114,7 @@ def made(
             topic=topic,
             partition=partition,
             offset=None if offset < 0 else offset,
+            node=node,
             hint="Where such records are to be passed over, have the deserializer catch this and return what stands for"
             " them, or seek() behind the offset; columns hold the bytes in any case",
         ) from error

@@ -56,6 +56,7 @@ PROTOCOL = WireProtocol(
     kernels=f"{_HERE}.kernels",
     enode=_enode,
     faults=_faults,
+    named_nodes=True,
     greeting=GREETING,
     title="TubeMQ",
     extra=EXTRA,

@@ -80,9 +80,7 @@ class Holdings:
     it that the group stands at least where this member had confirmed; see `register`.
     """
 
-    def __init__(
-        self, shared: Shared, group: str, client_id: str, last_positions: LastPositions | None = None
-    ) -> None:
+    def __init__(self, shared: Shared, group: str, client_id: str, last_positions: LastPositions | None = None) -> None:
         self._shared = shared
         self._channel = shared.channel
         self._options = shared.options
