@@ -13,6 +13,7 @@ from penstock.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import parquet
 
     from penstock.columnar import Messages
     from penstock.columnar.messages import Part
@@ -109,17 +110,13 @@ class ParquetFile:
     safe_at_once = False
 
     def __init__(self, stream: BinaryIO) -> None:
-        from pyarrow import parquet
-
-        from penstock.columnar.schema import COLUMNS, schema
-
-        self._schema = schema(COLUMNS)
-        self._writer = parquet.ParquetWriter(stream, self._schema)
+        self._stream = stream
+        self._writer: parquet.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
 
     def write(self, batch: Messages) -> None:
         """Keep the rows until they are enough for a row group."""
-        self._waiting.append(batch.to_arrow(self._schema.names))
+        self._waiting.append(batch.to_arrow())
         rows = sum(table.num_rows for table in self._waiting)
         if rows >= _ROW_GROUP_ROWS or sum(table.nbytes for table in self._waiting) >= _ROW_GROUP_BYTES:
             self._write_out()
@@ -127,11 +124,22 @@ class ParquetFile:
     def finish(self) -> None:
         """Write what is left, and the footer."""
         self._write_out()
-        self._writer.close()
+        self._opened().close()
 
     def _write_out(self) -> None:
         import pyarrow as pa
 
         waiting, self._waiting = self._waiting, []
         if waiting:
-            self._writer.write_table(pa.concat_tables(waiting).select(self._schema.names))
+            writer = self._opened(waiting[0].schema)
+            writer.write_table(pa.concat_tables(waiting).select(writer.schema.names))
+
+    def _opened(self, schema: pa.Schema | None = None) -> parquet.ParquetWriter:
+        """The writer, which begins with the columns of the first rows: some protocols have one more."""
+        if self._writer is None:
+            from pyarrow import parquet
+
+            from penstock.columnar import schema as columns
+
+            self._writer = parquet.ParquetWriter(self._stream, schema or columns.schema(columns.COLUMNS))
+        return self._writer

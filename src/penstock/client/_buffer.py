@@ -21,7 +21,7 @@ __all__ = ["take"]
 TakeFrom = Callable[[PartitionState, int], tuple[list[Messages], int]]
 """Takes up to so many rows of one partition: none, or runs of at least one row, and how many rows that is."""
 
-_NOTHING: Final = Messages(named_nodes=False)  # consumers put in its place what fits their protocol
+_NOTHING: Final = Messages()
 
 
 def take(partitions: Partitions, max_records: int, take_from: TakeFrom | None = None) -> Messages:

@@ -229,7 +229,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         begun = engine.now()
         deadline = begun + seconds("timeout_s", timeout_s)
         engine.partitions.mark_handled()
-        serve, batch = True, Messages(named_nodes=False)
+        serve, batch = True, Messages()
         while not batch and await self._ready(engine, deadline, serve=serve):
             batch = engine.take(limit)
             engine.go_on()

@@ -38,7 +38,7 @@ from penstock.seams import FoundOffset
 __all__ = ["Consumer"]
 
 _ITERATION_S = 3_600.0
-_NOTHING: Messages = Messages(named_nodes=False)
+_NOTHING: Messages = Messages()
 
 
 class Consumer(Handle, Generic[K, V]):

@@ -84,7 +84,7 @@ def _opened(
 ) -> pa.RecordBatchReader:
     if columns is None:
         named_nodes = protocol(address_of(address).scheme).named_nodes
-        columns = [name for name in COLUMNS if named_nodes or name != "node"]
+        columns = [*COLUMNS, "node"] if named_nodes else COLUMNS
     kind = schema(columns)
     batches = _batches(address, kind, start, end, batch_rows, options)
     next(batches)  # connected, and decided what to read

@@ -95,9 +95,9 @@ class Messages(Generic[K, V]):
 
     __slots__ = ("_makes", "_named_nodes", "_parts", "_rows")
 
-    def __init__(self, parts: Iterable[Part] = (), *, named_nodes: bool | None = None) -> None:
-        """``named_nodes`` says whether partitions belong to brokers with names where there are no ``parts`` to tell:
-        so that a table without rows has the columns of one with rows. None: it is not known; it has all columns."""
+    def __init__(self, parts: Iterable[Part] = (), *, named_nodes: bool = False) -> None:
+        """``named_nodes``: partitions belong to brokers with names, though there may be no ``parts`` that tell: so that
+        a table without rows has the columns of one with rows."""
         self._parts = tuple(parts)
         self._named_nodes = named_nodes
         self._makes: Deserializers | None = None
@@ -117,7 +117,7 @@ class Messages(Generic[K, V]):
         few = Messages.__new__(Messages)  # without a look at what is known: most polls of a service bring one record
         few._parts = (Part(partition, None, next_offset, "", records),)
         few._makes = None
-        few._named_nodes = None
+        few._named_nodes = False
         few._rows = len(records)
         return few
 
@@ -127,8 +127,7 @@ class Messages(Generic[K, V]):
         all_runs = tuple(runs)
         parts = (part for run in all_runs for part in run._parts)
         makes = all_runs[0]._makes if all_runs else None
-        known = [run._named_nodes for run in all_runs if run._named_nodes is not None]
-        return _making(parts, makes, named_nodes=any(known) if known else None)
+        return _making(parts, makes, named_nodes=any(run._named_nodes for run in all_runs))
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -329,10 +328,8 @@ class Messages(Generic[K, V]):
         return _rebuilt, (places, packed([part.batch for part in self._parts]), self._makes, self._named_nodes)
 
     @property
-    def _has_nodes(self) -> bool | None:
-        if not self._parts:
-            return self._named_nodes
-        return bool(self._named_nodes) or any(part.partition.node for part in self._parts)
+    def _has_nodes(self) -> bool:
+        return self._named_nodes or any(part.partition.node for part in self._parts)
 
     def _names(self) -> Sequence[str]:
         """Columns that every part has."""
@@ -340,9 +337,7 @@ class Messages(Generic[K, V]):
 
         there = [set(part.batch.schema.names) for part in self._parts] or [set(COLUMNS)]
         common = set.intersection(*there) | {*CONSTANT_COLUMNS}
-        if self._has_nodes is False:
-            common.discard("node")
-        return [name for name in COLUMNS if name in common]
+        return [name for name in COLUMNS if name in common] + (["node"] if self._has_nodes else [])
 
 
 def _part(partition: Partition, streams: Sequence[Packed], next_offset: int, context: str) -> Part:
@@ -355,7 +350,7 @@ def _rebuilt(
     places: Sequence[tuple[Partition, int, str]],
     streams: Sequence[Packed],
     makes: Deserializers | None,
-    named_nodes: bool | None = None,
+    named_nodes: bool = False,
 ) -> Messages[Any, Any]:
     from penstock.columnar.pickled import unpacked
 
@@ -366,7 +361,7 @@ def _rebuilt(
     return _making(parts, makes, named_nodes=named_nodes)
 
 
-def _making(parts: Iterable[Part], makes: Deserializers | None, *, named_nodes: bool | None) -> Messages[Any, Any]:
+def _making(parts: Iterable[Part], makes: Deserializers | None, *, named_nodes: bool) -> Messages[Any, Any]:
     found: Messages[Any, Any] = Messages(parts, named_nodes=named_nodes)
     found._makes = makes
     return found

@@ -44,7 +44,8 @@ TYPES: Final = {
 }
 """Type of each column: those of Spark's own Kafka source, in its order, then node."""
 
-COLUMNS: Final = tuple(TYPES)
+COLUMNS: Final = tuple(name for name in TYPES if name != "node")
+"""What rows have by default, but for node: they have that where partitions belong to brokers with names."""
 RECORD_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 """The columns that differ from record to record."""
 CONSTANT_COLUMNS: Final = ("topic", "partition", "node")
@@ -65,7 +66,7 @@ def check_columns(columns: Sequence[str]) -> Sequence[str]:
     """Return ``columns``; raises UsageError for one that does not exist."""
     for name in columns:
         if name not in TYPES:
-            raise UsageError(f"there is no column {name!r}", hint=f"Columns are {', '.join(COLUMNS)}")
+            raise UsageError(f"there is no column {name!r}", hint=f"Columns are {', '.join(TYPES)}")
     return columns
 
 
@@ -85,12 +86,11 @@ def assemble(
     """Return ``batch`` (record columns) with the constant columns topic, partition and node (null where it is "").
 
     ``columns`` says which columns and in what order; None stands for all that are there, in the order of `COLUMNS`,
-    and for node only where it is not "".
+    and for node where it is not "".
     """
     there = set(batch.schema.names)
     if columns is None:
-        constant = CONSTANT_COLUMNS if node else CONSTANT_COLUMNS[:2]
-        columns = [name for name in COLUMNS if name in there or name in constant]
+        columns = [name for name in COLUMNS if name in there or name in CONSTANT_COLUMNS] + (["node"] if node else [])
     wanted = schema(columns)
     arrays = [_column(batch, name, topic, partition, node) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
