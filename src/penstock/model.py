@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from penstock._dataclasses import dataclass
 
@@ -83,10 +83,10 @@ class Partition(NamedTuple):
         return f"{self.topic}-{self.id}" + (f"@{self.node}" if self.node else "")
 
     @classmethod
-    def of(cls, place: Partition | PartitionInfo | LogRange) -> Partition:
+    def of(cls, place: Partition | PartitionInfo | LogRange | Record[Any, Any]) -> Partition:
         """The partition that something is about."""
-        if isinstance(place, LogRange):
-            return cls(place.topic, place.partition, place.node)
+        if isinstance(place, LogRange | Record):
+            return cls(place.topic, place.partition, place.node or "")
         return place.partition if isinstance(place, PartitionInfo) else place
 
 
@@ -218,7 +218,8 @@ class Record(Generic[K, V]):
     """One record as Python objects; made only where a user iterates or sends one by one.
 
     ``timestamp_ms`` is milliseconds since 1970 UTC, -1 where the record has none. ``headers`` may repeat a name.
-    Key and value are bytes, or what a deserializer made of those.
+    Key and value are bytes, or what a deserializer made of those. ``node`` names the broker that keeps the partition,
+    None where partitions do not belong to brokers (Kafka): partitions of several brokers have the same ids and offsets.
     """
 
     topic: str
@@ -230,3 +231,4 @@ class Record(Generic[K, V]):
     headers: tuple[tuple[str, bytes | None], ...] = ()
     timestamp_type: TimestampType = TimestampType.CREATE
     extra: Mapping[str, str] = field(default_factory=dict, hash=False)
+    node: str | None = None

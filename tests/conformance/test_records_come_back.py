@@ -149,3 +149,28 @@ def test_a_range_is_exactly_what_was_asked_for(log: Log) -> None:
         end = reader.end_offsets([partition])[partition]
         (last,) = reader.read(LogRange.of(partition, offsets[999], end))
         assert [record.value for record in last] == [b"999"]
+
+
+def test_what_was_stored_and_what_is_read_name_the_same_place(log: Log) -> None:
+    """The broker is part of it where partitions belong to brokers: theirs have the same ids and offsets."""
+    topic = log.topic(partitions=3)
+    partitions = log.partitions(topic)
+    count = 3 * len(partitions)
+    with Producer(log.writing) as producer:
+        deliveries = [producer.send(topic, b"%d" % n, partition=n % len(partitions)) for n in range(count)]
+        stored = [delivery.result(10) for delivery in deliveries]
+    sent = {(each.topic, each.node, each.partition, each.offset): b"%d" % n for n, each in enumerate(stored)}
+    assert len(sent) == count
+    assert {each.node or "" for each in stored} == {each.node for each in partitions}
+    with Consumer(log.at(topic), **CONSUMER) as consumer:
+        before = consumer.poll(0).to_arrow()
+        records = read(consumer, count)
+    assert {(each.topic, each.node, each.partition, each.offset): each.value for each in records} == sent
+    assert {Partition.of(each) for each in records} == {*partitions}
+    with RangeReader(log.address) as reader:
+        ends = reader.end_offsets(partitions)
+        tables = [run.to_arrow() for each in partitions for run in reader.read(LogRange.of(each, 0, ends[each]))]
+    rows = pa.concat_tables(tables).to_pylist()
+    assert {(row["topic"], row.get("node"), row["partition"], row["offset"]): row["value"] for row in rows} == sent
+    if not before.num_rows:
+        assert before.schema == tables[0].schema

@@ -95,6 +95,46 @@ def test_nothing_acknowledged_is_lost(version: str, rocketmq_own: RocketMQ) -> N
     assert acknowledged <= found
 
 
+@pytest.mark.parametrize("brokers", [1, 2])
+def test_what_was_committed_is_not_read_twice_after_a_kill(brokers: int, rocketmq_own: RocketMQ) -> None:
+    # A broker that is killed within seconds has told its file of offsets nothing of a new group.
+    own = rocketmq_own(brokers=brokers)
+    own.create_topic("flow", queues=2)
+    address = f"rocketmq://{own.address}"
+    settings: dict[str, OptionValue] = {"auto_offset_reset": "earliest", "rebalance_ms": 1_000, **PATIENT}
+    with (
+        Producer(address) as producer,
+        Consumer(f"{address}/flow", group="survivors", enable_auto_commit=False, **settings) as consumer,
+    ):
+        places = len(producer.partitions_for("flow"))
+
+        def write(first: int, count: int) -> list[bytes]:
+            bodies = [b"%d" % n for n in range(first, first + count)]
+            for delivery in [producer.send("flow", body, partition=n % places) for n, body in enumerate(bodies)]:
+                delivery.result(60)
+            return bodies
+
+        def read(count: int) -> list[bytes | None]:
+            found: list[bytes | None] = []
+            deadline = time.monotonic() + 90
+            while len(found) < count and time.monotonic() < deadline:
+                batch = consumer.poll(0.5)
+                found += batch.value.to_pylist()
+                consumer.commit(batch)
+            return found
+
+        sent = write(0, 200)
+        found = read(200)
+        own.brokers[0].kill()
+        deadline = time.monotonic() + 60
+        while any(each.node == "broker-1" for each in consumer.assignment()) and time.monotonic() < deadline:
+            consumer.poll(0.5)
+        own.brokers[0].start()
+        sent += write(200, 20)
+        found += read(20)
+        assert sorted(found, key=str) == sorted(sent, key=str)
+
+
 @pytest.mark.parametrize("version", SERVED)
 def test_standbys_are_read_where_a_master_is_away_or_says_so(version: str, rocketmq_own: RocketMQ) -> None:
     # Whoever is behind by more than nothing is sent to the standby.

@@ -32,4 +32,14 @@ def front(services: Services, config: SnodeConfig) -> ToyFront:
     return ToyFront(services, spoil_sums=options.spoil_sums, hand_on=options.hand_on)
 
 
-PROTOCOL = WireProtocol("toy", client, front, ADDED, enode=ToyEnode, kernels=HOME, faults=ToyWording, title="The toy")
+PROTOCOL = WireProtocol(
+    "toy",
+    client,
+    front,
+    ADDED,
+    enode=ToyEnode,
+    named_nodes=True,
+    kernels=HOME,
+    faults=ToyWording,
+    title="The toy",
+)

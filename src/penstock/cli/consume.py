@@ -54,7 +54,8 @@ def consume(
     """Read the address's topics. Without --group all partitions are read and nothing is committed.
 
     text: each value and a line feed. json: an object per line, which `penstock produce` reads too; bytes that are not
-    UTF-8 are in "key_base64", "value_base64". parquet: the columns of Spark's Kafka source.
+    UTF-8 are in "key_base64", "value_base64". parquet: the columns of Spark's Kafka source, and node (the broker)
+    where partitions belong to brokers.
     """
     topics = topics_of(address)
     check_format(kind, out)

@@ -15,7 +15,7 @@ from pyarrow import compute, csv, parquet
 
 from penstock.cli.json_text import NULL, joined, spelled_text
 from penstock.columnar.arrays import binary_of
-from penstock.columnar.schema import COLUMNS
+from penstock.columnar.schema import TYPES
 from penstock.errors import UsageError
 
 _ROWS: Final = 32_768
@@ -42,7 +42,7 @@ def parquet_tables(stream: BinaryIO, key: str) -> Iterator[pa.Table]:
 
 
 def _has_records(schema: pa.Schema) -> bool:
-    if "value" not in schema.names or not set(schema.names) <= set(COLUMNS):
+    if "value" not in schema.names or not set(schema.names) <= set(TYPES):
         return False
     kind = schema.field("value").type
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

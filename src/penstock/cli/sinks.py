@@ -16,6 +16,7 @@ from penstock.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import parquet
 
     from penstock.columnar import Messages
     from penstock.columnar.messages import Part
@@ -154,14 +155,9 @@ class ParquetFile:
     safe_at_once = False
 
     def __init__(self, stream: BinaryIO) -> None:
-        from pyarrow import parquet
-
-        from penstock.columnar.schema import COLUMNS, schema
-
         self.safe_at_end = False
         self._stream = stream
-        self._schema = schema(COLUMNS)
-        self._writer = parquet.ParquetWriter(stream, self._schema)
+        self._writer: parquet.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
         self._failed = False
 
@@ -178,7 +174,7 @@ class ParquetFile:
         if self._failed:
             return
         self._write_out()
-        self._writer.close()
+        self._opened().close()
         self._stream.flush()
         self.safe_at_end = True
 
@@ -188,5 +184,16 @@ class ParquetFile:
         waiting, self._waiting = self._waiting, []
         if waiting:
             self._failed = True
-            self._writer.write_table(pa.concat_tables(waiting).select(self._schema.names))
+            writer = self._opened(waiting[0].schema)
+            writer.write_table(pa.concat_tables(waiting).select(writer.schema.names))
             self._failed = False
+
+    def _opened(self, schema: pa.Schema | None = None) -> parquet.ParquetWriter:
+        """The writer, which begins with the columns of the first rows: some protocols have one more."""
+        if self._writer is None:
+            from pyarrow import parquet
+
+            from penstock.columnar import schema as columns
+
+            self._writer = parquet.ParquetWriter(self._stream, schema or columns.schema(columns.COLUMNS))
+        return self._writer

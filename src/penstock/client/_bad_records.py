@@ -115,13 +115,13 @@ class BadRecords:
         return Messages(parts), following, None
 
     def _refused(self, error: DeserializationError, raw: Record[Any, Any]) -> Record[Any, Any] | None:
-        self._count(Partition(raw.topic, raw.partition), error)
+        self._count(Partition.of(raw), error)
         if self._of_deserializers is OnBadRecord.SKIP:
             return None
         headers = (*raw.headers, (ERROR_HEADER, error.message.encode()))
         return Record(
             raw.topic, raw.partition, raw.offset, raw.timestamp_ms, raw.key, raw.value, headers, raw.timestamp_type,
-            raw.extra,
+            raw.extra, raw.node,
         )  # fmt: skip
 
     def _count(self, place: Partition, error: CorruptBatch | DeserializationError) -> None:
@@ -161,7 +161,9 @@ def _raw(place: Partition, error: CorruptBatch) -> Record:
     headers: tuple[tuple[str, bytes | None], ...] = ((ERROR_HEADER, error.message.encode()),)
     if error.records > 1:
         headers = ((RECORDS_HEADER, b"%d" % error.records), *headers)
-    return Record(place.topic, place.id, offset, -1, None, error.raw, headers, TimestampType.NONE)
+    return Record(
+        place.topic, place.id, offset, -1, None, error.raw, headers, TimestampType.NONE, node=place.node or None
+    )
 
 
 def _worded(error: CorruptBatch | ProtocolViolation, place: Partition) -> CorruptBatch | ProtocolViolation:

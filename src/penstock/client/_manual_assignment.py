@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from penstock.client._acknowledger import Acknowledger
 from penstock.client._member import Member
 from penstock.client._partitions import UNBOOKED, Partitions
+from penstock.client._puller import is_unbooked
 from penstock.model import Partition
 from penstock.seams import BatchMembership
 
@@ -67,7 +68,9 @@ class ManualAssignment:
         """Book anew what was lost: who has it now is raised by polls, and it comes back once it is free."""
         events, self._member.events = self._member.events, []
         for partition in frozenset[Partition]().union(*(beat.lost for beat in events)):
-            if (state := self._partitions.get(partition)) is not None:
+            state = self._partitions.get(partition)
+            # A seek that the log has not heard of is booked anyhow, and must not be forgotten.
+            if state is not None and not is_unbooked(state):
                 state.look_up(None)
 
     async def leave(self, reason: str) -> None:

@@ -50,7 +50,7 @@ class RangeRead:
             )
         self._source = client.ranges(wanted, fetch_bytes=fetch_bytes)
         self._moved = client.moved if isinstance(client, HearsOfMoves) else None
-        self._partition = Partition(wanted.topic, wanted.partition)
+        self._partition = Partition.of(wanted)
         self._columns = columns
         self._bad_records = bad_records or BadRecords()
         self._end = self._source.end

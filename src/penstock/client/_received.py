@@ -6,7 +6,7 @@ What must not live here: decoding; nothing is made before somebody iterates.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from penstock.client._intercepting import ConsumerInterceptors
 from penstock.columnar import Messages
@@ -14,6 +14,8 @@ from penstock.columnar.payloads import Deserializer, Deserializers, Refused
 from penstock.errors import ConfigError
 
 __all__ = ["check_callable", "receiving"]
+
+_NOTHING_OF_NODES: Final = Messages(named_nodes=True)
 
 
 def check_callable(name: str, given: object, hint: str) -> None:
@@ -23,15 +25,29 @@ def check_callable(name: str, given: object, hint: str) -> None:
 
 
 def receiving(
-    key: object, value: object, interceptors: ConsumerInterceptors, refused: Refused | None = None
+    key: object,
+    value: object,
+    interceptors: ConsumerInterceptors,
+    refused: Refused | None = None,
+    *,
+    named_nodes: bool = False,
 ) -> Callable[[Messages], Messages[Any, Any]]:
-    """What each batch goes through. Raises ConfigError for what cannot be called."""
+    """What each batch goes through. Raises ConfigError for what cannot be called.
+
+    ``named_nodes``: tables have the column node, also those of polls that return nothing.
+    """
     for name, given in (("key_deserializer", key), ("value_deserializer", value)):
         check_callable(name, given, "For JSON it is penstock.from_json, for text penstock.from_utf8")
     if key is None and value is None:
-        return interceptors.polled if interceptors else _as_it_is
+        plain = interceptors.polled if interceptors else _as_it_is
+        return (lambda batch: plain(batch if batch.parts else _NOTHING_OF_NODES)) if named_nodes else plain
     makes = Deserializers(cast("Deserializer[Any] | None", key), cast("Deserializer[Any] | None", value), refused)
-    return lambda batch: interceptors.polled(batch.deserialized_by(makes))
+
+    def made(batch: Messages) -> Messages[Any, Any]:
+        batch = _NOTHING_OF_NODES if named_nodes and not batch.parts else batch
+        return interceptors.polled(batch.deserialized_by(makes))
+
+    return made
 
 
 def _as_it_is(batch: Messages) -> Messages:

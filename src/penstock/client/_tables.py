@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from penstock.columnar import Messages
-from penstock.columnar.schema import COLUMNS, HEADERS_TYPE
+from penstock.columnar.schema import HEADERS_TYPE, TYPES
 from penstock.errors import UsageError
 
 __all__ = ["ArrowArray", "ArrowStream", "RowsLike", "pieces"]
@@ -21,7 +21,7 @@ _WITHOUT_VIEWS: Final = {"key": pa.large_binary(), "value": pa.large_binary(), "
 """Large ones, which hold whatever there is; a piece of the size of a batch is then cast to those above."""
 _ROWS_WITHOUT_VIEWS: Final = 65_536
 _SENT: Final = ("key", "value", "headers", "timestamp", "partition")
-_ORIGIN: Final = frozenset({"topic", "offset"})
+_ORIGIN: Final = frozenset({"topic", "offset", "node"})
 """Of rows that were read: a partition that stands beside one of these is where the row came from."""
 _INDEX: Final = "__index_level_"
 """How pandas names the column in which it exports an index that has no name."""
@@ -100,7 +100,7 @@ def _imported(read: Callable[[RowsLike], pa.RecordBatchReader], given: RowsLike)
 def _obeyed(topic: str | None, schema: pa.Schema) -> list[str]:
     """The columns that say what to send and where; the others of a consumer's say where a row came from."""
     names = [name for name in schema.names if not name.startswith(_INDEX)]
-    unknown = [name for name in names if name not in COLUMNS]
+    unknown = [name for name in names if name not in TYPES]
     if unknown or "value" not in names or len(set(names)) < len(names):
         raise UsageError(
             f"the table has {', '.join(names) or 'no columns'}",

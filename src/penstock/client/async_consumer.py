@@ -92,7 +92,13 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         self._interceptors = ConsumerInterceptors(interceptors_of(ConsumerInterceptor, interceptors), self._told)
         choice = self._settings.config.on_bad_record
         self._bad_records = BadRecords(choice, skips=self._protocol.skips_bad_records, log=self._log)
-        self._received = receiving(key_deserializer, value_deserializer, self._interceptors, self._bad_records.refused)
+        self._received = receiving(
+            key_deserializer,
+            value_deserializer,
+            self._interceptors,
+            self._bad_records.refused,
+            named_nodes=self._protocol.named_nodes,
+        )
         self._addressed = of_address(self._settings.address.topics)
         self._call: Call = call_on_loop
         self._decodes_on_loop = True

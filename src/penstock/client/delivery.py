@@ -37,12 +37,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RecordMetadata:
-    """Where a record is stored. ``offset`` is -1 with acks=0; ``timestamp_ms`` is the log's if it stamps records."""
+    """Where a record is stored. ``offset`` is -1 with acks=0; ``timestamp_ms`` is the log's if it stamps records.
+
+    ``node`` names the broker that keeps the partition, None where partitions do not belong to brokers (Kafka).
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
+    node: str | None = None
 
 
 @dataclass(slots=True)
@@ -333,7 +337,8 @@ class Delivery(Waitable[RecordMetadata]):
         run, place = self.outcome.run_of(self._row)
         offset = fate.offset_of(place)
         timestamp_ms = fate.timestamp_ms if fate.timestamp_ms >= 0 else self._timestamp_ms
-        return RecordMetadata(run.partition.topic, run.partition.id, offset, timestamp_ms)
+        topic, number, node = run.partition
+        return RecordMetadata(topic, number, offset, timestamp_ms, node or None)
 
 
 class BatchDelivery(Waitable[tuple[LogRange, ...]]):

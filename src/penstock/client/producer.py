@@ -117,8 +117,8 @@ class Producer(Handle, Generic[K, V]):
         """Put all rows in: `penstock.Messages`, a table or a stream of Arrow's (pyarrow, Polars, DuckDB, pandas).
 
         Columns: value, and optionally key, headers, timestamp (a timestamp, or ms since 1970 UTC) and partition. Of
-        rows that a consumer gave, offset and timestampType are ignored; beside a topic that you name, so are topic and
-        partition, which say where a row came from. With the topic None each row goes where they say.
+        rows that a consumer gave, offset, timestampType and node are ignored; beside a topic that you name, so are
+        topic and partition, which say where a row came from. With the topic None each row goes where they say.
 
         Returns when the last row is put in, which waits while ``buffer_memory_bytes`` are full; the BatchDelivery tells
         when they are stored, and where. A stream is read as there is room, and never in memory as a whole. Raises

@@ -16,7 +16,7 @@ from penstock.columnar.schema import COLUMNS, schema
 from penstock.config import OptionValue
 from penstock.errors import ConfigError, LogTruncated, OffsetOutOfRange, TopicRecreated, UsageError
 from penstock.model import LogRange, Partition
-from penstock.protocols import address_of
+from penstock.protocols import address_of, protocol
 
 __all__ = ["Bound", "read", "scan"]
 
@@ -35,9 +35,10 @@ def read(
     """All records that the address's topics hold now, as one table: partition after partition, in order of offsets.
 
     ``columns`` are those to decode, in their order (None: key, value, topic, partition, offset, timestamp,
-    timestampType, headers); fewer are faster. ``start`` is the first offset wanted, ``end`` the one after the last: a
-    number for every partition, or for each by a mapping, whose other partitions have no bound. A datetime stands for
-    the first record written at or after it, as ``offsets_for_times`` finds it; records are not looked at one by one.
+    timestampType, headers; of TubeMQ and RocketMQ also node); fewer are faster. ``start`` is the first offset wanted,
+    ``end`` the one after the last: a number for every partition, or for each by a mapping, whose other partitions have
+    no bound. A datetime stands for the first record written at or after it, as ``offsets_for_times`` finds it; records
+    are not looked at one by one.
     ``options`` as for `penstock.RangeReader`. For topics larger than memory there is `penstock.scan`.
 
     Raises UsageError for a topic that is not there, for a time where the log cannot find one (TubeMQ), and for a start
@@ -81,7 +82,10 @@ def _opened(
     batch_rows: int | None,
     options: Mapping[str, OptionValue],
 ) -> pa.RecordBatchReader:
-    kind = schema(COLUMNS if columns is None else columns)
+    if columns is None:
+        named_nodes = protocol(address_of(address).scheme).named_nodes
+        columns = [*COLUMNS, "node"] if named_nodes else COLUMNS
+    kind = schema(columns)
     batches = _batches(address, kind, start, end, batch_rows, options)
     next(batches)  # connected, and decided what to read
     return pa.RecordBatchReader.from_batches(kind, batches)

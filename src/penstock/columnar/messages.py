@@ -95,10 +95,13 @@ class Messages(Generic[K, V]):
     >>> [message.value for message in messages[:10]]       # doctest: +SKIP
     """
 
-    __slots__ = ("_makes", "_parts", "_rows")
+    __slots__ = ("_makes", "_named_nodes", "_parts", "_rows")
 
-    def __init__(self, parts: Iterable[Part] = ()) -> None:
+    def __init__(self, parts: Iterable[Part] = (), *, named_nodes: bool = False) -> None:
+        """``named_nodes``: partitions belong to brokers with names, though there may be no ``parts`` that tell: so that
+        a table without rows has the columns of one with rows."""
         self._parts = tuple(parts)
+        self._named_nodes = named_nodes
         self._makes: Deserializers | None = None
         rows = 0
         for part in self._parts:
@@ -124,6 +127,7 @@ class Messages(Generic[K, V]):
         few = Messages.__new__(Messages)  # without a look at what is known: most polls of a service bring one record
         few._parts = (Part(partition, None, next_offset, "", records, topic_id),)
         few._makes = None
+        few._named_nodes = False
         few._rows = len(records)
         return few
 
@@ -132,7 +136,8 @@ class Messages(Generic[K, V]):
         """Return all rows of ``runs``, in their order, deserialized as those of the first; nothing is copied."""
         all_runs = tuple(runs)
         parts = (part for run in all_runs for part in run._parts)
-        return _making(parts, all_runs[0]._makes if all_runs else None)
+        makes = all_runs[0]._makes if all_runs else None
+        return _making(parts, makes, named_nodes=any(run._named_nodes for run in all_runs))
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -238,7 +243,7 @@ class Messages(Generic[K, V]):
             if max(first, begin) < min(last, end):
                 parts.append(_cut(part, max(first - begin, 0), min(last, end) - begin))
             begin = end
-        return _making(parts, self._makes)
+        return _making(parts, self._makes, named_nodes=self._has_nodes)
 
     @overload
     def deserialized(self, *, key: Deserializer[K2], value: Deserializer[V2]) -> Messages[K2, V2]: ...
@@ -262,25 +267,31 @@ class Messages(Generic[K, V]):
         from penstock.columnar.payloads import Deserializers
 
         refused = None if self._makes is None else self._makes.refused
-        return _making(self._parts, None if key is None and value is None else Deserializers(key, value, refused))
+        makes = None if key is None and value is None else Deserializers(key, value, refused)
+        return _making(self._parts, makes, named_nodes=self._named_nodes)
 
     def deserialized_by(self, makes: Deserializers) -> Messages[Any, Any]:
         """As ``deserialized``, for clients: also with what becomes of a record that is refused."""
-        return _making(self._parts, makes)
+        return _making(self._parts, makes, named_nodes=self._named_nodes)
 
     def to_arrow(self, columns: Sequence[str] | None = None, *, deserialized: bool = False) -> pa.Table:
         """Return the rows as a table, one chunk a part, payloads not copied; ``columns`` in their order.
 
-        None means every column that was read, with topic and partition, in the order of Spark's Kafka source. Keys and
-        values are bytes; ``deserialized`` makes columns of what the deserializers make, a Python object a row but for
-        `penstock.from_utf8`. Raises DeserializationError then, UsageError for objects that are no column.
+        None means every column that was read, with topic and partition, in the order of Spark's Kafka source, and then
+        node, the broker of the partition, where partitions belong to brokers (TubeMQ, RocketMQ); elsewhere node is null
+        and there if it is asked for. Keys and values are bytes; ``deserialized`` makes columns of what the
+        deserializers make, a Python object a row but for `penstock.from_utf8`. Raises DeserializationError then,
+        UsageError for objects that are no column.
         """
         import pyarrow as pa
 
         from penstock.columnar.schema import assemble, check_columns, schema
 
         names = self._names() if columns is None else check_columns(columns)
-        chunks = [assemble(part.batch, part.partition.topic, part.partition.id, names) for part in self._parts]
+        chunks = [
+            assemble(part.batch, part.partition.topic, part.partition.id, names, part.partition.node)
+            for part in self._parts
+        ]
         table = pa.Table.from_batches(chunks, schema=schema(names))
         if self._makes is None or not deserialized:
             return table
@@ -326,15 +337,19 @@ class Messages(Generic[K, V]):
         from penstock.columnar.pickled import packed
 
         places = tuple((part.partition, part.next_offset, part.context, part.topic_id) for part in self._parts)
-        return _rebuilt, (places, packed([part.batch for part in self._parts]), self._makes)
+        return _rebuilt, (places, packed([part.batch for part in self._parts]), self._makes, self._named_nodes)
+
+    @property
+    def _has_nodes(self) -> bool:
+        return self._named_nodes or any(part.partition.node for part in self._parts)
 
     def _names(self) -> Sequence[str]:
         """Columns that every part has."""
-        from penstock.columnar.schema import COLUMNS
+        from penstock.columnar.schema import COLUMNS, CONSTANT_COLUMNS
 
         there = [set(part.batch.schema.names) for part in self._parts] or [set(COLUMNS)]
-        common = set.intersection(*there) | {"topic", "partition"}
-        return [name for name in COLUMNS if name in common]
+        common = set.intersection(*there) | {*CONSTANT_COLUMNS}
+        return [name for name in COLUMNS if name in common] + (["node"] if self._has_nodes else [])
 
 
 def records_of(part: Part) -> Iterator[Record]:
@@ -355,7 +370,10 @@ def _part(
 
 
 def _rebuilt(
-    places: Sequence[tuple[Partition, int, str, bytes | None]], streams: Sequence[Packed], makes: Deserializers | None
+    places: Sequence[tuple[Partition, int, str, bytes | None]],
+    streams: Sequence[Packed],
+    makes: Deserializers | None,
+    named_nodes: bool = False,
 ) -> Messages[Any, Any]:
     from penstock.columnar.pickled import unpacked
 
@@ -363,11 +381,11 @@ def _rebuilt(
         Part(partition, batch, next_offset, context, None, topic_id)
         for (partition, next_offset, context, topic_id), batch in zip(places, unpacked(streams), strict=True)
     )
-    return _making(parts, makes)
+    return _making(parts, makes, named_nodes=named_nodes)
 
 
-def _making(parts: Iterable[Part], makes: Deserializers | None) -> Messages[Any, Any]:
-    found: Messages[Any, Any] = Messages(parts)
+def _making(parts: Iterable[Part], makes: Deserializers | None, *, named_nodes: bool) -> Messages[Any, Any]:
+    found: Messages[Any, Any] = Messages(parts, named_nodes=named_nodes)
     found._makes = makes
     return found
 
@@ -404,6 +422,7 @@ def _records(partition: Partition, batch: pa.RecordBatch) -> Iterator[Record]:
     stamps = columns.get("timestamp")
     headers = columns.get("headers")
     none = [None] * rows
+    topic, number, node = partition.topic, partition.id, partition.node or None
     for key, value, offset, microseconds, kind, pairs in zip(
         columns["key"].to_pylist() if "key" in columns else none,
         columns["value"].to_pylist() if "value" in columns else none,
@@ -414,6 +433,6 @@ def _records(partition: Partition, batch: pa.RecordBatch) -> Iterator[Record]:
         strict=True,
     ):
         yield Record(
-            partition.topic, partition.id, offset, microseconds // 1000, key, value,
-            tuple((pair["key"], pair["value"]) for pair in pairs) if pairs else (), _TIMESTAMP_TYPES[kind],
+            topic, number, offset, microseconds // 1000, key, value,
+            tuple((pair["key"], pair["value"]) for pair in pairs) if pairs else (), _TIMESTAMP_TYPES[kind], node=node,
         )  # fmt: skip

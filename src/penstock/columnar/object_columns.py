@@ -79,11 +79,11 @@ def _column(
 
 
 def _objects(name: str, part: Part, make: Deserializer[object]) -> list[object]:
-    batch, place = part.batch, part.partition
+    batch, place, node = part.batch, part.partition, part.partition.node or None
     known = batch.schema.get_field_index("offset") >= 0
     offsets = batch.column("offset").to_pylist() if known else [-1] * batch.num_rows
     payloads = batch.column(name).to_pylist()
-    return [made(name, make, raw, place.topic, place.id, at) for raw, at in zip(payloads, offsets, strict=True)]
+    return [made(name, make, raw, place.topic, place.id, at, node) for raw, at in zip(payloads, offsets, strict=True)]
 
 
 def _objects_that_can(name: str, part: Part, make: Deserializer[object], bad: Bad, before: int) -> Iterator[object]:
@@ -94,7 +94,7 @@ def _objects_that_can(name: str, part: Part, make: Deserializer[object], bad: Ba
             yield None
             continue
         try:
-            yield made(name, make, getattr(raw, name), raw.topic, raw.partition, raw.offset)
+            yield made(name, make, getattr(raw, name), raw.topic, raw.partition, raw.offset, raw.node)
         except DeserializationError as error:
             bad.setdefault(row, error)
             yield None

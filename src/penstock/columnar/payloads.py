@@ -113,11 +113,12 @@ class Deserializers:
             raw.partition,
             raw.offset,
             raw.timestamp_ms,
-            made("key", self.key, raw.key, raw.topic, raw.partition, raw.offset),
-            made("value", self.value, raw.value, raw.topic, raw.partition, raw.offset),
+            made("key", self.key, raw.key, raw.topic, raw.partition, raw.offset, raw.node),
+            made("value", self.value, raw.value, raw.topic, raw.partition, raw.offset, raw.node),
             raw.headers,
             raw.timestamp_type,
             raw.extra,
+            raw.node,
         )
 
 
@@ -127,7 +128,13 @@ def is_raw(record: Record[Any, Any]) -> bool:
 
 
 def made(
-    what: str, make: Deserializer[Any] | None, raw: bytes | None, topic: str, partition: int, offset: int
+    what: str,
+    make: Deserializer[Any] | None,
+    raw: bytes | None,
+    topic: str,
+    partition: int,
+    offset: int,
+    node: str | None = None,
 ) -> object:
     """A key or a value as ``make`` makes it; ``offset`` -1 where it is not known. Raises DeserializationError."""
     if make is None or raw is None:
@@ -141,6 +148,7 @@ def made(
             topic=topic,
             partition=partition,
             offset=None if offset < 0 else offset,
+            node=node,
             hint="seek() behind the offset, set on_bad_record to skip or raw, or have the deserializer return what"
             " stands for such records; columns hold the bytes in any case",
         ) from error

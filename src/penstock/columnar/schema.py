@@ -17,6 +17,7 @@ from penstock.errors import UsageError
 
 __all__ = [
     "COLUMNS",
+    "CONSTANT_COLUMNS",
     "HEADERS_TYPE",
     "RECORD_COLUMNS",
     "TYPES",
@@ -39,12 +40,16 @@ TYPES: Final = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestampType": pa.int32(),
     "headers": HEADERS_TYPE,
+    "node": pa.string(),
 }
-"""Type of each column, in the order of Spark's own Kafka source."""
+"""Type of each column: those of Spark's own Kafka source, in its order, then node."""
 
-COLUMNS: Final = tuple(TYPES)
+COLUMNS: Final = tuple(name for name in TYPES if name != "node")
+"""What rows have by default, but for node: they have that where partitions belong to brokers with names."""
 RECORD_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
-"""The columns that differ from record to record; topic and partition are added by `assemble`."""
+"""The columns that differ from record to record."""
+CONSTANT_COLUMNS: Final = ("topic", "partition", "node")
+"""The columns that are the same for all records of a partition; `assemble` adds them."""
 
 
 def schema(columns: Sequence[str]) -> pa.Schema:
@@ -61,7 +66,7 @@ def check_columns(columns: Sequence[str]) -> Sequence[str]:
     """Return ``columns``; raises UsageError for one that does not exist."""
     for name in columns:
         if name not in TYPES:
-            raise UsageError(f"there is no column {name!r}", hint=f"Columns are {', '.join(COLUMNS)}")
+            raise UsageError(f"there is no column {name!r}", hint=f"Columns are {', '.join(TYPES)}")
     return columns
 
 
@@ -75,25 +80,30 @@ def record_columns(columns: Sequence[str] | None) -> list[str]:
     return [name for name in check_columns(columns) if name in RECORD_COLUMNS] or ["offset"]
 
 
-def assemble(batch: pa.RecordBatch, topic: str, partition: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-    """Return ``batch`` (record columns) with the constant columns topic and partition.
+def assemble(
+    batch: pa.RecordBatch, topic: str, partition: int, columns: Sequence[str] | None = None, node: str = ""
+) -> pa.RecordBatch:
+    """Return ``batch`` (record columns) with the constant columns topic, partition and node (null where it is "").
 
-    ``columns`` says which columns and in what order; None stands for all that are there, in the order of `COLUMNS`.
+    ``columns`` says which columns and in what order; None stands for all that are there, in the order of `COLUMNS`,
+    and for node where it is not "".
     """
     there = set(batch.schema.names)
     if columns is None:
-        columns = [name for name in COLUMNS if name in there or name in {"topic", "partition"}]
+        columns = [name for name in COLUMNS if name in there or name in CONSTANT_COLUMNS] + (["node"] if node else [])
     wanted = schema(columns)
-    arrays = [_column(batch, name, topic, partition) for name in columns]
+    arrays = [_column(batch, name, topic, partition, node) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _column(batch: pa.RecordBatch, name: str, topic: str, partition: int) -> pa.Array:
+def _column(batch: pa.RecordBatch, name: str, topic: str, partition: int, node: str) -> pa.Array:
     rows = batch.num_rows
     if name == "topic":
         return _repeat(topic.encode(), rows)
     if name == "partition":
         return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(np.full(rows, partition, np.int32))], 0)
+    if name == "node":
+        return _repeat(node.encode(), rows) if node else pa.nulls(rows, pa.string())
     index = batch.schema.get_field_index(name)
     if index < 0:
         raise UsageError(f"column {name!r} was not decoded")

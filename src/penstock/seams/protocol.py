@@ -67,6 +67,8 @@ class WireProtocol:
     names begin of topics that its front makes for groups; they lie with those. ``relays``: its front hands frames on,
     where only one cluster that speaks the protocol is behind.
     ``skips_bad_records``: its own clients leave out records that cannot be decoded, where others stop with an error.
+    ``named_nodes``: partitions belong to brokers with names, and those of several brokers have the same ids and
+    offsets: rows have the column ``node`` unless others are asked for.
     ``exact_times``: an offset found by time is that of the first record whose own timestamp is not before it.
     """
 
@@ -81,6 +83,7 @@ class WireProtocol:
     relays: bool = False
     exact_times: bool = False
     skips_bad_records: bool = False
+    named_nodes: bool = False
     loads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     column_options: Mapping[str, OptionValue] = field(default_factory=dict)

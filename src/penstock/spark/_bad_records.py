@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import RemoteError
 from penstock.model import LogRange
+from penstock.spark._columns import NODE
 from penstock.spark._dead_letters import DeadLetterWriter, dead_letter_writer
 from penstock.spark._decode_json import JsonDecoder
 from penstock.spark._decode_options import ERROR, RAW, Decoding, Mode
@@ -36,6 +37,8 @@ class BadRecord(RemoteError):
 def read_decoded(options: SourceOptions, decoding: Decoding, ranges: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
     """What ``read_task`` reads, with values decoded."""
     wanted = _WHOLE if decoding.mode is Mode.DEADLETTER else ("value", *_PLACE)
+    if any(each.node for each in ranges):
+        wanted = (*wanted, NODE)
     needed = [*options.columns, *(name for name in wanted if name not in options.columns)]
     batches = read_task(replace(options, columns=tuple(needed)), ranges)
     return decoded(decoding, options.columns, ranges, batches)
@@ -55,11 +58,11 @@ def decoded(
         for batch in batches:
             values, errors = decoder.decode(batch.column("value"))
             if errors and decoding.mode is Mode.FAILFAST:
-                raise _bad(batch, errors)
+                raise _bad(batch, errors, ranges)
             if errors and decoding.dead_letters is not None:
                 if letters is None:
                     letters = stack.enter_context(dead_letter_writer(decoding.dead_letters, ranges))
-                letters.write(_bad_rows(batch, errors), list(_in_order(errors).values()))
+                letters.write(_bad_rows(batch, errors, ranges), list(_in_order(errors).values()))
             made = _assembled(batch, columns, values, errors if decoding.mode is Mode.PERMISSIVE else None)
             if errors and decoding.mode in (Mode.DROP, Mode.DEADLETTER):
                 dropped += len(errors)
@@ -97,11 +100,12 @@ def _in_order(errors: Mapping[int, str]) -> Mapping[int, str]:
     return {row: errors[row] for row in sorted(errors)}
 
 
-def _bad_rows(batch: pa.RecordBatch, errors: Mapping[int, str]) -> pa.RecordBatch:
-    return batch.select(_WHOLE).take(pa.array(sorted(errors), pa.int64()))
+def _bad_rows(batch: pa.RecordBatch, errors: Mapping[int, str], ranges: Sequence[LogRange]) -> pa.RecordBatch:
+    names = (*_WHOLE, NODE) if any(each.node for each in ranges) else _WHOLE
+    return batch.select(names).take(pa.array(sorted(errors), pa.int64()))
 
 
-def _bad(batch: pa.RecordBatch, errors: Mapping[int, str]) -> BadRecord:
+def _bad(batch: pa.RecordBatch, errors: Mapping[int, str], ranges: Sequence[LogRange]) -> BadRecord:
     row = min(errors)
     topic, partition, offset = (batch.column(name)[row].as_py() for name in _PLACE)
     others = f"; {len(errors) - 1} more of the same {batch.num_rows} records are bad as well" if len(errors) > 1 else ""
@@ -110,5 +114,6 @@ def _bad(batch: pa.RecordBatch, errors: Mapping[int, str]) -> BadRecord:
         topic=topic,
         partition=partition,
         offset=offset,
+        node=batch.column(NODE)[row].as_py() if any(each.node for each in ranges) else None,
         hint="Correct valueSchema, or set mode to PERMISSIVE, DROP or DEADLETTER",
     )

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["DeadLetterWriter", "dead_letter_writer"]
 
 PREFIX = "penstock.dead."
-"""Prefix of the headers error, topic, partition and offset of a dead letter in a topic; its own headers follow."""
+"""Prefix of the headers error, topic, partition, offset and (where partitions belong to brokers) node of a dead letter
+in a topic; its own headers follow."""
 
 
 class DeadLetterWriter(Protocol):
     """Takes records within its context; when that ends without an error, all are stored."""
 
     def write(self, rows: pa.RecordBatch, errors: Sequence[str]) -> None:
-        """Write records (key, value, topic, partition, offset, timestamp, headers), with what is wrong with each."""
+        """Write records (key, value, topic, partition, offset, timestamp, headers and, where partitions belong to
+        brokers, node), with what is wrong with each."""
         ...
 
 
@@ -64,10 +66,9 @@ class _Topic:
 
     def write(self, rows: pa.RecordBatch, errors: Sequence[str]) -> None:
         headers = []
-        for row, error in zip(
-            rows.select(["topic", "partition", "offset", "headers"]).to_pylist(), errors, strict=True
-        ):
-            place = {"error": error, "topic": row["topic"], "partition": row["partition"], "offset": row["offset"]}
+        names = ["topic", "partition", "offset", *(["node"] if "node" in rows.schema.names else [])]
+        for row, error in zip(rows.select([*names, "headers"]).to_pylist(), errors, strict=True):
+            place = {"error": error, **{name: row[name] for name in names}}
             own = [{"key": f"{PREFIX}{name}", "value": str(text).encode()} for name, text in place.items()]
             headers.append(own + (row["headers"] or []))
         letters = rows.select(["key", "value", "timestamp"]).append_column("headers", pa.array(headers, HEADERS_TYPE))

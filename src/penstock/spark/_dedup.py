@@ -74,15 +74,18 @@ def drop_repeated(frame: DataFrame, watermark: str | None = None) -> DataFrame:
     """A DataFrame of our source, with headers (``includeHeaders=true``), without rows that were written twice.
 
     ``watermark`` bounds what a stream remembers, by the column timestamp: "1 hour" is longer than any restart takes.
-    Without it a stream remembers every row for ever.
+    Without it a stream remembers every row for ever. Where partitions belong to brokers (TubeMQ, RocketMQ) keep the
+    column node in the frame, as it is by default: without it rows of two brokers can be taken for one.
     """
     from pyspark.sql import functions as f
 
     if "headers" not in frame.columns:
         raise UsageError("the DataFrame has no column headers", hint="Read it with includeHeaders=true")
     own = f.filter("headers", lambda header: header["key"] == ROW_HEADER)
-    place = f.concat_ws("-", "topic", "partition", "offset").cast("binary")
-    marked = frame.withColumn("_row", f.coalesce(f.try_element_at(own, f.lit(-1))["value"], place))
+    place = f.concat_ws("-", "topic", "partition", "offset")
+    if "node" in frame.columns:  # partitions of several brokers have the same ids and offsets
+        place = f.concat_ws("/", place, "node")
+    marked = frame.withColumn("_row", f.coalesce(f.try_element_at(own, f.lit(-1))["value"], place.cast("binary")))
     names = ["_row", "key", "value"]
     if watermark is None:
         return marked.dropDuplicates(names).drop("_row")

@@ -42,7 +42,8 @@ OURS: dict[str, str] = {
     "maxRecordsPerPartition": "at most this many offsets per Spark task",
     "parallelism": "plan for this many parallel tasks, whatever the partitions; default: from Spark's settings (ours)",
     "includeHeaders": "true adds the column headers",
-    "columns": "the columns to read, separated by commas; fewer are faster; header:NAME is one header (ours)",
+    "columns": "the columns to read, separated by commas; fewer are faster; node is the partition's broker, "
+    "read by default where partitions belong to brokers; header:NAME is one header (ours)",
     "group": "the consumer group whose offsets are committed (ours)",
     "groupIdPrefix": "with commitOffsets and without a group: how the group's name begins",
     "commitOffsets": "true commits the group's offsets as batches complete (ours)",

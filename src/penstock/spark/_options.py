@@ -17,7 +17,7 @@ from penstock.errors import ConfigError
 from penstock.model import Offset
 from penstock.protocols import address_of, protocol
 from penstock.spark._client_options import MOVED_FROM, client_options, words_of
-from penstock.spark._columns import DEFAULT, HEADERS, KNOWN
+from penstock.spark._columns import DEFAULT, HEADERS, KNOWN, NODE, default_columns
 from penstock.spark._decode_options import Decoding, parse_decoding
 from penstock.spark._headers import PREFIX, Extra
 from penstock.spark._option_table import GROUP_ID, SERVERS, sorted_out, suggestion
@@ -119,7 +119,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     subscription = parse_subscription(options, topics)
     commit_offsets = flag(options, "commitOffsets", default=False)
     group = _group(options, subscription, commit_offsets=commit_offsets)
-    columns, extras = _columns(options, protocol(scheme).columns)
+    columns, extras = _columns(options, protocol(scheme).columns, named_nodes=protocol(scheme).named_nodes)
     if any(name in protocol(scheme).columns for name in extras):
         kept = {**protocol(scheme).column_options, **kept}
     return SourceOptions(
@@ -248,11 +248,14 @@ def _group(options: Mapping[str, str], subscription: Subscription, *, commit_off
     return f"{options['groupIdPrefix']}-{digest[:12]}"
 
 
-def _columns(options: Mapping[str, str], of_protocol: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, Extra]]:
+def _columns(
+    options: Mapping[str, str], of_protocol: Mapping[str, str], *, named_nodes: bool
+) -> tuple[tuple[str, ...], dict[str, Extra]]:
     """(the names in their order; those that come from a header)."""
     headers = flag(options, "includeHeaders", default=False)
     if "columns" not in options:
-        return ((*DEFAULT, HEADERS) if headers else DEFAULT), {}
+        usual = default_columns(named_nodes=named_nodes)
+        return ((*usual, HEADERS) if headers else usual), {}
     spelling = {name.lower(): name for name in (*KNOWN, *of_protocol)}
     columns: list[str] = []
     extras: dict[str, Extra] = {}
@@ -274,7 +277,8 @@ def _columns(options: Mapping[str, str], of_protocol: Mapping[str, str]) -> tupl
         columns.append(name)
     if not columns:
         raise ConfigError("columns names no column", hint=f"Choose some of {', '.join(spelling.values())}")
-    clash = next((name for name in extras if name.lower() in {each.lower() for each in KNOWN}), None)
+    taken = {each.lower() for each in KNOWN if named_nodes or each != NODE}
+    clash = next((name for name in extras if name.lower() in taken), None)
     if clash is not None:
         raise ConfigError(f"header {clash} has the name of another column", hint="Read it from the column headers")
     return ((*columns, HEADERS) if headers and HEADERS not in columns else tuple(columns)), extras

@@ -44,7 +44,7 @@ WRITTEN: Mapping[str, _Expected] = {
 }
 """The columns that are written; only ``value`` is required. Others are left out, as by Spark's own sink."""
 
-_OF_OUR_SOURCE = ("offset", "timestamptype")
+_OF_OUR_SOURCE = ("offset", "timestamptype", "node")
 _NEAR = 0.8
 
 

@@ -93,9 +93,8 @@ class Transactions:
             raise
         stored = [span for delivery in deliveries for span in delivery.result()]
         producer.close()
-        witness = (
-            LogRange(stored[0].topic, stored[0].partition, stored[0].start, stored[0].start + 1) if stored else None
-        )
+        first = stored[0] if stored else None
+        witness = None if first is None else LogRange.of(Partition.of(first), first.start, first.start + 1)
         return Slot(task, prepared, fingerprint.rows, fingerprint.text, witness)
 
     def marker(self, query: str) -> Marker | None:
@@ -198,7 +197,7 @@ class Transactions:
         """Whether a reader of committed records sees the witness, once no transaction before it is open."""
         witness = slot.witness
         assert witness is not None  # without rows there is no transaction whose id could be taken over
-        self._wait_for(Partition(witness.topic, witness.partition), witness.end)
+        self._wait_for(Partition.of(witness), witness.end)
         try:
             if any(len(messages) for messages in self._reader.read(witness, columns=("offset",))):
                 return True

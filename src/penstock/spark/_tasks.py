@@ -51,9 +51,7 @@ class ReadTask(InputPartition):
         self.ranges = tuple(ranges)
 
     def __repr__(self) -> str:
-        return (
-            f"ReadTask({', '.join(f'{each.topic}-{each.partition}[{each.start}:{each.end}]' for each in self.ranges)})"
-        )
+        return f"ReadTask({', '.join(f'{Partition.of(each)}[{each.start}:{each.end}]' for each in self.ranges)})"
 
 
 def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:

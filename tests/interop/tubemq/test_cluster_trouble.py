@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from penstock import Producer
+from penstock import Consumer, Producer
 from penstock.client import Delivery
 from tests.interop.peers.tubemq_fixtures import NewCluster
-from tests.interop.tubemq.watched import Ours, ours
+from tests.interop.tubemq.watched import WITHIN_S, Ours, ours
 from tools.peers import tubemq, tubemq_clients
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -124,6 +125,44 @@ def test_what_a_killed_broker_had_flushed_is_read_on(tubemq_own: NewCluster) -> 
         own.wait_settled()
         sent += produce(producer, 20, 20)
         wait_for_all(member, sent)
+
+
+@pytest.mark.parametrize("balanced_by", ["master", "members", "application"])
+def test_confirmed_messages_are_not_read_twice_after_a_kill(tubemq_own: NewCluster, balanced_by: str) -> None:
+    # A broker that is killed within seconds has told its file of offsets nothing of a new group.
+    own = tubemq_own()
+    own.create_topics("flow", partitions=2)
+    shared = {} if balanced_by == "master" else {"client_balance": True, "source_count": 1, "node_id": 0}
+    with (
+        Producer(own.url) as producer,
+        Consumer(own.url, group="survivors", heartbeat_interval_ms=1_000, **shared) as consumer,
+    ):
+        sent = produce(producer, 0, 200)
+        own.broker.stop()  # flushes the messages
+        own.broker.start()
+        own.wait_settled()
+        if balanced_by == "application":
+            consumer.assign(dict.fromkeys(consumer.partitions_for("flow"), 0))
+        else:
+            consumer.subscribe(["flow"])
+        found = confirmed(consumer, 200)
+        own.broker.kill()
+        own.broker.start()
+        own.wait_settled()
+        sent += produce(producer, 200, 20)
+        found += confirmed(consumer, 20)
+        assert Counter(found) == Counter(sent)
+
+
+def confirmed(consumer: Consumer, count: int) -> list[bytes | None]:
+    """So many messages, each batch committed as it comes."""
+    found: list[bytes | None] = []
+    over = time.monotonic() + WITHIN_S
+    while len(found) < count and time.monotonic() < over:
+        batch = consumer.poll(0.5)
+        found += batch.value.to_pylist()
+        consumer.commit(batch)
+    return found
 
 
 def test_a_broker_restarted_in_order_under_load_costs_nothing(tubemq_own: NewCluster) -> None:

@@ -82,7 +82,7 @@ def test_a_slice_without_offsets_cannot_be_committed_but_the_whole_can() -> None
 
 def test_the_table_has_sparks_columns_in_sparks_order() -> None:
     table = BOTH.to_arrow()
-    assert tuple(table.schema.names) == COLUMNS
+    assert table.schema.names == [*COLUMNS, "node"]
     assert table.column("topic").to_pylist() == ["flights"] * 3 + ["orders"] * 2 + ["flights"] * 2
     assert table.column("partition").to_pylist() == [3, 3, 3, 0, 0, 3, 3]
     assert table.schema.field("partition").type == pa.int32()
@@ -158,3 +158,36 @@ def test_the_offsets_are_those_of_the_records_themselves() -> None:
     assert Messages.of_records(FIRST, [BOTH[2]], 13).offsets == {FIRST: [12]}
     with pytest.raises(UsageError, match="without their offsets"):
         _ = messages(FIRST, 10, 3, ["value"]).offsets
+
+
+def test_rows_of_several_brokers_are_told_apart() -> None:
+    brokers = [Partition("flights", 0, name) for name in ("1", "2")]
+    both = Messages.concat([messages(each, 0, 2) for each in brokers])
+    table = both.to_arrow()
+    assert table.schema.names == [*COLUMNS, "node"]
+    assert table.column("node").to_pylist() == ["1", "1", "2", "2"]
+    table.validate(full=True)
+    assert len({(row["topic"], row["node"], row["partition"], row["offset"]) for row in table.to_pylist()}) == 4
+    assert [Partition.of(record) for record in both] == [each for each in brokers for _ in range(2)]
+    assert both.to_arrow(["value"]).schema.names == ["value"]
+    again = pickle.loads(pickle.dumps(both))
+    assert (again.column("node"), [record.node for record in again]) == (both.column("node"), ["1", "1", "2", "2"])
+    made = [record.node for record in both.deserialized(value=bytes.decode)]
+    assert made == ["1", "1", "2", "2"]
+
+
+def test_where_partitions_belong_to_no_broker_node_is_null_and_there_if_asked_for() -> None:
+    plain = messages(FIRST, 0, 3)
+    assert plain.to_arrow().schema.names == [*COLUMNS]
+    assert plain.to_arrow(["node", "offset"]).column("node").to_pylist() == [None] * 3
+    assert [record.node for record in plain] == [None] * 3
+    assert {Partition.of(record) for record in plain} == {FIRST}
+
+
+@pytest.mark.parametrize("named_nodes", [True, False])
+def test_a_table_without_rows_has_the_columns_of_one_with_rows(named_nodes: bool) -> None:
+    place = SECOND if named_nodes else FIRST
+    some, none = messages(place, 0, 2), Messages(named_nodes=named_nodes)
+    for nothing in (none, some[:0], Messages.concat([none, none]), none.deserialized(value=bytes.decode)):
+        assert nothing.to_arrow().schema == some.to_arrow().schema
+        assert pickle.loads(pickle.dumps(nothing)).to_arrow().schema == some.to_arrow().schema

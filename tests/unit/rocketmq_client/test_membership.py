@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from penstock.errors import ConfigError
@@ -269,3 +271,61 @@ def test_members_that_share_nothing_read_no_retry_topic() -> None:
             assert (await alone.join(["demo"], (), "")).partitions == queues("0123")
 
     go(work())
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+@pytest.mark.parametrize("brokers", [1, 2])
+def test_what_a_killed_broker_forgot_is_committed_again_by_who_had_its_queues(brokers: int, orderly: bool) -> None:
+    """Its file of offsets is 5 s old, and of a new group has nothing; the queues come back with it."""
+
+    async def work() -> None:
+        async with stage(brokers=brokers) as s:
+            one = member(s, "1", rebalance_ms=1_000, orderly=orderly)
+            had = (await one.join(["demo"], (), "")).partitions
+            for n in range(9):
+                for each in had:
+                    s.cluster.put(("demo", each.node, each.id), b"%d" % n)
+            mine = {each for each in had if each.node == "broker-a"}
+            await one.commit({each: Committed(7) for each in mine})
+            at = s.cluster.brokers.pop("broker-a")
+            s.cluster.offsets.clear()
+            left = await went(one, had)
+            assert left == had - mine
+            s.cluster.brokers["broker-a"] = at
+            s.cluster.refuse[38] = lambda _: 1  # it knows no group yet
+            assert await went(one, left) == left
+            del s.cluster.refuse[38]
+            assert await went(one, left) == had
+            assert s.cluster.offsets == {("g", ("demo", "broker-a", each.id)): 7 for each in mine}
+
+    go(work())
+
+
+def test_what_is_committed_again_is_neither_behind_the_end_nor_before_what_others_committed() -> None:
+    async def work() -> None:
+        async with stage(brokers=1) as s:
+            one = member(s, "1", rebalance_ms=1_000)
+            had = (await one.join(["demo"], (), "")).partitions
+            for n in range(9):
+                for each in had:
+                    s.cluster.put(("demo", each.node, each.id), b"%d" % n)
+            await one.commit({each: Committed(7) for each in had})
+            at = s.cluster.brokers.pop("broker-a")
+            assert await went(one, had) == frozenset()
+            lost_messages, read_on = ("demo", "broker-a", 0), ("demo", "broker-a", 1)
+            del s.cluster.queues[lost_messages][4:]
+            s.cluster.offsets.update({("g", lost_messages): 2, ("g", read_on): 8})
+            s.cluster.brokers["broker-a"] = at
+            assert await went(one, ()) == had
+            assert s.cluster.offsets == {("g", lost_messages): 2, ("g", read_on): 8}
+
+    go(work())
+
+
+async def went(one: RocketMembership, owned: Collection[Partition]) -> frozenset[Partition]:
+    """What the member has after its next look, as an engine would see it."""
+    await passing(1.1)
+    beat = await one.heartbeat()
+    if beat.verdict is Verdict.REJOIN:
+        return (await one.join(["demo"], (), "")).partitions
+    return (frozenset(owned) - beat.revoked - beat.lost) | beat.assigned

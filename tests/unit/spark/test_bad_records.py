@@ -88,6 +88,22 @@ def test_dead_letters_in_a_folder_are_whole_and_the_same_task_writes_the_same_fi
     assert letters[1]["headers"] == [{"key": "own", "value": b"1"}]
 
 
+def test_a_bad_record_says_which_broker_it_is_of(tmp_path: Path) -> None:
+    ranges = [LogRange("t", 0, 10, 14, node="broker-a")]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nodes = pa.array(["broker-a"] * len(VALUES), pa.string())
+        yield batch().append_column("node", nodes)
+
+    with pytest.raises(BadRecord) as raised:
+        list(decoded(decoding(), COLUMNS, ranges, batches()))
+    assert (raised.value.partition, raised.value.node) == (0, "broker-a")
+    aside = decoding(mode="DEADLETTER", deadLetter=str(tmp_path / "dead"))
+    list(decoded(aside, COLUMNS, ranges, batches()))
+    letters = parquet.read_table(tmp_path / "dead")
+    assert letters.column("node").to_pylist() == ["broker-a"] * 2
+
+
 def test_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield batch()

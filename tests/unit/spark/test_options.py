@@ -275,3 +275,17 @@ def test_the_most_precise_start_and_end_win_and_the_others_are_told() -> None:
     )
     assert found.overruled == {"startingOffsets": "startingOffsetsByTimestamp"}
     assert parse_options({"path": "kafka://h:9092/orders", "startingOffsets": offsets}).overruled == {}
+
+
+def test_rows_have_their_broker_where_partitions_belong_to_brokers() -> None:
+    sparks = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+    assert parse_options({"path": "kafka://h:1/t"}).columns == sparks
+    for scheme in ("tubemq", "rocketmq"):
+        address = {"path": f"{scheme}://h:1/t"}
+        assert parse_options(address).columns == (*sparks, "node")
+        assert parse_options({**address, "includeHeaders": "true"}).columns == (*sparks, "node", "headers")
+        assert parse_options({**address, "columns": "value"}).columns == ("value",)
+    assert parse_options({"path": "kafka://h:1/t", "columns": "value,node"}).columns == ("value", "node")
+    assert parse_options({"path": "kafka://h:1/t", "columns": "header:node"}).extras["node"].header == "node"
+    with pytest.raises(ConfigError, match="header node has the name of another column"):
+        parse_options({"path": "tubemq://h:1/t", "columns": "header:node"})

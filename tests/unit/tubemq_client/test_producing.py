@@ -162,3 +162,12 @@ def test_records_that_wait_for_a_partition_in_trouble_move_on_but_not_those_that
             assert len(values) == 421
 
     go(work())
+
+
+def test_a_delivery_says_which_broker_has_the_message() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 2)})) as p:
+            stored = await p.send(b"x", partition=1)
+            assert (stored.node, stored.partition, stored.offset) == ("1", 1, 0)
+
+    go(work())

@@ -262,3 +262,9 @@ def filled(records: int, partitions: int = 2, stores: int = 1, **more: Any) -> G
 def gets(cluster: GroupCluster) -> list[Any]:
     """Requests for batches so far."""
     return cluster.asked(m.GET_MESSAGE)
+
+
+def kill_broker(cluster: GroupCluster) -> None:
+    """As after ``kill -9``: the broker knows no member, and of groups only what its file of offsets said: nothing."""
+    cluster.held.clear()
+    cluster.places.clear()

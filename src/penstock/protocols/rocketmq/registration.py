@@ -59,6 +59,7 @@ PROTOCOL = WireProtocol(
     enode=_enode,
     own_topics=("rocketmq.RETRY.", "rocketmq.DLQ."),
     relays=True,
+    named_nodes=True,
     faults=_faults,
     skips_bad_records=True,
     title="RocketMQ",

@@ -56,6 +56,7 @@ PROTOCOL = WireProtocol(
     kernels=f"{_HERE}.kernels",
     enode=_enode,
     faults=_faults,
+    named_nodes=True,
     greeting=GREETING,
     skips_bad_records=True,
     title="TubeMQ",

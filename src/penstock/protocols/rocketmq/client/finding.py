@@ -44,37 +44,42 @@ async def find_by_key(
     answers = await shared.together(
         [shared.calls.call(node.endpoint, QUERY_MESSAGE, header, accept=accept) for node in nodes]
     )
-    found = [each for answer in answers if answer.code == Code.SUCCESS for each in _stored(bytes(answer.body))]
+    found = [
+        (each, node.name)
+        for node, answer in zip(nodes, answers, strict=True)
+        if answer.code == Code.SUCCESS
+        for each in _stored(bytes(answer.body))
+    ]
     # An index is one of hashes.
-    meant = [each for each in found if each.topic == topic and _has(each, key, unique=unique)]
-    return [_record(each) for each in sorted(meant, key=lambda each: each.store_ms)][:most]
+    meant = [(each, node) for each, node in found if each.topic == topic and _has(each, key, unique=unique)]
+    return [_record(each, node) for each, node in sorted(meant, key=lambda pair: pair[0].store_ms)][:most]
 
 
 async def find_by_id(shared: Shared, topic: str, record_id: str) -> list[Record]:
     """``penstock.seams.finding.FindsRecords``."""
     there = await _at_its_place(shared, record_id)
-    if there is not None and there.topic == topic:
-        return [_record(there)]
+    if there is not None and there[0].topic == topic:
+        return [_record(*there)]
     return await find_by_key(shared, topic, record_id, _ANY_TIME, _OF_AN_ID, unique=True)
 
 
-async def _at_its_place(shared: Shared, record_id: str) -> StoredMessage | None:
+async def _at_its_place(shared: Shared, record_id: str) -> tuple[StoredMessage, str] | None:
     from penstock.protocols.rocketmq.records import parse_offset_id
 
     try:
         host, place = parse_offset_id(record_id)
     except ProtocolViolation:
         return None
-    known = {str(node.endpoint): node.endpoint for node in await shared.topics.brokers()}
+    known = {str(node.endpoint): node for node in await shared.topics.brokers()}
     # Who is told of a Snode does not know where brokers are; it does, and takes an address for the broker's name.
     asked = [known[str(host)]] if str(host) in known else list(known.values())
     header = m.ViewMessage(offset=place, broker_name=None if str(host) in known else str(host))
-    for endpoint in asked:
+    for node in asked:
         with contextlib.suppress(ServerError):  # there is nothing: it may be the other kind of id
-            answer = await shared.calls.call(endpoint, VIEW_MESSAGE_BY_ID, header)
+            answer = await shared.calls.call(node.endpoint, VIEW_MESSAGE_BY_ID, header)
             message = next(iter(_stored(bytes(answer.body))), None)
             if message is not None and parse_offset_id(message.offset_id) == (host, place):
-                return message
+                return message, node.name
     return None
 
 
@@ -91,7 +96,7 @@ def _has(message: StoredMessage, key: str, *, unique: bool) -> bool:
     return key in properties.get("KEYS", "").split(" ")
 
 
-def _record(message: StoredMessage) -> Record:
+def _record(message: StoredMessage, node: str) -> Record:
     from penstock.protocols.rocketmq.records import read_record
 
     said = read_record(message.properties, message.plain_body, every=True)
@@ -103,4 +108,5 @@ def _record(message: StoredMessage) -> Record:
         said.key,
         said.value,
         tuple(said.headers),
+        node=node,
     )

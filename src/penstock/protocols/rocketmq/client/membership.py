@@ -7,6 +7,11 @@ broker's notice, every ``rebalance_ms``, when topics changed, and until one has 
 looked, two may read one queue: nobody hands queues out. With ``orderly`` a queue is taken only once its broker has
 locked it for this member (`locks`). The group's retry topic, which brokers make when they hear of the group, is shared
 out like the others.
+
+A broker that was killed is gone from the routes, and its queues from every member's share, until it is back; and it has
+forgotten what was committed in its last 5 s (of a new group all). A member that gets such a queue back before any other
+member has it puts the group at what it had committed itself. Java's member does so where the topic is left without any
+broker: it keeps the queues then, and reads on at the offset in its memory.
 Source: Apache RocketMQ 4.9 and 5.4, ``RebalanceImpl``, ``MQClientInstance.sendHeartbeatToAllBroker``.
 """
 
@@ -17,12 +22,13 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.config.logs import ClientLog, whose
 from penstock.errors import ConfigError, PenstockError, ServerError
-from penstock.model import Assignment, Committed, Node, Partition
+from penstock.model import Assignment, Committed, Node, Offset, OffsetSpec, Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.client.allocation import rule_of
-from penstock.protocols.rocketmq.client.committing import commit
+from penstock.protocols.rocketmq.client.committing import commit, committed
 from penstock.protocols.rocketmq.client.locks import Locks
 from penstock.protocols.rocketmq.client.member_states import TABLE, Event, State
+from penstock.protocols.rocketmq.client.offsets import find_offsets
 from penstock.protocols.rocketmq.client.subscriptions import subscription
 from penstock.protocols.rocketmq.config.names import RETRY
 from penstock.protocols.rocketmq.config.options import MessageModel
@@ -71,6 +77,8 @@ class RocketMembership:
         self._looked = self._blind = self._joined = _NEVER
         self._generation = 0
         self._kept: dict[Partition, int] = {}
+        self._unserved: frozenset[Partition] = frozenset()
+        """Queues that this member had when their brokers went out of the routes, and that no member has had since."""
         self.heartbeat_interval_s = min(_TICK_S, options.heartbeat_interval_ms / 1_000)
         self.member_id = shared.id
 
@@ -90,6 +98,7 @@ class RocketMembership:
         self._beaten.clear()
         if errors := await self._beat():
             raise errors[0]
+        before = self._owns
         if self._locks is not None:
             await self._locks.release(self._owns - frozenset(owned))
         self._owns = self._owns & frozenset(owned)
@@ -97,7 +106,7 @@ class RocketMembership:
         if self._others:
             # Who had these queues hears of it just now: what it commits must be there before anybody asks for it.
             await self._shared.channel.sleep(_HAND_OVER_S)
-        self._owns = await self._held()
+        await self._take(before)
         self._generation += 1
         return Assignment(self._generation, self._owns)
 
@@ -118,7 +127,8 @@ class RocketMembership:
         gone = self._owns - self._share
         if gone and self._locks is not None:
             return Beat(Verdict.REJOIN, reason=f"{len(gone)} queues are others' now")
-        before, self._owns = self._owns, await self._held()
+        before = self._owns
+        await self._take(before)
         lost = (before - self._owns) & self._share
         return Beat(
             Verdict.STEADY, revoked=before - self._owns - lost, assigned=self._owns - before, lost=lost,
@@ -153,7 +163,7 @@ class RocketMembership:
         self._shared.heard.telling.members.pop(self._group, None)
         if self._locks is not None:
             await self._locks.release(self._owns)
-        self._owns = self._share = frozenset()
+        self._owns = self._share = self._unserved = frozenset()
         header = m.UnregisterClient(client_id=self.member_id, consumer_group=self._group)
         calls, nodes = self._shared.calls, list(self._beaten)
         self._beaten.clear()
@@ -272,6 +282,45 @@ class RocketMembership:
             self._see(Event.DUE if self._state is State.SURE else Event.BLIND)
             self._blind = self._shared.channel.monotonic()
         return held
+
+    async def _take(self, before: frozenset[Partition]) -> None:
+        """Own what is held now; ``before`` was owned. Queues whose brokers come back are put where the group was."""
+        held = await self._held()
+        routes = self._shared.topics.routes
+        back = self._unserved & held
+        # A look that failed does not say whose the others are now. Where another member has one, its commits count.
+        waiting = self._unserved - back if self._state is State.UNSURE else frozenset()
+        gone = (self._unserved | before) - held
+        self._unserved = waiting | {partition for partition in gone if routes.master(partition) is None}
+        if back and not await self._put_back(back):
+            self._unserved |= back
+            held -= back
+            self._not_all()
+        self._owns = held
+
+    async def _put_back(self, queues: Collection[Partition]) -> bool:
+        """Commit again what this member had committed, where the broker has less. False if it could not be done."""
+        kept = {partition: self._kept[partition] for partition in queues if partition in self._kept}
+        if not kept or self._rocket.message_model is not MessageModel.CLUSTERING:
+            return True
+        try:
+            there = await committed(self._shared, self._group, kept)
+            ends = await find_offsets(self._shared, dict.fromkeys(kept, OffsetSpec(name=Offset.LATEST)))
+            # A queue that ends before it has lost its last messages, and gives their offsets out again.
+            forgotten = {
+                partition: Committed(offset)
+                for partition, offset in kept.items()
+                if offset <= ends[partition].offset and (partition not in there or there[partition].offset < offset)
+            }
+            if forgotten:
+                await commit(self._shared, self._group, forgotten)
+                text = "a broker has forgotten what group %s had committed in %d queues: it is committed again"
+                self._log.info(text, self._group, len(forgotten))
+        except PenstockError as error:
+            text = "group %s could not be put back to where it was in %d queues, which are not read yet: %s"
+            self._log.warning(text, self._group, len(kept), error)
+            return False
+        return True
 
     def _not_all(self) -> None:
         self._blind = self._shared.channel.monotonic()

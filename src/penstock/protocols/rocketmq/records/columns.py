@@ -23,6 +23,7 @@ COLUMNS: Final = {
     "reconsume_times": RECONSUME_TIMES,
     "queue": QUEUE,
     "commit_log_offset": COMMIT_LOG_OFFSET,
-    "node": NODE,
 }
-"""Text in all of them; times in milliseconds. They are there for readers with ``all_properties``."""
+"""Text in all of them; times in milliseconds. They are there for readers with ``all_properties``.
+
+The broker's name is the column node of every record, and needs no header; `NODE` shows it among the others."""

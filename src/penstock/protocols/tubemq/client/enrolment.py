@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from penstock.config.logs import ClientLog, whose
 from penstock.model import Offset, Partition
-from penstock.protocols.tubemq.client.holdings import Holdings, not_ours
+from penstock.protocols.tubemq.client.holdings import Holdings, LastPositions, not_ours
 from penstock.protocols.tubemq.client.pacing import Pacing
 from penstock.protocols.tubemq.client.pulling import Pulling
 from penstock.protocols.tubemq.client.registration import Registration
@@ -27,7 +27,9 @@ class Enrolment:
     more. ``master_at``: when the master is to hear of it next (the channel's clock).
     """
 
-    def __init__(self, shared: Shared, group: str, period_s: float) -> None:
+    def __init__(
+        self, shared: Shared, group: str, period_s: float, last_positions: LastPositions | None = None
+    ) -> None:
         owner = whose(shared.options.client_id, group)
         self.shared = shared
         self.group = group
@@ -35,7 +37,7 @@ class Enrolment:
         self.log = ClientLog("penstock.group", owner)
         self.id = shared.identity.consumer_id(group)
         self.pacing = Pacing(shared.channel, shared.options, ClientLog("penstock.consumer", owner))
-        self.holdings = Holdings(shared, group, self.id)
+        self.holdings = Holdings(shared, group, self.id, last_positions)
         self.pulling = Pulling(shared, self.holdings, self.pacing)
         self.registration = Registration()
         self.topics: Sequence[str] = ()

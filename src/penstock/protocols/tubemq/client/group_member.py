@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from penstock.errors import ConfigError, PenstockError, ServerError, UsageError
 from penstock.model import Assignment, Committed, Offset, Partition
 from penstock.protocols.tubemq.client.enrolment import Enrolment
+from penstock.protocols.tubemq.client.holdings import LastPositions
 from penstock.protocols.tubemq.client.pulled import PulledBatch
 from penstock.protocols.tubemq.client.registration import RegistrationEvent, RegistrationState
 from penstock.protocols.tubemq.client.shared import Shared
@@ -79,11 +80,12 @@ class GroupMember:
         self._period_s = (self._tube.heartbeat_period_ms or options.heartbeat_interval_ms) / 1_000
         self._generation = 0
         self._make_balancing = balancing
+        self._last_positions: LastPositions = {}
         self._enrol()
 
     def _enrol(self) -> None:
         """A new member, under a new id."""
-        self._enrolment = Enrolment(self._shared, self._group, self._period_s)
+        self._enrolment = Enrolment(self._shared, self._group, self._period_s, self._last_positions)
         self._balancing = self._make_balancing(self._enrolment)
         self._log = self._enrolment.log
         self._holdings = self._enrolment.holdings

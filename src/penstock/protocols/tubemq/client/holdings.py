@@ -10,18 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from typing import TypeAlias
 
 from penstock._dataclasses import dataclass
 from penstock.config.logs import ClientLog, whose
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Offset, Partition
 from penstock.protocols.tubemq.client.booking_states import TABLE, Booked, Event, State
-from penstock.protocols.tubemq.client.brokers import Booking
+from penstock.protocols.tubemq.client.brokers import Booking, Position
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.methods import ReadStatus
 
-__all__ = ["GIVEN_UP_AT_ONCE", "Holding", "Holdings", "not_ours"]
+__all__ = ["GIVEN_UP_AT_ONCE", "Holding", "Holdings", "LastPosition", "LastPositions", "not_ours"]
 
 
 GIVEN_UP_AT_ONCE = frozenset({Code.PARTITION_OCCUPIED, Code.CERTIFICATE_FAILURE})
@@ -38,7 +39,8 @@ class Holding:
     """One partition. ``offset`` is where its next batch begins, as far as its broker has told; ``rounds`` counts
     registrations that failed since the last one that did not; ``start`` is where the next registration moves it.
     ``asked_at``: when the broker was last asked for the offset. ``had_nothing``: the last answer had no records.
-    ``reached``: the token of a batch, and the offset in it that the application is through with."""
+    ``reached``: the token of a batch, and the offset in it that the application is through with. ``batch_end``: where
+    the last batch ends at the earliest."""
 
     partition: Partition
     node: Node
@@ -46,10 +48,11 @@ class Holding:
     offset: int = -1
     max_offset: int = -1
     rounds: int = 0
-    start: int | None = None
+    start: int | Offset | None = None
     asked_at: float = -math.inf
     had_nothing: bool = False
     reached: tuple[int, int] = (0, 0)
+    batch_end: int = -1
 
     @property
     def held(self) -> bool:
@@ -57,15 +60,33 @@ class Holding:
         return self.booked.state in _HELD
 
 
-class Holdings:
-    """All of one consumer. ``lost`` collects those that were taken away, until somebody asks."""
+@dataclass(frozen=True, slots=True)
+class LastPosition:
+    """Where a partition stood when this member lost it: ``offset`` is confirmed (-1: unknown), ``start`` was wanted."""
 
-    def __init__(self, shared: Shared, group: str, client_id: str) -> None:
+    offset: int
+    start: int | Offset | None = None
+
+
+LastPositions: TypeAlias = dict[Partition, LastPosition]
+"""Of the partitions that a broker took away without giving them to another member."""
+
+
+class Holdings:
+    """All of one consumer. ``lost`` collects those that were taken away, until somebody asks.
+
+    ``last_positions`` outlives this object. A broker that was killed has forgotten up to 11 s of confirmed offsets
+    (of a new group all of them), but this member has not. So each registration that names no place of its own sees to
+    it that the group stands at least where this member had confirmed; see `register`.
+    """
+
+    def __init__(self, shared: Shared, group: str, client_id: str, last_positions: LastPositions | None = None) -> None:
         self._shared = shared
         self._channel = shared.channel
         self._options = shared.options
         self._all: dict[Partition, Holding] = {}
         self._known: set[Partition] = set()
+        self._last_positions: LastPositions = {} if last_positions is None else last_positions
         self._filters: dict[str, tuple[str, ...]] = {}
         self.group = group
         self._log = ClientLog("penstock.group", whose(shared.options.client_id, group))
@@ -94,7 +115,9 @@ class Holdings:
         """This one is to be ours."""
         holding = self._all.get(partition)
         if holding is None:
-            holding = self._all[partition] = Holding(partition, node, start=start)
+            last = self._last_positions.pop(partition, None) or LastPosition(-1)
+            start = last.start if start is None else start
+            holding = self._all[partition] = Holding(partition, node, start=start, offset=last.offset)
         return holding
 
     def booking(self, holding: Holding) -> Booking:
@@ -133,6 +156,11 @@ class Holdings:
     async def register(self, holding: Holding, at: int | Offset | None = None, *, rounds: int = 1) -> int:
         """Ask the broker for one, moving the group to ``at`` first; returns where its next batch begins.
 
+        Without ``at`` the broker says where the group stands. If that is before the place which this member had
+        confirmed, the broker has lost the confirmation, and the group is moved there again; but not if the partition
+        ends before it: then its last messages are lost, the offsets are given out again, and reading on from the
+        broker's place misses none of the new messages.
+
         Raises what the broker answers; after ``rounds`` failures the partition is given up. What is being asked for, or
         given back, is not asked for: an engine that has not heard yet is told that it is not ours.
         """
@@ -140,15 +168,20 @@ class Holdings:
         if booked.state not in _MAY_ASK:
             raise not_ours(holding.partition)
         booked.see(Event.ASK, self._channel.monotonic())
-        latest = at is Offset.LATEST
-        start = 0 if at is Offset.EARLIEST else None if at is None or latest else int(at)
+        if at is not None:
+            holding.start = at  # kept for the next attempt, should this one fail
+        wanted = holding.start
+        latest = wanted is Offset.LATEST
+        start = 0 if wanted is Offset.EARLIEST else None if wanted is None or latest else int(wanted)
         try:
             position = await self._shared.brokers.register(
                 holding.node.endpoint,
                 self.booking(holding),
-                start=holding.start if start is None and not latest else start,
+                start=start,
                 read_status=ReadStatus.FROM_MAX_ALWAYS if latest else self._read_status(holding.partition),
             )
+            if wanted is None:
+                position = await self._moved_to_confirmed(holding, position)
         except PenstockError as error:
             self._not_registered(holding, error, rounds)
             raise
@@ -159,6 +192,23 @@ class Holdings:
             booked.see(Event.ACCEPTED, self._channel.monotonic())
             await self.settle(holding)
         return position.offset
+
+    async def _moved_to_confirmed(self, holding: Holding, found: Position) -> Position:
+        confirmed, partition = holding.offset, holding.partition
+        if found.offset >= confirmed:
+            return found
+        if found.max_offset < confirmed:
+            self._log.warning(
+                "%s ends at %d on broker %s, before %d, which was confirmed: the broker has lost its last messages."
+                " Reading goes on at %d, where the broker has the group: some messages may come twice",
+                partition, found.max_offset, holding.node.name, confirmed, found.offset,
+            )  # fmt: skip
+            return found
+        self._log.info(
+            "broker %s has group %s at %d of %s, and forgot that %d was confirmed: the group is moved there",
+            holding.node.name, self.group, found.offset, partition, confirmed,
+        )  # fmt: skip
+        return await self._shared.brokers.register(holding.node.endpoint, self.booking(holding), start=confirmed)
 
     async def _register_quietly(self, holding: Holding, rounds: int) -> None:
         try:
@@ -175,10 +225,10 @@ class Holdings:
         now = self._channel.monotonic()
         if final or holding.rounds >= rounds:
             booked.see(Event.REFUSED, now)
-            self._gone(holding, lost=True)
+            self._gone(holding, lost=True, keep=not final)
             return
         if booked.see(Event.POSTPONED, now) is State.GONE:
-            self._gone(holding, lost=False)
+            self._gone(holding, lost=False, keep=True)
         booked.until = now + _BETWEEN_ROUNDS_S
 
     def _read_status(self, partition: Partition) -> ReadStatus:
@@ -219,8 +269,12 @@ class Holdings:
         self._log.warning("broker %s: %s", holding.node.name, self.error(holding, code))
         holding.rounds = 0
         holding.booked.until = now
+        if forgotten:
+            token, reached = holding.reached
+            if token and token == holding.booked.token:
+                holding.offset = max(holding.offset, reached)
         if holding.booked.see(Event.FORGOTTEN if forgotten else Event.LOST, now) is State.GONE:
-            self._gone(holding, lost=True)
+            self._gone(holding, lost=True, keep=forgotten)
 
     def error(self, holding: Holding, code: int, text: str = "") -> ServerError:
         """What a code means for this one."""
@@ -238,7 +292,7 @@ class Holdings:
             if holding is None:
                 continue
             if holding.booked.see(Event.REVOKE, now) is State.GONE:
-                self._gone(holding, lost=False)
+                self._gone(holding, lost=False, keep=True)
             else:
                 found.add(partition)
         return frozenset(found)
@@ -267,6 +321,7 @@ class Holdings:
 
     async def _leave(self, holding: Holding) -> None:
         endpoint, booking, consumed = holding.node.endpoint, self.booking(holding), holding.booked.consumed
+        keep = False
         try:
             if holding.start is not None and not consumed:
                 await self._shared.brokers.register(endpoint, booking, start=holding.start)
@@ -274,14 +329,18 @@ class Holdings:
         except PenstockError as error:
             # It is free all the same: at once if the broker does not know us, else when no heartbeat comes.
             self._log.info("giving back %s: %s", holding.partition, error)
+            keep = not isinstance(error, ServerError) or error.code != Code.DUPLICATE_PARTITION
         holding.booked.see(Event.RELEASED, self._channel.monotonic())
-        self._gone(holding, lost=False)
+        self._gone(holding, lost=False, keep=keep)
 
-    def _gone(self, holding: Holding, *, lost: bool) -> None:
+    def _gone(self, holding: Holding, *, lost: bool, keep: bool = False) -> None:
+        """``keep`` its position for the next registration: no other member has the partition, as far as is known."""
         if self._all.get(holding.partition) is holding:
             del self._all[holding.partition]
             if lost:
                 self.lost.add(holding.partition)
+            if keep and (holding.offset >= 0 or holding.start is not None):
+                self._last_positions[holding.partition] = LastPosition(holding.offset, holding.start)
 
 
 def _all_through(outcomes: Iterable[BaseException | None]) -> None:

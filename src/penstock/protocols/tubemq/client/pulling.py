@@ -132,6 +132,8 @@ class Pulling:
         now = self._channel.monotonic()
         wait_s = self._pacing.after_batch(holding.partition)
         booked.see(Event.CONFIRMED, now, wait_s=wait_s, consumed=consumed)
+        if self._tube.confirm_locally and consumed:
+            holding.offset = max(holding.offset, holding.batch_end)  # the broker tells more with the next batch
         await self._holdings.settle(holding)
         return holding.offset
 
@@ -193,6 +195,7 @@ class Pulling:
         booked, now = holding.booked, self._channel.monotonic()
         answer = found.answer
         holding.offset, holding.max_offset, holding.had_nothing = answer.curr_offset, answer.max_offset, False
+        holding.batch_end = answer.curr_offset + INDEX_BYTES * found.count
         filters = self._holdings.filters_of(holding.partition.topic)
         self._pacing.note_batch(holding.partition, answer, found.size, filtered=bool(filters))
         if booked.see(Event.DELIVERED, now) is State.LEAVING:
