@@ -70,6 +70,7 @@ async def describe_topic_partitions(
     left = max(1, min(request.response_partition_limit, _MOST_PARTITIONS))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
+        await call.pace.spend(1, 2)
         try:
             found = await call.shared.enode.topic(name)
         except UpstreamLost:
@@ -145,6 +146,7 @@ async def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochReque
 async def _epoch_end(
     call: Call, topic: str, part: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponsePartition:
+    await call.pace.spend()
     partition = Partition(topic, part.partition)
     try:
         claimed = part.current_leader_epoch

@@ -59,6 +59,7 @@ async def _sizes(call: Call, topic: str, numbers: Sequence[int]) -> AsyncIterato
     enode = call.shared.enode
     found = await enode.topic(topic) if enode.abilities_of(topic).sizes else None
     for number in numbers:
+        await call.pace.spend()
         if found is not None and 0 <= number < found.partitions:
             size = await enode.size(Partition(topic, number))
             yield DescribeLogDirsResponsePartition(partition_index=number, partition_size=size)
@@ -71,6 +72,7 @@ async def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest
     for folder in request.dirs:
         for topic in folder.topics:
             for number in topic.partitions:
+                await call.pace.spend()
                 code = here if isinstance(here, ErrorCode) else ErrorCode.LOG_DIR_NOT_FOUND
                 if folder.path == here:
                     code = await _move(call, Partition(topic.name, number))

@@ -117,7 +117,7 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
 
     ``stable``: where an open transaction wants to commit an offset, the answer is to ask again later (KIP-447).
     """
-    keys = [(topic, number) for topic, numbers in wanted or () for number in numbers]
+    keys = [(topic, number) for topic, numbers in wanted or () async for number in call.pace.through(numbers)]
     lost = ErrorCode.COORDINATOR_NOT_AVAILABLE
     named = await partitions_of(call.shared, keys, lost)
     if lost in named.values():
@@ -126,8 +126,10 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
     if wanted is None:
         named = {(each.topic, each.id): each for each in committed}
         wanted = _by_topic(committed)
+    undecided, committed = set(undecided), dict(committed)  # as they are now
 
-    def row(topic: str | bytes, number: int) -> _Row:
+    async def row(topic: str | bytes, number: int) -> _Row:
+        await call.pace.spend()
         partition = named[topic, number]
         if isinstance(partition, ErrorCode):
             return _Row(number, _NONE, partition)
@@ -135,7 +137,7 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
             return _Row(number, _NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return _Row(number, committed.get(partition, _NONE), ErrorCode.NONE)
 
-    return [(topic, [row(topic, number) for number in numbers]) for topic, numbers in wanted]
+    return [(topic, [await row(topic, number) for number in numbers]) for topic, numbers in wanted]
 
 
 def _by_topic(partitions: Iterable[Partition]) -> _Wanted:

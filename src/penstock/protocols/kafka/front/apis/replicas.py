@@ -36,7 +36,7 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
     """Serve ElectLeaders: every partition has its leader."""
     if request.topic_partitions is None:
         # All partitions that need it: none.
-        topics = [ElectLeadersResponseTopic(topic=topic.name) for topic in await call.shared.all_topics()]
+        topics = [ElectLeadersResponseTopic(topic=topic.name) async for topic in call.pace.through(await call.shared.all_topics())]
         return ElectLeadersResponse(replica_election_results=topics)
     known = request.election_type in (_PREFERRED, _UNCLEAN)
     results = []
@@ -54,6 +54,7 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
 
 
 async def _elected(call: Call, name: str, number: int) -> _Told:
+    await call.pace.spend()
     try:
         topic = await call.shared.enode.topic(name)
     except UpstreamLost as error:
@@ -86,6 +87,7 @@ async def alter_reassignments(
 
 
 async def _moved(call: Call, name: str, number: int, replicas: Sequence[int] | None) -> _Told:
+    await call.pace.spend()
     try:
         topic = await call.shared.enode.topic(name)
     except UpstreamLost as error:

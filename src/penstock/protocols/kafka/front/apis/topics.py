@@ -58,7 +58,8 @@ async def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopic
     """Serve CreateTopics."""
     times = Counter(topic.name for topic in request.topics)
     answers = []
-    async for topic in call.shared.turns.through(request.topics, _STEPS):
+    for topic in request.topics:
+        await call.pace.spend(1, 2 if request.validate_only else _STEPS)
         try:
             if times[topic.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
@@ -153,13 +154,13 @@ async def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopic
         wanted = [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
     else:
         wanted = list(request.topics)
-    in_turn = call.shared.turns.through(wanted, _STEPS)
-    return DeleteTopicsResponse(responses=[await _delete(call, topic) async for topic in in_turn])
+    return DeleteTopicsResponse(responses=[await _delete(call, topic) for topic in wanted])
 
 
 async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsResponseTopic:
     enode = call.shared.enode
     name, topic_id = topic.name, topic.topic_id
+    await call.pace.spend(1, _STEPS)
     try:
         if name is not None and topic_id != NO_UUID:
             raise Refused(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
@@ -212,7 +213,8 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
     """Serve CreatePartitions."""
     times = Counter(topic.name for topic in request.topics)
     results = []
-    async for topic in call.shared.turns.through(request.topics, _STEPS):
+    for topic in request.topics:
+        await call.pace.spend(1, 2 if request.validate_only else _STEPS)
         code, message = ErrorCode.NONE, None
         try:
             if times[topic.name] > 1:
@@ -262,6 +264,7 @@ async def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRec
     for topic in request.topics:
         answers = []
         for part in topic.partitions:
+            await call.pace.spend(1, 2)
             partition = Partition(topic.name, part.partition_index)
             low, code = -1, ErrorCode.NONE
             try:

@@ -32,6 +32,8 @@ from penstock.protocols.kafka.messages.transactions import (
 __all__ = ["add_offsets", "add_partitions", "commit_offsets", "end"]
 
 _FENCED_SINCE = 2
+_LUMP = 500
+"""Offsets that are written together."""
 _SECOND_END_SINCE = 5
 _SECOND_COMMIT_SINCE = 5
 
@@ -39,7 +41,7 @@ _SECOND_COMMIT_SINCE = 5
 async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Serve AddPartitionsToTxn: all partitions or none."""
     asked = [Partition(topic.name, each) for topic in request.v3_and_below_topics for each in topic.partitions]
-    told = {each: await _fault(call, each) or _inability(call, each) for each in asked}
+    told = {each: await _fault(call, each) or _inability(call, each) for each in dict.fromkeys(asked)}
     if ErrorCode.COORDINATOR_NOT_AVAILABLE in told.values():
         told = dict.fromkeys(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     elif any(told.values()):
@@ -116,8 +118,13 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
     code = _may_commit(call, request)
     if code:
         told = dict.fromkeys(told, code)
-    elif offsets:
-        told.update(dict.fromkeys(offsets, await _commit(call, request, offsets)))
+    else:
+        rows = list(offsets.items())
+        for at in range(0, len(rows), _LUMP):
+            lump = dict(rows[at : at + _LUMP])
+            if at:
+                await call.pace.spend(0, 2 * len(lump))
+            told.update(dict.fromkeys(lump, await _commit(call, request, lump)))
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -185,6 +192,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[
 
 
 async def _fault(call: Call, partition: Partition) -> ErrorCode:
+    await call.pace.spend(1, 2)
     if is_internal(partition.topic):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return await call.shared.fault_of(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
