@@ -105,11 +105,15 @@ class Pace:
         if self._left < 0 or self.entries > self._held + _ENTRIES_A_HOLD:
             await self._rest()
 
-    async def through(self, things: Iterable[T], steps: float = 1) -> AsyncIterator[T]:
-        """One after the other, each an entry that takes so many steps."""
+    async def through(self, things: Iterable[T], steps: float = 1, entries: int = 1) -> AsyncIterator[T]:
+        """One after the other, each so many entries that take so many steps."""
         for thing in things:
-            await self.spend(1, steps)
+            await self.spend(entries, steps)
             yield thing
+
+    def again(self, things: Iterable[T], steps: float = 0.2) -> AsyncIterator[T]:
+        """The same for entries that have been counted before."""
+        return self.through(things, steps, 0)
 
     async def _rest(self) -> None:
         if self.entries > self._most:

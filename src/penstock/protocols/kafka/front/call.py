@@ -13,7 +13,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.front.unstored import Unstored
 from penstock.protocols.kafka.offsets_log import OffsetsLog
-from penstock.seams.beside import ENTRY_BYTES, Beside, Pace, Turns
+from penstock.seams.beside import Beside, Pace, Turns
 from penstock.seams.enode import Enode, TopicState
 from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.memory import Portion
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Handler", "Line", "Shared", "is_internal"]
 
-_LEAST_ENTRIES = 100_000
-"""That an answer may have, however little memory there is."""
 _INTERNAL = frozenset({OffsetsLog.topic, "__transaction_state", "__share_group_state"})
 
 
@@ -81,9 +79,8 @@ class Shared:
         return self.services.identity.advertised["kafka"]
 
     def pace(self) -> Pace:
-        """Of a request that begins. Its answer may have as many entries as there is memory for."""
-        memory = self.services.memory
-        return Pace(self.turns, memory, max(_LEAST_ENTRIES, memory.limit // ENTRY_BYTES))
+        """Of a request that begins."""
+        return Pace(self.turns, self.services.memory, self.options.max_answer_entries)
 
     async def config_of(self, topic: TopicState) -> Mapping[str, str]:
         """What holds for a topic: what it says itself, and what was set for all that do not."""

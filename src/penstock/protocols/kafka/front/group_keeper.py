@@ -161,6 +161,11 @@ class GroupKeeper:
         self.coordinator.sync(request, self.now())
         self.wake()
 
+    def leads(self, group_id: str, member_id: str) -> bool:
+        """Whether that member of a group of the older protocol is its leader."""
+        group = self.coordinator.group(group_id)
+        return group is not None and group.leader == member_id
+
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Heartbeat."""
         code = self.newer.heartbeat(group_id, member_id, instance_id, generation)

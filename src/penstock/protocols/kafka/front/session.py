@@ -32,7 +32,7 @@ __all__ = ["KafkaSession"]
 _API_VERSIONS = 18
 _AT_ONCE = 2_000
 """Entries that are decoded, or encoded, in a few milliseconds; more are in a thread."""
-_TOLD = 100
+_TOLD = 20
 """Codes of one answer that the log hears of."""
 
 

@@ -48,19 +48,19 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     """Serve OffsetCommit: durable before it is answered."""
     rows = {
         _key(call, topic, part): part
-        for topic in request.topics
+        async for topic in call.pace.again(request.topics, 0.5)
         async for part in call.pace.through(topic.partitions, _STEPS)
     }
-    found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE, call.pace)
     known = {key: await _place_fault(call, each) for key, each in found.items()}
     # And once more at the last moment, so that no rebalance comes between this and the commit.
     named = [(each.topic, each.id) for each in found.values() if isinstance(each, Partition)]
     code = _may_commit(call, request, named)
-    faults = {key: known[key] or _commit_fault(call, part, code) for key, part in rows.items()}
+    faults = {key: known[key] or _commit_fault(call, part, code) async for key, part in call.pace.again(rows.items())}
     now_ms = call.shared.services.runtime.now_ms()
     offsets = {
         partition: _committed(part, now_ms, request.retention_time_ms)
-        for key, part in rows.items()
+        async for key, part in call.pace.again(rows.items())
         if not faults[key] and isinstance(partition := found[key], Partition)
     }
     for lump in _lumps(offsets):
@@ -80,10 +80,10 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
                     OffsetCommitResponsePartition(
                         partition_index=part.partition_index, error_code=faults[_key(call, topic, part)]
                     )
-                    for part in topic.partitions
+                    async for part in call.pace.again(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            async for topic in call.pace.again(request.topics, 0.5)
         ]
     )
 
@@ -152,7 +152,7 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     asked = [
         Partition(topic.name, part.partition_index)
-        for topic in request.topics
+        async for topic in call.pace.again(request.topics, 0.5)
         async for part in call.pace.through(topic.partitions, 2 * _STEPS)
     ]
     known = {each: await call.shared.fault_of(each, ErrorCode.COORDINATOR_NOT_AVAILABLE) for each in asked}
@@ -173,7 +173,7 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
         return OffsetDeleteResponse(error_code=refused.code)
     except PenstockError:
         return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return OffsetDeleteResponse(topics=_deleted(request, faults))
+    return OffsetDeleteResponse(topics=await _deleted(call, request, faults))
 
 
 def _delete_fault(call: Call, group: str, topic: str, fault: ErrorCode) -> ErrorCode:
@@ -182,7 +182,9 @@ def _delete_fault(call: Call, group: str, topic: str, fault: ErrorCode) -> Error
     return fault
 
 
-def _deleted(request: OffsetDeleteRequest, faults: Mapping[Partition, ErrorCode]) -> list[OffsetDeleteResponseTopic]:
+async def _deleted(
+    call: Call, request: OffsetDeleteRequest, faults: Mapping[Partition, ErrorCode]
+) -> list[OffsetDeleteResponseTopic]:
     return [
         OffsetDeleteResponseTopic(
             name=topic.name,
@@ -191,8 +193,8 @@ def _deleted(request: OffsetDeleteRequest, faults: Mapping[Partition, ErrorCode]
                     partition_index=part.partition_index,
                     error_code=faults[Partition(topic.name, part.partition_index)],
                 )
-                for part in topic.partitions
+                async for part in call.pace.again(topic.partitions)
             ],
         )
-        for topic in request.topics
+        async for topic in call.pace.again(request.topics, 0.5)
     ]

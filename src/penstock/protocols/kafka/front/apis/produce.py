@@ -86,7 +86,7 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
         results = [(part.partition, next(told)) for part in parts]
         if request.acks == 0:
             _hang_up_on_errors(results)
-        await call.pace.spend(0, len(results) / 10)
+        await call.pace.spend(0, 0.5 + len(results) / 10)
         answers = [await answer_of(call, partition, result) for partition, result in results]
         responses.append(ProduceResponseTopic(name=topic.name, partition_responses=answers))
     return None if request.acks == 0 else ProduceResponse(responses=responses)
@@ -94,7 +94,11 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
 
 async def _parts(call: Call, request: ProduceRequest, topic: ProduceRequestTopic) -> list[_Part]:
     """Each partition with its rules, or with what is wrong whatever its batch is like."""
-    parts = [_Part(Partition(topic.name, part.index), part.records) for part in topic.partition_data]
+    await call.pace.spend(1, 1)
+    parts = [
+        _Part(Partition(topic.name, part.index), part.records)
+        async for part in call.pace.again(topic.partition_data)
+    ]
     try:
         found = await call.shared.enode.topic(topic.name)
         rules = rules_for(await call.shared.config_of(found), call.shared.options) if found else None
@@ -232,7 +236,7 @@ async def _take_part(call: Call, request: ProduceRequest) -> ErrorCode:
     enode = call.shared.enode
     partitions: dict[tuple[int, int], list[Partition]] = {}
     for topic in request.topic_data:
-        await call.pace.spend(0, len(topic.partition_data) / 10)
+        await call.pace.spend(0, 0.5 + len(topic.partition_data) / 10)
         found = await enode.topic(topic.name)
         able = enode.abilities_of(topic.name).transactions and not is_internal(topic.name)
         for part in topic.partition_data:

@@ -16,7 +16,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.described_options import described
 from penstock.protocols.kafka.front.faults import Refused, code_of
-from penstock.protocols.kafka.front.topic_options import check_options
+from penstock.protocols.kafka.front.topic_options import OPTIONS, check_options
 from penstock.protocols.kafka.messages.declare import NO_UUID
 from penstock.protocols.kafka.messages.topics import (
     CreatePartitionsRequest,
@@ -49,6 +49,7 @@ _NAME_MAY_BE_NULL = 6
 _WHOLE_LOG = -1
 _STEPS = 500
 """That it takes to change a topic: the catalog is saved, and synced, each time."""
+_STEPS_TO_CHECK = 50
 
 
 # CreateTopics.
@@ -59,7 +60,7 @@ async def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopic
     times = Counter(topic.name for topic in request.topics)
     answers = []
     for topic in request.topics:
-        await call.pace.spend(1, 2 if request.validate_only else _STEPS)
+        await call.pace.spend(1, _STEPS_TO_CHECK if request.validate_only else _STEPS)
         try:
             if times[topic.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
@@ -93,6 +94,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
             if await enode.topic(topic.name) is not None:  # somebody was quicker
                 raise _exists(topic.name) from error
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, error.message) from error
+    await call.pace.spend(len(OPTIONS), 0)
     return CreateTopicsResponseTopic(
         name=topic.name,
         topic_id=created.id if created else NO_UUID,
@@ -214,7 +216,7 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
     times = Counter(topic.name for topic in request.topics)
     results = []
     for topic in request.topics:
-        await call.pace.spend(1, 2 if request.validate_only else _STEPS)
+        await call.pace.spend(1, _STEPS_TO_CHECK if request.validate_only else _STEPS)
         code, message = ErrorCode.NONE, None
         try:
             if times[topic.name] > 1:

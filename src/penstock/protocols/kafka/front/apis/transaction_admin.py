@@ -130,6 +130,7 @@ async def write_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxn
 
 
 async def _write(call: Call, wanted: WriteTxnMarkersRequestMarker) -> WriteTxnMarkersResponseMarker:
+    await call.pace.spend(1, 3)
     marker = end_marker(
         wanted.producer_id,
         wanted.producer_epoch,

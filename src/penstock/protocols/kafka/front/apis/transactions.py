@@ -40,7 +40,11 @@ _SECOND_COMMIT_SINCE = 5
 
 async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Serve AddPartitionsToTxn: all partitions or none."""
-    asked = [Partition(topic.name, each) for topic in request.v3_and_below_topics for each in topic.partitions]
+    asked = [
+        Partition(topic.name, each)
+        async for topic in call.pace.again(request.v3_and_below_topics, 0.5)
+        async for each in call.pace.again(topic.partitions)
+    ]
     told = {each: await _fault(call, each) or _inability(call, each) for each in dict.fromkeys(asked)}
     if ErrorCode.COORDINATOR_NOT_AVAILABLE in told.values():
         told = dict.fromkeys(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -56,10 +60,10 @@ async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddP
                     AddPartitionsToTxnResponsePartitionResult(
                         partition_index=each, partition_error_code=told[Partition(topic.name, each)]
                     )
-                    for each in topic.partitions
+                    async for each in call.pace.again(topic.partitions)
                 ],
             )
-            for topic in request.v3_and_below_topics
+            async for topic in call.pace.again(request.v3_and_below_topics, 0.5)
         ]
     )
 
@@ -110,8 +114,8 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
     """Serve TxnOffsetCommit: durable, and undecided until the transaction ends."""
     told = {
         Partition(topic.name, each.partition_index): ErrorCode.NONE
-        for topic in request.topics
-        for each in topic.partitions
+        async for topic in call.pace.again(request.topics, 0.5)
+        async for each in call.pace.again(topic.partitions)
     }
     offsets = await _offsets(call, request, told)
     # And once more when it is this request's turn.
@@ -134,10 +138,10 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
                         partition_index=each.partition_index,
                         error_code=told[Partition(topic.name, each.partition_index)],
                     )
-                    for each in topic.partitions
+                    async for each in call.pace.again(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            async for topic in call.pace.again(request.topics, 0.5)
         ]
     )
 
