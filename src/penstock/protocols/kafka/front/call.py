@@ -115,7 +115,7 @@ class Line(Parking):
     ``host`` is the address as Kafka's tools show it, with a slash before.
     """
 
-    __slots__ = ("address",)
+    __slots__ = ("__weakref__", "address")
 
     def __init__(self, address: Endpoint) -> None:
         super().__init__()

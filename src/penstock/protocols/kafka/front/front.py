@@ -45,7 +45,7 @@ class KafkaFront:
             services,
             options,
             GroupKeeper(options.groups, newer, services.offsets, runtime, near=services.enode.near),
-            FetchSessions(options.fetch_sessions, runtime.random_bytes),
+            FetchSessions(options.fetch_sessions, runtime.random_bytes, services.memory),
             ids,
             TransactionKeeper(
                 services,

@@ -76,9 +76,11 @@ async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
         sessions.remove(request.session_id)
         session = None
         if request.session_epoch == INITIAL_EPOCH:
-            session = sessions.begin(len(parts), call.version >= _IDS_SINCE, now)
+            host = call.line.address.host
+            session = sessions.begin(len(parts), call.version >= _IDS_SINCE, now, host, call.line)
         if session is not None:
             session.update(parts.items(), ())
+            sessions.resized(session, now)
         return _Plan(parts, session)
     session = sessions.get(request.session_id)
     if session is None:
@@ -89,6 +91,8 @@ async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     session.advance(now)  # before it waits: the same number does not come twice
     session.update(parts.items(), _forgotten(call, request))
+    if not sessions.resized(session, now):
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # its client begins anew, with all it wants, or does without
     if not session.watched:
         sessions.remove(session.id)
         return _Plan({})
