@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from penstock.protocols.kafka.front.table import TABLE
 from penstock.protocols.kafka.messages import api_of
 from penstock.protocols.kafka.messages._fields import all_fields
+from penstock.protocols.kafka.messages.catalog import name_of
 from penstock.protocols.kafka.messages.declare import Wire
 
-__all__ = ["Hostile", "hostile_requests"]
+__all__ = ["Hostile", "hostile_names", "hostile_request"]
 
 _UUID_BYTES = 16
 _EXACT = {
@@ -46,17 +47,26 @@ class Hostile(NamedTuple):
     message: Any
 
 
-def hostile_requests(count: int, topic: str) -> Iterator[Hostile]:
-    """For each API of the table and each of its arrays, in the highest version and in the lowest."""
+def hostile_names() -> Iterator[str]:
+    """Of all that there are."""
     for key, row in TABLE.items():
         pair = api_of(key)
         assert pair is not None
-        for version in {row.lowest, row.highest}:
+        for version in sorted({row.lowest, row.highest}):
             for path in _arrays(pair.request, version):
-                for same in (True, False):
-                    message = _struct(pair.request, version, path, count, topic, None if same else 0)
-                    texts = "same" if same else "different"
-                    yield Hostile(f"{pair.name} v{version} {'.'.join(path)} {texts}", key, version, message)
+                for texts in ("same", "different"):
+                    yield f"{pair.name} v{version} {'.'.join(path)} {texts}"
+
+
+def hostile_request(name: str, count: int, topic: str) -> Hostile:
+    """The request of that name, with ``count`` entries in its array and ``topic`` in the place of texts."""
+    api, version, path, texts = name.split()
+    key = next(each for each in TABLE if name_of(each) == api)
+    pair = api_of(key)
+    assert pair is not None
+    row = None if texts == "same" else 0
+    message = _struct(pair.request, int(version[1:]), tuple(path.split(".")), count, topic, row)
+    return Hostile(name, key, int(version[1:]), message)
 
 
 def _arrays(kind: type, version: int, around: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -78,7 +88,7 @@ def _struct(kind: type, version: int, path: tuple[str, ...], count: int, topic: 
             long = path == (name,)
             many = count if long else 1 if path and path[0] == name else 0
             values[name] = [
-                _value(field.wire.item, name, version, inner, count, topic, None if row is None else (each if long else row))
+                _value(field.wire.item, name, version, inner, count, topic, each if long and row is not None else row)
                 for each in range(many)
             ]
         elif name in _EXACT:
@@ -105,4 +115,4 @@ def _value(
         return bytes(_UUID_BYTES) if not row else row.to_bytes(_UUID_BYTES, "big")
     if wire.kind in ("bytes", "records"):
         return b""
-    return wire.kind == "bool" and False or (0 if wire.kind == "bool" else (row or 0) % 100)
+    return False if wire.kind == "bool" else (row or 0) % 100

@@ -117,7 +117,7 @@ class KafkaSession:
             self._meter.answered(header.api_key, self._now() - began)
             if answer is None:
                 return None
-            if pace.entries <= _AT_ONCE:
+            if not large and pace.entries <= _AT_ONCE:
                 pieces, found = _packed(answer, header)
             else:
                 pieces, found = await shared.beside.run(lambda: _packed(answer, header))

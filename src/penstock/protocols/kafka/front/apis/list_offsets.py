@@ -36,6 +36,7 @@ async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsRe
     asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     topics = []
     for topic in request.topics:
+        await call.pace.spend(0, 0.5)
         answers = []
         for part in topic.partitions:
             twice = asked[topic.name, part.partition_index] > 1

@@ -32,7 +32,7 @@ _SKIP_ASSIGNMENT_SINCE = 9
 _NAMES_SINCE = 5
 _MANY_LEAVERS_SINCE = 3
 _LONGEST_REASON = 255
-_MOST_PROTOCOLS = 1_000
+_MOST_PROTOCOLS = 2_000
 """That a member may offer; consumers have one an assignor."""
 _MANY = 1_000
 """Leavers that go in one rebalance, and assignments that only a leader may bring."""

@@ -59,10 +59,10 @@ async def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> 
                 error_message="This node keeps no quotas",
                 entity=[
                     AlterClientQuotasResponseEntity(entity_type=each.entity_type, entity_name=each.entity_name)
-                    async for each in call.pace.through(entry.entity, 0.2)
+                    async for each in call.pace.through(entry.entity, 0.5)
                 ],
             )
-            async for entry in call.pace.through(request.entries, 0.2)
+            async for entry in call.pace.through(request.entries, 0.5)
         ]
     )
 

@@ -41,6 +41,7 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
     known = request.election_type in (_PREFERRED, _UNCLEAN)
     results = []
     for topic in request.topic_partitions:
+        await call.pace.spend(0, 0.5)
         rows = []
         for number in topic.partitions:
             told = await _elected(call, topic.topic, number)
@@ -72,6 +73,7 @@ async def alter_reassignments(
     """Serve AlterPartitionReassignments: to this node everything has been moved already, and there is no other."""
     topics = []
     for topic in request.topics:
+        await call.pace.spend(0, 0.5)
         rows = []
         for part in topic.partitions:
             code, message = await _moved(call, topic.name, part.partition_index, part.replicas)

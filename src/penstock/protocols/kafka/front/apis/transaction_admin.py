@@ -90,13 +90,14 @@ async def describe_producers(call: Call, request: DescribeProducersRequest) -> D
     """Serve DescribeProducers."""
     topics = []
     for topic in request.topics:
+        await call.pace.spend(0, 0.5)
         parts = [await _producers(call, Partition(topic.name, each)) for each in topic.partition_indexes]
         topics.append(DescribeProducersResponseTopic(name=topic.name, partitions=parts))
     return DescribeProducersResponse(topics=topics)
 
 
 async def _producers(call: Call, partition: Partition) -> DescribeProducersResponsePartition:
-    await call.pace.spend()
+    await call.pace.spend(1, 2)
     try:
         writers = await call.shared.enode.writers(partition)
     except PenstockError as error:
@@ -140,6 +141,7 @@ async def _write(call: Call, wanted: WriteTxnMarkersRequestMarker) -> WriteTxnMa
     )
     topics = []
     for topic in wanted.topics:
+        await call.pace.spend(0, 0.5)
         parts = []
         for number in topic.partition_indexes:
             code = await _mark(call, Partition(topic.name, number), wanted, marker)
