@@ -102,10 +102,10 @@ class Meter:
         row.buckets[bisect_left(BOUNDS_S, seconds)] += 1
         row.seconds += seconds
 
-    def refused(self, api: int, code: int) -> None:
-        """An answer, or a part of one, says no. Numbers without a name are counted as one: servers behind may lie."""
+    def refused(self, api: int, code: int, times: int = 1) -> None:
+        """An answer, or ``times`` parts of one, say no. Numbers without a name are counted as one: servers behind may lie."""
         key = (api, code if self.code(code) is not None else OTHER)
-        self.errors[key] = self.errors.get(key, 0) + 1
+        self.errors[key] = self.errors.get(key, 0) + times
 
     def is_usual(self, code: int) -> bool:
         """Whether it is an everyday answer, which nobody is told of."""

@@ -26,6 +26,7 @@ MAX_PARTITIONS: Final = 10_000
 
 _FILE: Final = "store.json"
 _VERSION: Final = 1
+_STALE: Final = 1_000
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -69,6 +70,11 @@ class Catalog:
     deleting: dict[bytes, str] = field(default_factory=dict)
     defaults: dict[str, str] = field(default_factory=dict)
     node_options: dict[str, dict[str, str]] = field(default_factory=dict)
+    _names: dict[bytes, str] = field(default_factory=dict)
+    """By id. Names of deleted topics may be among them, so a lookup compares; they are thrown out now and then."""
+
+    def __post_init__(self) -> None:
+        self._names = {topic.id: topic.name for topic in self.topics.values()}
 
     @classmethod
     def create(cls, node_id: int) -> Catalog:
@@ -118,7 +124,14 @@ class Catalog:
             "defaults": self.defaults,
             "node_options": self.node_options,
         }
-        directory.replace(_FILE, json.dumps(facts, indent=1).encode(), durable=True)
+        directory.replace(_FILE, json.dumps(facts).encode(), durable=True)
+
+    def by_id(self, topic_id: bytes) -> TopicState | None:
+        """The topic of that id, which takes no longer where there are many."""
+        if len(self._names) > 2 * len(self.topics) + _STALE:
+            self._names = {topic.id: topic.name for topic in self.topics.values()}
+        found = self.topics.get(self._names.get(topic_id, ""))
+        return found if found is not None and found.id == topic_id else None
 
     def topic(self, name: str) -> TopicState:
         """Raises UnknownTopic."""
@@ -139,6 +152,7 @@ class Catalog:
         _check_count(partitions, 1, name)
         topic = TopicState(name, uuid.uuid4().bytes, partitions, dict(config))
         self.topics[name] = topic
+        self._names[topic.id] = name
         return topic
 
     def grow(self, name: str, total: int) -> TopicState:

@@ -155,7 +155,7 @@ class Store:
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         """A topic by its 16 bytes."""
-        return next((topic for topic in self._catalog.topics.values() if topic.id == topic_id), None)
+        return self._catalog.by_id(topic_id)
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicState:
         """Durable when it returns. Partitions get directories with their first record.

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, cast
 from penstock.errors import ProtocolViolation
 from penstock.seams.framing import Buffer, Stretch
 
+_ANY = 1 << 62
 _INLINE = 2_048
 """Payloads up to this many bytes are copied beside their neighbours; larger ones travel as buffers of their own."""
 
@@ -22,6 +23,11 @@ MOST_ELEMENTS = 1 << 20
 
 An element of two bytes becomes an object of a hundred: without this, a frame of 100 MB could ask for gigabytes.
 """
+
+
+class TooManyElements(ProtocolViolation):
+    """A message has more elements than its reader takes. It was noticed before they were built."""
+
 
 
 def _fixed(code: str) -> Callable[[Reader], int]:
@@ -43,13 +49,18 @@ def _fixed(code: str) -> Callable[[Reader], int]:
 class Reader:
     """Reads forward through ``data`` (kept as a view, never copied)."""
 
-    __slots__ = ("at", "data", "room")
+    __slots__ = ("at", "data", "most", "numbers", "room")
 
     def __init__(self, data: Buffer, at: int = 0) -> None:
         view = memoryview(data)
         self.data = view if view.format == "B" and view.ndim == 1 else view.cast("B")
         self.at = at
-        self.room = MOST_ELEMENTS
+        self.room = self.most = MOST_ELEMENTS
+        self.numbers = _ANY
+
+    def limit(self, elements: int) -> None:
+        """Take no more than ``elements`` from here on, and no more than as many plain numbers."""
+        self.room = self.most = self.numbers = elements
 
     i8 = _fixed("b")
     i16 = _fixed("h")
@@ -91,7 +102,20 @@ class Reader:
             self.fail(f"{what} has {count} elements with {self.left()} bytes left")
         self.room -= count
         if self.room < 0:
-            self.fail(f"{what} brings the message to more than {MOST_ELEMENTS} elements")
+            self._too_many(what)
+
+    def plain_numbers(self, count: int, size: int, what: str) -> None:
+        """The same for ``count`` numbers of ``size`` bytes each."""
+        if count * size > len(self.data) - self.at:
+            self.fail(f"{what} has {count} elements with {self.left()} bytes left")
+        self.numbers -= count
+        if self.numbers < 0:
+            self._too_many(what)
+
+    def _too_many(self, what: str) -> NoReturn:
+        raise TooManyElements(
+            f"malformed message at byte {self.at}: {what} brings the message to more than {self.most} elements"
+        )
 
     def text(self, count: int) -> str:
         """``count`` bytes of UTF-8."""

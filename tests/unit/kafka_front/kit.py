@@ -25,6 +25,7 @@ from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.abilities import Abilities
 from penstock.seams.framing import Frame, joined
 from penstock.seams.front import Peer
+from penstock.seams.memory import UNLIMITED, Memory
 from penstock.seams.node import NodeIdentity, Services
 from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
@@ -76,7 +77,12 @@ class Kit(Client):
     """A front, everything below it, and a first client. Tests ask ``enode`` at once, however far away it is."""
 
     def __init__(
-        self, store: Store, options: KafkaFrontOptions, runtime: AsyncioRuntime, able: Abilities | None = None
+        self,
+        store: Store,
+        options: KafkaFrontOptions,
+        runtime: AsyncioRuntime,
+        able: Abilities | None = None,
+        memory: Memory = UNLIMITED,
     ) -> None:
         self.store = store
         self.runtime = runtime
@@ -85,7 +91,7 @@ class Kit(Client):
         self.journals = JournalService(enode, runtime)
         self.offsets = OffsetsService(self.journals, OffsetsLog(), partitions=4)
         identity = NodeIdentity(1, store.cluster_id, {"kafka": Endpoint("127.0.0.1", 9_092)}, store.epoch)
-        self.front = KafkaFront(Services(identity, runtime, enode, self.offsets, self.journals), options)
+        self.front = KafkaFront(Services(identity, runtime, enode, self.offsets, self.journals, memory), options)
         super().__init__(self.front, Again(enode, runtime))
 
     def client(self) -> Client:
@@ -108,13 +114,16 @@ class Kit(Client):
 
 @asynccontextmanager
 async def serving(
-    options: KafkaFrontOptions | None = None, store: Store | None = None, able: Abilities | None = None
+    options: KafkaFrontOptions | None = None,
+    store: Store | None = None,
+    able: Abilities | None = None,
+    memory: Memory = UNLIMITED,
 ) -> AsyncIterator[Kit]:
     """A started front; its store is closed at the end unless it was given."""
     opened = store or open_store("memory:")
     failures: list[BaseException] = []
     runtime = AsyncioRuntime(failures.append)
-    kit = Kit(opened, options or KafkaFrontOptions(), runtime, able)
+    kit = Kit(opened, options or KafkaFrontOptions(), runtime, able, memory)
     await kit.offsets.load()
     await kit.front.start()
     try:
@@ -131,11 +140,12 @@ def run(
     test: Callable[[Kit], Coroutine[Any, Any, None]],
     options: KafkaFrontOptions | None = None,
     able: Abilities | None = None,
+    memory: Memory = UNLIMITED,
 ) -> None:
     """Run ``test`` with a started front."""
 
     async def main() -> None:
-        async with serving(options, able=able) as kit:
+        async with serving(options, able=able, memory=memory) as kit:
             await test(kit)
 
     asyncio.run(main())

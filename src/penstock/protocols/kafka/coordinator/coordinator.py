@@ -13,6 +13,7 @@ from typing import Final
 from penstock.protocols.kafka.coordinator import joining, membership
 from penstock.protocols.kafka.coordinator.effects import ACTS
 from penstock.protocols.kafka.coordinator.group import Group
+from penstock.protocols.kafka.coordinator.held import MEMBER_BYTES, HeldByMembers
 from penstock.protocols.kafka.coordinator.requests import CommitIdentity, Join, JoinAnswer, Leaver, Sync, SyncAnswer
 from penstock.protocols.kafka.coordinator.rounds import Cause, Moment, Rounds, Storage, Wait
 from penstock.protocols.kafka.coordinator.settings import GroupSettings
@@ -38,9 +39,12 @@ class Coordinator:
         storage: Storage,
         new_id: Callable[[], str],
         told: Callable[[str, Rebalance], None] = lambda group, over: None,
+        held: HeldByMembers | None = None,
     ) -> None:
+        self.held = HeldByMembers() if held is None else held
         self._settings = settings
         self._new_id = new_id
+        self.no_room: Callable[[str], None] = lambda reason: None
         self._groups: dict[str, Group] = {}
         self._rounds = Rounds(settings, storage, dict(ACTS), told)
 
@@ -52,11 +56,23 @@ class Coordinator:
         if fault:
             request.reply(JoinAnswer(fault, request.member_id))
             return
+        brought = sum(len(name) + len(metadata) for name, metadata in request.protocols)
+        member = (request.group, request.member_id)
+        if self.refused(member, request.client_host, MEMBER_BYTES + brought):
+            request.reply(JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id))
+            return
         group = self._groups.get(request.group)
         if group is None:
-            group = self._groups[request.group] = Group(request.group, state_since_ms=now.wall_ms)
+            group = self._groups[request.group] = Group(request.group, state_since_ms=now.wall_ms, held=self.held)
         joining.join(self._rounds, group, request, now, self._new_id)
         self._forget_if_blank(group)
+
+    def refused(self, member: tuple[str, str], host: str, size: int) -> bool:
+        """Whether there is no room for what a member would hold; ``no_room`` is called with the reason then."""
+        reason = self.held.refusal(member, host, size)
+        if reason:
+            self.no_room(reason)
+        return bool(reason)
 
     def bounds_fault(self, request: Join) -> ErrorCode:
         """What is wrong with a join whatever its group is."""
@@ -80,8 +96,20 @@ class Coordinator:
             request.reply(SyncAnswer(ErrorCode.INVALID_GROUP_ID))
         elif group is None:
             request.reply(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
+        elif self._brings_too_much(group, request):
+            request.reply(SyncAnswer(ErrorCode.UNKNOWN_SERVER_ERROR))
         else:
             membership.sync(self._rounds, group, request, now)
+
+    def _brings_too_much(self, group: Group, request: Sync) -> bool:
+        """A real broker cannot write such a group's record, and answers the same."""
+        leader = group.members.get(request.member_id)
+        if leader is None or not request.assignments or group.leader != request.member_id:
+            return False
+        brought = sum(map(len, request.assignments.values()))
+        kept = sum(len(each.assignment) for each in group.members.values())
+        size = leader.holds - len(leader.assignment) + max(0, brought - kept)
+        return brought > kept and self.refused((group.group_id, leader.member_id), leader.client_host, size)
 
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: Moment
@@ -114,7 +142,7 @@ class Coordinator:
         if group is None:
             if identity.generation >= 0:
                 return ErrorCode.GROUP_ID_NOT_FOUND
-            group = self._groups[identity.group] = Group(identity.group, state_since_ms=now.wall_ms)
+            group = self._groups[identity.group] = Group(identity.group, state_since_ms=now.wall_ms, held=self.held)
         answer = self._commit_answer(group, identity, now)
         group.kept = group.kept or not answer
         return answer
@@ -136,7 +164,7 @@ class Coordinator:
         if group is None:
             if identity.generation >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
-            group = self._groups[identity.group] = Group(identity.group, state_since_ms=now.wall_ms)
+            group = self._groups[identity.group] = Group(identity.group, state_since_ms=now.wall_ms, held=self.held)
         answer = ErrorCode.NONE
         if not identity.anonymous and not (identity.generation < 0 and group.state is State.EMPTY):
             answer = group.identity_fault(identity.member_id, identity.instance_id)
@@ -176,6 +204,7 @@ class Coordinator:
     def release(self, group_id: str) -> None:
         """The group goes on elsewhere: whoever waits in it is told to join again."""
         group = self._groups.pop(group_id)
+        group.hold_in(HeldByMembers())
         for member in group.members.values():
             self._rounds.cancel(group, Wait.SESSION, member.member_id)
             member.answer_join(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
@@ -193,6 +222,7 @@ class Coordinator:
         if len(group.members) > self._settings.max_size:
             return False
         self._groups[group.group_id] = group
+        group.hold_in(self.held)
         for member in group.members.values():
             self._rounds.touch(group, member, now)
         if not rests:
@@ -219,10 +249,11 @@ class Coordinator:
         for group_id, record in saved.items():
             group = self._groups[group_id] = restored(group_id, record)
             group.kept = True
+            group.hold_in(self.held)
             for member in group.members.values():
                 self._rounds.touch(group, member, now)
         for group_id in with_offsets:
-            self._groups.setdefault(group_id, Group(group_id, kept=True))
+            self._groups.setdefault(group_id, Group(group_id, kept=True, held=self.held))
 
     def stored(self, group_id: str, ticket: int, accepted: bool, now: Moment) -> None:
         """The outcome of ``Storage.store`` with that ticket."""

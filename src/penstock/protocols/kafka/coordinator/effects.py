@@ -195,6 +195,7 @@ def _hand_out(rounds: Rounds, group: Group, cause: Cause) -> None:
     rounds.tell(group, group.account.assigned(cause.now.monotonic, group.brought, _reader(group)))
     for member in group.members.values():
         member.assignment = group.brought.get(member.member_id, b"")
+        group.weigh(member)
         if member.sync is not None:
             member.answer_sync(group.sync_answer(member))
             rounds.touch(group, member, cause.now)
@@ -215,9 +216,9 @@ def _drop_unsynced(rounds: Rounds, group: Group, cause: Cause) -> None:
 
 
 def _drop_pending(rounds: Rounds, group: Group, cause: Cause) -> None:
-    for member_id in group.pending_join:
+    for member_id in list(group.pending_join):
         rounds.cancel(group, Wait.PENDING, member_id)
-    group.pending_join.clear()
+        group.remove_pending(member_id)
 
 
 ACTS: Final[Mapping[Effect, Act]] = {

@@ -11,6 +11,7 @@ from dataclasses import field
 
 from penstock._dataclasses import dataclass
 from penstock.groups.rebalances import Account
+from penstock.protocols.kafka.coordinator.held import MEMBER_BYTES, HeldByMembers
 from penstock.protocols.kafka.coordinator.requests import JoinAnswer, JoinedMember, Protocols, SyncAnswer
 from penstock.protocols.kafka.coordinator.states import State
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -37,6 +38,12 @@ class Member:
     sync: Callable[[SyncAnswer], None] | None = None
     is_new: bool = True
     parked: set[str] = field(default_factory=set)
+
+    @property
+    def holds(self) -> int:
+        """Bytes that are kept of it."""
+        brought = sum(len(name) + len(metadata) for name, metadata in self.protocols)
+        return MEMBER_BYTES + brought + len(self.assignment) + len(self.member_id) + len(self.instance_id or "")
 
     def metadata(self, protocol: str | None) -> bytes:
         """What the member sent for ``protocol``; empty if it does not know it."""
@@ -89,7 +96,7 @@ class Group:
     ``parked`` are the members whose joins are, ``supported`` says of each protocol how many know it: counted as they
     come and go, because a group of thousands is asked for both at each of their joins.
     ``subscribed`` is None where members' metadata could not be understood. ``kept``: the log knows of the group or its
-    offsets, so that it must not be forgotten while it is empty.
+    offsets, so that it must not be forgotten while it is empty. ``held``: where it is counted what members take.
     """
 
     group_id: str
@@ -111,6 +118,7 @@ class Group:
     storing: int | None = None
     kept: bool = False
     takeovers: dict[int, Takeover] = field(default_factory=dict)
+    held: HeldByMembers = field(default_factory=HeldByMembers)
     account: Account = field(default_factory=Account)
 
     @property
@@ -168,6 +176,7 @@ class Group:
         self._forget_protocols(member)
         member.protocols = protocols
         self.supported.update(_names(protocols))
+        self.weigh(member)
 
     def _forget_protocols(self, member: Member) -> None:
         for name in _names(member.protocols):
@@ -186,6 +195,29 @@ class Group:
         self.supported.update(_names(member.protocols))
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
+        self.weigh(member)
+
+    def weigh(self, member: Member) -> None:
+        """Count what is kept of a member now."""
+        self.held.set((self.group_id, member.member_id), member.client_host, member.holds)
+
+    def hold_in(self, held: HeldByMembers) -> None:
+        """Count what is kept of all members there from now on, not where it was before."""
+        for member_id in (*self.members, *self.pending_join):
+            self.held.set((self.group_id, member_id), "", 0)
+        self.held = held
+        for member in self.members.values():
+            self.weigh(member)
+
+    def add_pending(self, member_id: str, host: str) -> None:
+        """An id was given to a member that has not joined yet."""
+        self.pending_join.add(member_id)
+        self.held.set((self.group_id, member_id), host, MEMBER_BYTES)
+
+    def remove_pending(self, member_id: str) -> None:
+        """It joins, or does not come."""
+        self.pending_join.remove(member_id)
+        self.held.set((self.group_id, member_id), "", 0)
 
     def remove(self, member_id: str) -> Member:
         """Take a member out; who leads, if it led, is the first that is left."""
@@ -195,6 +227,7 @@ class Group:
         self.pending_sync.discard(member_id)
         self.parked.discard(member_id)
         self._forget_protocols(member)
+        self.held.set((self.group_id, member_id), "", 0)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return member
@@ -205,6 +238,8 @@ class Group:
         member = members[old_id]
         self.members = {new_id if name == old_id else name: each for name, each in members.items()}
         member.member_id = new_id
+        self.held.set((self.group_id, old_id), "", 0)
+        self.weigh(member)
         if old_id in self.parked:
             self.parked.remove(old_id)
             self.parked.add(new_id)

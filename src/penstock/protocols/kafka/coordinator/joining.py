@@ -40,7 +40,7 @@ def drop_pending(rounds: Rounds, group: Group, member_id: str) -> bool:
     """Take back a member id that was handed out and has not joined; False if it is none. The event is the caller's."""
     if member_id not in group.pending_join:
         return False
-    group.pending_join.remove(member_id)
+    group.remove_pending(member_id)
     rounds.cancel(group, Wait.PENDING, member_id)
     return True
 
@@ -72,7 +72,7 @@ def _new_dynamic(rounds: Rounds, group: Group, request: Join, now: Moment, membe
         _add(rounds, group, request, now, member_id)
         return
     # Clients that give up between two joins would otherwise leave members behind that everybody waits for (KIP-394).
-    group.pending_join.add(member_id)
+    group.add_pending(member_id, request.client_host)
     rounds.set(group, Wait.PENDING, now.monotonic + request.session_timeout_ms / 1_000, member_id)
     request.reply(JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 

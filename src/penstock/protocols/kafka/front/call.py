@@ -13,9 +13,10 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.front.unstored import Unstored
 from penstock.protocols.kafka.offsets_log import OffsetsLog
-from penstock.seams.beside import Beside, Turns
+from penstock.seams.beside import Beside, Pace, Turns
 from penstock.seams.enode import Enode, TopicState
 from penstock.seams.journal import OWN_TOPICS
+from penstock.seams.memory import Portion
 from penstock.seams.meters import Meter
 from penstock.seams.node import Offsets, Services
 from penstock.seams.parking import Parking
@@ -56,6 +57,7 @@ class Shared:
     turns: Turns
     offered: Mapping[int, Row]
     meter: Meter
+    large: Portion
     unstored: Unstored = field(default_factory=Unstored)
     rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
 
@@ -75,6 +77,10 @@ class Shared:
     def advertised(self) -> Endpoint:
         """Where Kafka clients reach this node."""
         return self.services.identity.advertised["kafka"]
+
+    def pace(self) -> Pace:
+        """Of a request that begins."""
+        return Pace(self.turns, self.services.memory, self.options.max_answer_entries)
 
     async def config_of(self, topic: TopicState) -> Mapping[str, str]:
         """What holds for a topic: what it says itself, and what was set for all that do not."""
@@ -109,7 +115,7 @@ class Line(Parking):
     ``host`` is the address as Kafka's tools show it, with a slash before.
     """
 
-    __slots__ = ("address",)
+    __slots__ = ("__weakref__", "address")
 
     def __init__(self, address: Endpoint) -> None:
         super().__init__()
@@ -121,12 +127,15 @@ class Line(Parking):
 
 
 class Call(NamedTuple):
-    """One request's circumstances."""
+    """One request's circumstances. ``pace``: every handler spends it for each entry that it goes through."""
 
     shared: Shared
     line: Line
     version: int
     client_id: str
+    pace: Pace
+    large: bool = False
+    """It has so many entries that others like it wait until it is answered."""
 
 
 Handler = Callable[[Call, Any], Awaitable[object | None]]

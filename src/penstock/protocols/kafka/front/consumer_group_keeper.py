@@ -22,6 +22,7 @@ from penstock.protocols.kafka.consumer_groups import (
 from penstock.protocols.kafka.consumer_groups.checking import check_beat
 from penstock.protocols.kafka.consumer_groups.requests import JOIN, BeatRefused
 from penstock.protocols.kafka.coordinator import Group, Join, JoinAnswer, Leaver, Moment, Sync, SyncAnswer
+from penstock.protocols.kafka.coordinator.held import MEMBER_BYTES, HeldByMembers
 from penstock.protocols.kafka.coordinator.stored import stored_value
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.alarm import Alarm
@@ -29,6 +30,7 @@ from penstock.protocols.kafka.front.consumer_group_log import ConsumerGroupLog
 from penstock.protocols.kafka.front.faults import Refused
 from penstock.protocols.kafka.front.group_settings import own_settings
 from penstock.protocols.kafka.front.own_group_options import OwnGroupOptions
+from penstock.protocols.kafka.front.why import note
 from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.locks import Locks
 from penstock.seams.node import Services
@@ -37,6 +39,9 @@ from penstock.seams.rebalances import Rebalance
 __all__ = ["ConsumerGroupKeeper", "OlderGroups"]
 
 _log = logging.getLogger("penstock.node")
+_SHARE_OF_MEMORY = 4
+_MOST_NAMES = 10_000
+_PLACE_BYTES = 300
 
 
 class OlderGroups(Protocol):
@@ -74,6 +79,10 @@ class ConsumerGroupKeeper:
         self._alarm = Alarm(services.runtime, self.coordinator.not_before, self._expire)
         self._older: OlderGroups | None = None
         self._going: dict[str, bytes] = {}
+        memory = services.memory
+        self.held = HeldByMembers(memory.limit // _SHARE_OF_MEMORY, memory.keep)
+        """Of members of both protocols."""
+        self._weighed: dict[str, set[str]] = {}
         self._locks: Locks[str] = Locks(services.runtime.promise)
 
     def live_beside(self, older: OlderGroups) -> None:
@@ -117,10 +126,12 @@ class ConsumerGroupKeeper:
         """ConsumerGroupHeartbeat."""
         try:
             check_beat(beat)
+            self._check_room(beat)
             topics = await self._topics(lambda: self._wanted(beat))
             if self._older is not None:
                 self._older.make_way(beat, topics or {})
             answer = self.coordinator.beat(beat, topics, self.now())
+            self._weigh(beat.group, beat.member_id)
             self._alarm.wake()
             await self.save(beat.group)
         except BeatRefused as refused:
@@ -129,6 +140,37 @@ class ConsumerGroupKeeper:
             return BeatAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
         return answer
 
+    def _check_room(self, beat: Beat) -> None:
+        """Raises BeatRefused where the member would hold more than there is room for."""
+        if beat.names is not None and len(beat.names) > _MOST_NAMES:
+            text = f"{len(beat.names)} topic names; a member may subscribe to {_MOST_NAMES}, or to a pattern."
+            raise BeatRefused(ErrorCode.INVALID_REQUEST, text)
+        if beat.subscribes or beat.epoch == JOIN:
+            size = MEMBER_BYTES + sum(map(len, beat.names or ())) + len(beat.pattern or "")
+            if reason := self.held.refusal(("newer", beat.group, beat.member_id), beat.client_host, size):
+                raise BeatRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, reason)
+
+    def _weigh(self, group_id: str, member_id: str = "") -> None:
+        """Count what a member holds now; and of all of its group, where some have come or gone."""
+        group = self.coordinator.group(group_id)
+        members = {} if group is None else group.members
+        weighed = self._weighed.get(group_id, set())
+        due = {member_id} & members.keys()
+        if len(weighed) != len(members) or not due <= weighed:
+            due |= members.keys() - weighed
+            for gone in weighed - members.keys():
+                self.held.set(("newer", group_id, gone), "", 0)
+            self._weighed[group_id] = set(members)
+            if not members:
+                del self._weighed[group_id]
+        for each in due:
+            member = members[each]
+            brought = sum(map(len, member.names)) + len(member.pattern) + len(each)
+            protocols = () if member.older is None else member.older.protocols
+            brought += sum(len(name) + len(metadata) for name, metadata in protocols)
+            brought += _PLACE_BYTES * (len(member.assigned) + len(member.target))
+            self.held.set(("newer", group_id, each), member.client_host, MEMBER_BYTES + brought)
+
     def _wanted(self, beat: Beat) -> Wanted | None:
         wanted = self.coordinator.wanted(beat, self.now())
         older = self._older.topics_of(beat.group) if self._older is not None and beat.epoch == JOIN else frozenset()
@@ -136,6 +178,10 @@ class ConsumerGroupKeeper:
 
     async def join(self, request: Join, new_id: str) -> JoinAnswer | None:
         """JoinGroup; None if there is no such group with members."""
+        size = MEMBER_BYTES + sum(len(name) + len(metadata) for name, metadata in request.protocols)
+        if reason := self.held.refusal(("newer", request.group, request.member_id), request.client_host, size):
+            note(ErrorCode.GROUP_MAX_SIZE_REACHED, Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, reason))
+            return JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id)
         try:
             topics = await self._topics(lambda: self.coordinator.older_members.wanted(request))
             answer = self.coordinator.older_members.join(request, topics or {}, self.now(), new_id)
@@ -216,6 +262,7 @@ class ConsumerGroupKeeper:
 
     async def save(self, group_id: str) -> None:
         """Return when all that was decided of the group is durable. Raises StoreError."""
+        self._weigh(group_id)
         if group_id in self._going:
             async with self._locks.held(group_id):
                 await self._go(group_id)

@@ -19,12 +19,15 @@ from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
 from penstock.protocols.kafka.messages.catalog import name_of as api_name
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.front import Peer
+from penstock.seams.memory import Portion
 from penstock.seams.node import Services
 
 __all__ = ["KafkaFront"]
 
 _log = logging.getLogger("penstock.node")
 _SCHEME: Final = "kafka"
+_LARGE_SHARE: Final = 4
+"""Requests of many entries may take such a part of the memory together."""
 
 
 class KafkaFront:
@@ -42,7 +45,7 @@ class KafkaFront:
             services,
             options,
             GroupKeeper(options.groups, newer, services.offsets, runtime, near=services.enode.near),
-            FetchSessions(options.fetch_sessions, runtime.random_bytes),
+            FetchSessions(options.fetch_sessions, runtime.random_bytes, services.memory),
             ids,
             TransactionKeeper(
                 services,
@@ -54,6 +57,7 @@ class KafkaFront:
             Turns(runtime),
             offered(services.enode.abilities),
             services.meters.front("kafka", api_name, CODES),
+            Portion(services.memory, services.memory.limit // _LARGE_SHARE, runtime.promise),
         )
         self._shared.meter.levels.update(
             held=lambda: sum(each.line.held for each in self._sessions),

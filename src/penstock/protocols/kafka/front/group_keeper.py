@@ -38,6 +38,7 @@ from penstock.protocols.kafka.front.alarm import Alarm
 from penstock.protocols.kafka.front.consumer_group_keeper import ConsumerGroupKeeper
 from penstock.protocols.kafka.front.expiry import has_expired, newer_has_expired
 from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.front.why import note
 from penstock.seams.node import Offsets
 from penstock.seams.patience import patiently
 from penstock.seams.rebalances import Rebalance
@@ -70,7 +71,8 @@ class GroupKeeper:
         self._stores: dict[str, int] = {}
         self._unbegun: list[tuple[str, Group | None, bytes, int | None]] = []
         self._numbers = itertools.count(1)
-        self.coordinator = Coordinator(settings, self, self._new_id, tell)
+        self.coordinator = Coordinator(settings, self, self._new_id, tell, newer.held)
+        self.coordinator.no_room = _note_no_room
         self.newer = newer
         newer.live_beside(self)
         self._alarm = Alarm(runtime, self.coordinator.not_before, self._expire)
@@ -160,6 +162,11 @@ class GroupKeeper:
             return
         self.coordinator.sync(request, self.now())
         self.wake()
+
+    def leads(self, group_id: str, member_id: str) -> bool:
+        """Whether that member of a group of the older protocol is its leader."""
+        group = self.coordinator.group(group_id)
+        return group is not None and group.leader == member_id
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Heartbeat."""
@@ -329,6 +336,10 @@ class GroupKeeper:
 
     def _new_id(self) -> str:
         return str(uuid.UUID(bytes=self._runtime.random_bytes(16), version=4))
+
+
+def _note_no_room(reason: str) -> None:
+    note(ErrorCode.GROUP_MAX_SIZE_REACHED, Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, reason))
 
 
 def tell(group_id: str, over: Rebalance) -> None:

@@ -22,6 +22,9 @@ class KafkaFrontOptions:
     else. ``fetch_max_bytes``: largest answer to one Fetch. ``check_records``: count the records of each batch before it
     is stored (compressed ones are inflated for it), so that no producer's bug becomes a batch that stops every
     consumer; costs about 0.1 µs a record.
+    ``max_request_entries`` of one request, in all its arrays together (Kafka: no limit): an entry of four bytes becomes
+    objects of a thousand, and the objects of more would stop the node's loop when they are looked through for garbage.
+    ``max_answer_entries``: the same of an answer, which may have many to a single entry of its request.
     ``max_inflated_bytes`` bounds that inflating. ``fetch_sessions``: incremental sessions kept at once.
     ``transaction_partitions`` of the topic in which transactional ids are kept; chosen when it is made.
     """
@@ -33,6 +36,8 @@ class KafkaFrontOptions:
     fetch_max_bytes: int = 57_671_680
     check_records: bool = True
     max_inflated_bytes: int = 256 << 20
+    max_request_entries: int = 50_000
+    max_answer_entries: int = 200_000
     fetch_sessions: int = 1_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * DAY_MS

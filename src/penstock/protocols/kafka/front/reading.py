@@ -20,17 +20,22 @@ from penstock.protocols.kafka.messages.fetch import (
     FetchResponseDivergingEpoch,
     FetchResponsePartition,
 )
+from penstock.seams.beside import Pace
 from penstock.seams.enode import Budget, Fetched, FetchPart
 from penstock.seams.framing import Buffer
 
 __all__ = ["partitions_of", "read_partitions"]
 
+_STEPS: Final = 0.2
 _NOWHERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """Here Kafka answers with an empty list of aborted transactions, with other errors with none."""
 
 
 async def partitions_of(
-    shared: Shared, keys: Iterable[Key], lost: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    shared: Shared,
+    keys: Iterable[Key],
+    lost: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    pace: Pace | None = None,
 ) -> dict[Key, Partition | ErrorCode]:
     """The partitions that a request names by topic name or topic id.
 
@@ -40,6 +45,8 @@ async def partitions_of(
     partitions: dict[Key, Partition | ErrorCode] = {}
     for key in keys:
         topic, number = key
+        if pace is not None:
+            await pace.spend(0, _STEPS)
         if topic not in names:
             names[topic] = topic if isinstance(topic, str) else await shared.name_of(topic, lost)
         name = names[topic]

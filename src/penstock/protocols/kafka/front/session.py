@@ -5,7 +5,9 @@ Source: Kafka protocol guide; KIP-511 for what happens to an ApiVersions request
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 
 from penstock.errors import ProtocolViolation
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -18,14 +20,20 @@ from penstock.protocols.kafka.front.telling import tell
 from penstock.protocols.kafka.messages import RequestHeader, api_of, read_header, response
 from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
 from penstock.protocols.kafka.messages.codec import decode_prefix
+from penstock.seams.beside import ENTRY_BYTES
 from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Peer
 from penstock.seams.meters import OTHER
 from penstock.seams.refusals import Asker
+from penstock.wire import Reader, TooManyElements
 
 __all__ = ["KafkaSession"]
 
 _API_VERSIONS = 18
+_AT_ONCE = 2_000
+"""Entries that are decoded, or encoded, in a few milliseconds; more are in a thread."""
+_TOLD = 20
+"""Codes of one answer that the log hears of."""
 
 
 class KafkaSession:
@@ -61,22 +69,67 @@ class KafkaSession:
         if row is None or not row.lowest <= header.api_version <= row.highest:
             self._meter.refused(OTHER, ErrorCode.UNSUPPORTED_VERSION)
             return self._refuse(header)
-        notes = why.begin()
         pair = api_of(header.api_key)
         assert pair is not None
-        # What follows the request is not looked at, as in Kafka: librdkafka asks for all topics (Metadata v12) with the
-        # count of its array in four bytes, of which only the first is meant.
-        request: object = decode_prefix(pair.request, header.api_version, body)
-        call = Call(self._shared, self.line, header.api_version, header.client_id or "")
-        answer = await handler(header.api_key)(call, request)
-        self._meter.answered(header.api_key, self._now() - began)
-        if answer is not None and (found := codes_in(answer)):
-            for code in found:
-                self._meter.refused(header.api_key, code)
+        body.limit(_AT_ONCE)
+        begins = body.at
+        try:
+            # What follows the request is not looked at, as in Kafka: librdkafka asks for all topics (Metadata v12) with
+            # the count of its array in four bytes, of which only the first is meant.
+            request: object = decode_prefix(pair.request, header.api_version, body)
+        except TooManyElements:
+            body.at = begins
+            return await self._handle_large(header, pair.request, body, began)
+        return await self._answer(header, request, began)
+
+    async def _handle_large(
+        self, header: RequestHeader, kind: type[object], body: Reader, began: float
+    ) -> Pieces | None:
+        """Serve a request of many entries: decoded in a thread, within the memory that such requests may take."""
+        shared = self._shared
+        most = shared.options.max_request_entries
+        async with shared.large.held(min(most, body.left() // 2) * ENTRY_BYTES) as hold:
+            body.limit(most)
+            try:
+                request = await shared.beside.run(lambda: decode_prefix(kind, header.api_version, body))
+            except TooManyElements as error:
+                self._meter.refused(header.api_key, ErrorCode.INVALID_REQUEST)
+                self._meter.tell(
+                    Asker(header.client_id or "", self.line.address),
+                    header.api_key,
+                    ErrorCode.INVALID_REQUEST,
+                    why=f"a request of more than {most} entries, the client is hung up on",
+                    advice="have it ask for fewer entries at once",
+                )
+                raise ProtocolViolation(error.message, hint="Ask for fewer entries at once") from error
+            hold.change((2 * most - body.room - body.numbers) * ENTRY_BYTES)
+            return await self._answer(header, request, began, large=True)
+
+    async def _answer(
+        self, header: RequestHeader, request: object, began: float, *, large: bool = False
+    ) -> Pieces | None:
+        notes = why.begin()
+        shared = self._shared
+        pace = shared.pace()
+        call = Call(shared, self.line, header.api_version, header.client_id or "", pace, large)
+        try:
+            answer = await handler(header.api_key)(call, request)
+            self._meter.answered(header.api_key, self._now() - began)
+            if answer is None:
+                return None
+            if not large and pace.entries <= _AT_ONCE:
+                pieces, found = _packed(answer, header)
+            else:
+                pieces, found = await shared.beside.run(lambda: _packed(answer, header))
+        finally:
+            pace.end()
+        if found:
+            for code, times in found.items():
+                self._meter.refused(header.api_key, code, times)
             if not all(map(self._meter.is_usual, found)):
                 asker = Asker(header.client_id or "", self.line.address)
-                tell(self._meter, asker, header.api_key, request, coded_in(answer), notes)
-        return None if answer is None else response(answer, header.api_version, header.correlation_id)
+                tell(self._meter, asker, header.api_key, request, islice(coded_in(answer), _TOLD), notes)
+        return pieces
 
     def lost(self) -> None:
         """Wake what waits for this client's sake. Its group members stay until their sessions expire."""
@@ -100,3 +153,9 @@ class KafkaSession:
             f"request of API key {header.api_key} in version {header.api_version}, which is not advertised",
             hint="Ask ApiVersions first",
         )
+
+
+def _packed(answer: object, header: RequestHeader) -> tuple[Pieces, Counter[int]]:
+    """An answer as it is sent, and the codes in it."""
+    pieces = response(answer, header.api_version, header.correlation_id)
+    return pieces, Counter(codes_in(answer))

@@ -27,6 +27,9 @@ Read = Callable[[Reader], Any]
 _Tags = Mapping[int, tuple[str, Read]]
 
 _CODES = {**FIXED, "uuid": "16s"}
+_LONGEST_TEXT = 0x7FFF
+"""Of any version, as Kafka's own reader has it: a compact string could say more."""
+_LONGEST_BYTES = 0x7FFFFFFF
 
 
 class _Step(NamedTuple):
@@ -65,8 +68,7 @@ def read_tags(reader: Reader, known: _Tags, values: dict[str, Any]) -> None:
     count = reader.uvarint()
     if not count:
         return
-    if count * 2 > reader.left():
-        reader.fail(f"{count} tagged fields with {reader.left()} bytes left")
+    reader.elements(count, 2, "a section of tagged fields")
     previous = -1
     for _ in range(count):
         tag = reader.uvarint()
@@ -77,10 +79,10 @@ def read_tags(reader: Reader, known: _Tags, values: dict[str, Any]) -> None:
         if tag in known:
             name, read = known[tag]
             inner = Reader(body)
-            inner.room = reader.room
+            inner.room, inner.numbers, inner.most = reader.room, reader.numbers, reader.most
             values[name] = read(inner)
             inner.done()
-            reader.room = inner.room
+            reader.room, reader.numbers = inner.room, inner.numbers
 
 
 def _name(message: type, field: Field) -> str:
@@ -106,9 +108,12 @@ def _value_reader(wire: Wire, name: str, version: int, *, flexible: bool) -> Rea
         return _array_reader(wire, length, version, flexible=flexible)
     read_size, base = length.read, length.base
     take: Callable[[Reader, int], Any] = Reader.text if wire.kind == "str" else Reader.take
+    longest = _LONGEST_TEXT if wire.kind == "str" else _LONGEST_BYTES
 
     def read(reader: Reader) -> Any:
         size = read_size(reader) - base
+        if size > longest:
+            reader.fail(f"{name} has a length of {size}, a text has {longest} bytes at most")
         return take(reader, size) if size >= 0 else length.null(reader, size)
 
     return read
@@ -173,8 +178,7 @@ def _numbers_reader(code: str, length: _Length) -> Read:
         count = read_count(reader) - base
         if count < 0:
             return length.null(reader, count)
-        if count * size > reader.left():
-            reader.fail(f"{length.name} has {count} elements with {reader.left()} bytes left")
+        reader.plain_numbers(count, size, length.name)
         return reader.fixed(numbers(code, count))
 
     return read

@@ -42,7 +42,7 @@ def decode_prefix(message: type[M], version: int, reader: Reader) -> M:
     try:
         value: M = read(reader)
     except ProtocolViolation as error:
-        raise ProtocolViolation(f"{message.__name__} v{version}: {error.message}") from error
+        raise type(error)(f"{message.__name__} v{version}: {error.message}") from error
     return value
 
 

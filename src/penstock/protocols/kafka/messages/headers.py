@@ -16,7 +16,7 @@ from penstock.protocols.kafka.messages import codec
 from penstock.protocols.kafka.messages.catalog import API_VERSIONS, api_of
 from penstock.seams.channel import Outgoing
 from penstock.seams.framing import Buffer, Buffers, Pieces, Stretch
-from penstock.wire import Reader, Writer
+from penstock.wire import MOST_ELEMENTS, Reader, Writer
 
 M = TypeVar("M")
 P = TypeVar("P", Buffer, Buffer | Stretch)
@@ -25,6 +25,8 @@ _HEAD: Final = struct.Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
 _LONGEST_CLIENT_ID = 0x7FFF
 _LARGEST_FRAME = 0x7FFFFFFF
+_HEADER_TAGS = 100
+"""Kafka has declared none in requests."""
 
 
 class RequestHeader(NamedTuple):
@@ -46,7 +48,9 @@ def read_header(data: Buffer) -> tuple[RequestHeader, Reader]:
     client = None if size == -1 else reader.text(size)
     pair = api_of(key)
     if pair is not None and codec.declared(pair.request).is_flexible(version):
+        reader.room = _HEADER_TAGS
         codec.skip_tags(reader)
+        reader.room = MOST_ELEMENTS
     return RequestHeader(key, version, correlation, client), reader
 
 

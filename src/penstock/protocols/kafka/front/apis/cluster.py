@@ -70,6 +70,7 @@ async def describe_topic_partitions(
     left = max(1, min(request.response_partition_limit, _MOST_PARTITIONS))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
+        await call.pace.spend(1, 2)
         try:
             found = await call.shared.enode.topic(name)
         except UpstreamLost:
@@ -137,7 +138,7 @@ async def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochReque
             OffsetForLeaderEpochResponseTopic(
                 topic=topic.topic, partitions=[await _epoch_end(call, topic.topic, part) for part in topic.partitions]
             )
-            for topic in request.topics
+            async for topic in call.pace.again(request.topics, 0.5)
         ]
     )
 
@@ -145,6 +146,7 @@ async def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochReque
 async def _epoch_end(
     call: Call, topic: str, part: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponsePartition:
+    await call.pace.spend(1, 2)
     partition = Partition(topic, part.partition)
     try:
         claimed = part.current_leader_epoch

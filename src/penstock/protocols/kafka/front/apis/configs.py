@@ -64,13 +64,13 @@ _LISTS = {_APPEND: "APPEND", _SUBTRACT: "SUBTRACT"}
 
 async def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Serve DescribeConfigs."""
-    asked = call.shared.turns.through(request.resources, _STEPS)
-    return DescribeConfigsResponse(results=[await _described(call, request, each) async for each in asked])
+    return DescribeConfigsResponse(results=[await _described(call, request, each) for each in request.resources])
 
 
 async def _described(
     call: Call, request: DescribeConfigsRequest, resource: DescribeConfigsRequestResource
 ) -> DescribeConfigsResponseResult:
+    await call.pace.spend(1, _STEPS)
     try:
         rows = await _rows(call, resource.resource_type, resource.resource_name)
         if resource.resource_type == _GROUP and OPTION in (resource.configuration_keys or ()):
@@ -82,7 +82,8 @@ async def _described(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
-    keys = resource.configuration_keys
+    await call.pace.spend(len(rows), 0)
+    keys = set(resource.configuration_keys or ())
     # An empty list asks for everything too: old clients cannot say null.
     return DescribeConfigsResponseResult(
         error_message=None,
@@ -155,6 +156,7 @@ async def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfig
     answers = []
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
+        await call.pace.spend(1, _STEPS)
         wanted = {each.name: each.value for each in resource.configs}
         code, message = ErrorCode.NONE, None
         try:
@@ -177,6 +179,7 @@ async def incremental_alter_configs(
     answers = []
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
+        await call.pace.spend(1, _STEPS)
         code, message = ErrorCode.NONE, None
         try:
             takes_away = kind == _GROUP  # what is not there can always be taken away from one

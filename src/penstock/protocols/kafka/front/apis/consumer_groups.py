@@ -101,6 +101,7 @@ async def describe(call: Call, request: ConsumerGroupDescribeRequest) -> Consume
 async def _described(call: Call, name: str, operations: int) -> ConsumerGroupDescribeResponseGroup:
     try:
         group = call.shared.groups.newer.coordinator.group(name)
+        await call.pace.spend(1 + (len(group.members) if group else 0), 1 + (10 * len(group.members) if group else 0))
         names = await _names(call, group) if group is not None else {}
         # Looked for again, because a name may have had to be asked for elsewhere.
         group = call.shared.groups.newer.coordinator.group(name)

@@ -32,6 +32,8 @@ _AT_ONCE = 64 * 1024
 _STEPS = 2
 """That it takes to look into a partition."""
 _AT_A_TURN = 100
+_LONGEST_LARGE_WAIT_MS = 500
+"""Of a fetch with thousands of partitions, whatever it asks for: as long as clients wait by default."""
 ROUNDING_S = 1e-6
 """A timer for what is left of the time may ring so much early: a difference and a sum of times round differently."""
 
@@ -47,36 +49,38 @@ class _Plan:
 
 async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
     """Serve Fetch."""
-    plan = _plan(call, request)
+    plan = await _plan(call, request)
     if isinstance(plan, ErrorCode):
         return FetchResponse(error_code=plan)
     answers = await _read_enough(call, request, plan)
     session = plan.session
     if session is None:
-        return FetchResponse(responses=_grouped(answers))
+        return FetchResponse(responses=await _grouped(call, answers))
     if plan.incremental:
         # Who ends his session, or changes it by another connection, while this request waits gets what is left of it.
         watched = session.watched
         answers = {key: answer for key, answer in answers.items() if key in watched and _is_news(watched[key], answer)}
     for key, answer in answers.items():
         _remember(session, key, answer)
-    return FetchResponse(session_id=session.id, responses=_grouped(answers))
+    return FetchResponse(session_id=session.id, responses=await _grouped(call, answers))
 
 
 # Which partitions.
 
 
-def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
-    parts = dict(_named(call, request))
+async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
+    parts = {key: part async for key, part in call.pace.through(_named(call, request), 0.2)}
     sessions = call.shared.sessions
     now = call.shared.services.runtime.monotonic()
     if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
         sessions.remove(request.session_id)
         session = None
         if request.session_epoch == INITIAL_EPOCH:
-            session = sessions.begin(len(parts), call.version >= _IDS_SINCE, now)
+            host = call.line.address.host
+            session = sessions.begin(len(parts), call.version >= _IDS_SINCE, now, host, call.line)
         if session is not None:
             session.update(parts.items(), ())
+            sessions.resized(session, now)
         return _Plan(parts, session)
     session = sessions.get(request.session_id)
     if session is None:
@@ -87,6 +91,8 @@ def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     session.advance(now)  # before it waits: the same number does not come twice
     session.update(parts.items(), _forgotten(call, request))
+    if not sessions.resized(session, now):
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # its client begins anew, with all it wants, or does without
     if not session.watched:
         sessions.remove(session.id)
         return _Plan({})
@@ -114,16 +120,18 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[K
     """Read; while that is less than the client wants, wait for arrivals and read again, until its time is over."""
     shared = call.shared
     runtime = shared.services.runtime
-    deadline = runtime.monotonic() + request.max_wait_ms / 1_000
+    # What a large request takes in memory is kept from others like it, which is no reason to wait for long.
+    wait_ms = min(request.max_wait_ms, _LONGEST_LARGE_WAIT_MS) if call.large else request.max_wait_ms
+    deadline = runtime.monotonic() + wait_ms / 1_000
     while True:
         answers, taken = await _read_all(call, request, plan)
         left = deadline - runtime.monotonic()
         if left <= ROUNDING_S or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
             return answers
-        partitions = await partitions_of(shared, plan.parts)
+        partitions = await partitions_of(shared, plan.parts, pace=call.pace)
         known = {
             partition: answers[key].high_watermark
-            for key, partition in partitions.items()
+            async for key, partition in call.pace.again(partitions.items())
             if isinstance(partition, Partition)
         }
         await news(shared, call.line, known, left)
@@ -193,9 +201,9 @@ def _remember(session: FetchSession, key: Key, answer: FetchResponsePartition) -
         session.to_end(key)
 
 
-def _grouped(answers: Mapping[Key, FetchResponsePartition]) -> list[FetchResponseTopic]:
+async def _grouped(call: Call, answers: Mapping[Key, FetchResponsePartition]) -> list[FetchResponseTopic]:
     topics: dict[str | bytes, list[FetchResponsePartition]] = {}
-    for (topic, _), answer in answers.items():
+    async for (topic, _), answer in call.pace.again(answers.items()):
         topics.setdefault(topic, []).append(answer)
     return [
         FetchResponseTopic(topic=topic, partitions=parts)

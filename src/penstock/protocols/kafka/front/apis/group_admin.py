@@ -35,6 +35,7 @@ _GROUP, _TRANSACTION = 0, 1
 _MANY_KEYS_SINCE = 4
 _NOT_FOUND_SINCE = 6
 _CLASSIC = "classic"
+_STEPS_TO_DELETE = 20
 _NO_GROUPS = (
     "the log behind this node keeps no groups: start the node with --journals file:DIRECTORY, where they go then"
 )
@@ -61,7 +62,7 @@ async def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindC
         FindCoordinatorResponseCoordinator(
             key=key, node_id=node, host=host, port=port, error_code=code, error_message=message
         )
-        for key in request.coordinator_keys
+        async for key in call.pace.through(request.coordinator_keys)
     ]
     return FindCoordinatorResponse(coordinators=found)
 
@@ -75,6 +76,7 @@ async def describe_groups(call: Call, request: DescribeGroupsRequest) -> Describ
 async def _described(call: Call, name: str, operations: int) -> DescribeGroupsResponseGroup:
     groups = call.shared.groups
     group = await groups.known(name)
+    await call.pace.spend(1 + (len(group.members) if group else 0))
     if group is None:
         told = call.version >= _NOT_FOUND_SINCE
         what = "not found" if groups.newer.coordinator.group(name) is None else "is not a classic group"
@@ -110,7 +112,7 @@ async def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsRespo
     """Serve ListGroups; filters by state and type are case-insensitive."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    groups = [*await _classic(call), *_newer(call)]
+    groups = [*await _classic(call), *await _newer(call)]
     wanted = [
         each
         for each in groups
@@ -127,16 +129,16 @@ async def _classic(call: Call) -> list[ListGroupsResponseGroup]:
             group_state=group.state,
             group_type=_CLASSIC,
         )
-        for group in await call.shared.groups.all_known()
+        async for group in call.pace.through(await call.shared.groups.all_known(), 0.5)
     ]
 
 
-def _newer(call: Call) -> list[ListGroupsResponseGroup]:
+async def _newer(call: Call) -> list[ListGroupsResponseGroup]:
     return [
         ListGroupsResponseGroup(
             group_id=group.group_id, protocol_type=_CONSUMER, group_state=group.state, group_type=_CONSUMER
         )
-        for group in call.shared.groups.newer.coordinator.groups()
+        async for group in call.pace.through(list(call.shared.groups.newer.coordinator.groups()), 0.5)
     ]
 
 
@@ -144,6 +146,7 @@ async def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroup
     """Serve DeleteGroups: durable when answered."""
     results = []
     for name in dict.fromkeys(request.groups_names):
+        await call.pace.spend(1, _STEPS_TO_DELETE)
         try:
             code = await call.shared.groups.delete(name)
         except PenstockError:

@@ -36,10 +36,12 @@ async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsRe
     asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     topics = []
     for topic in request.topics:
+        await call.pace.spend(0, 0.5)
         answers = []
         for part in topic.partitions:
-            await call.shared.turns.take(_STEPS_BY_TIME if part.timestamp >= 0 else _STEPS)
             twice = asked[topic.name, part.partition_index] > 1
+            reads = not twice and (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP)
+            await call.pace.spend(1, _STEPS_BY_TIME if reads else _STEPS)
             answers.append(await _answer(call, topic.name, part, twice, committed=bool(request.isolation_level)))
         topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)

@@ -43,7 +43,7 @@ async def _described(call: Call, request: DescribeLogDirsRequest) -> DescribeLog
     if request.topics is None:
         wanted = {topic.name: range(topic.partitions) for topic in await enode.topics()}
     else:
-        wanted = {topic.topic: topic.partitions for topic in request.topics}
+        wanted = {topic.topic: topic.partitions async for topic in call.pace.again(request.topics)}
     topics = [
         DescribeLogDirsResponseTopic(name=name, partitions=rows)
         for name, numbers in wanted.items()
@@ -57,8 +57,10 @@ async def _described(call: Call, request: DescribeLogDirsRequest) -> DescribeLog
 
 async def _sizes(call: Call, topic: str, numbers: Sequence[int]) -> AsyncIterator[DescribeLogDirsResponsePartition]:
     enode = call.shared.enode
+    await call.pace.spend(0, 1)
     found = await enode.topic(topic) if enode.abilities_of(topic).sizes else None
     for number in numbers:
+        await call.pace.spend(1, 2)
         if found is not None and 0 <= number < found.partitions:
             size = await enode.size(Partition(topic, number))
             yield DescribeLogDirsResponsePartition(partition_index=number, partition_size=size)
@@ -69,8 +71,11 @@ async def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest
     here = await _here(call)
     topics: dict[str, list[AlterReplicaLogDirsResponsePartition]] = {}
     for folder in request.dirs:
+        await call.pace.spend(0, 0.5)
         for topic in folder.topics:
+            await call.pace.spend(0, 0.5)
             for number in topic.partitions:
+                await call.pace.spend()
                 code = here if isinstance(here, ErrorCode) else ErrorCode.LOG_DIR_NOT_FOUND
                 if folder.path == here:
                     code = await _move(call, Partition(topic.name, number))

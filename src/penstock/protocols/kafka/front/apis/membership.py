@@ -32,10 +32,16 @@ _SKIP_ASSIGNMENT_SINCE = 9
 _NAMES_SINCE = 5
 _MANY_LEAVERS_SINCE = 3
 _LONGEST_REASON = 255
+_MOST_PROTOCOLS = 2_000
+"""That a member may offer; consumers have one an assignor."""
+_MANY = 1_000
+"""Leavers that go in one rebalance, and assignments that only a leader may bring."""
 
 
 async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
     """Serve JoinGroup; waits for the group's other members."""
+    if len(request.protocols) > _MOST_PROTOCOLS:
+        return _joined(call, JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
     promise: Promise[JoinAnswer] = call.shared.services.runtime.promise()
     join = Join(
         group=request.group_id,
@@ -87,6 +93,9 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
     """Serve SyncGroup; waits for the leader's assignment."""
     if call.version >= _NAMES_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if len(request.assignments) > _MANY and not call.shared.groups.leads(request.group_id, request.member_id):
+        # Nobody else's are read: who brings them is no consumer, and would have them kept while it waits.
+        return SyncGroupResponse(error_code=ErrorCode.INVALID_REQUEST)
     promise: Promise[SyncAnswer] = call.shared.services.runtime.promise()
     sync = Sync(
         group=request.group_id,
@@ -125,8 +134,11 @@ async def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupRespo
         leavers = [Leaver(each.member_id, each.group_instance_id, _said(each.reason)) for each in request.members]
     else:
         leavers = [Leaver(request.member_id)]
+    codes: list[ErrorCode] = []
     try:
-        codes = await groups.leave(request.group_id, leavers)
+        for at in range(0, len(leavers), _MANY):
+            await call.pace.spend(min(_MANY, len(leavers) - at) if at else 0)
+            codes += await groups.leave(request.group_id, leavers[at : at + _MANY])
     except PenstockError:
         return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if call.version < _MANY_LEAVERS_SINCE:

@@ -27,6 +27,8 @@ __all__ = ["metadata"]
 
 _IDS_SINCE = 10
 _NAME_MAY_BE_NULL = 12
+_STEPS_TO_MAKE = 500
+"""That it takes to make a topic: the catalog is saved."""
 
 
 async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
@@ -38,7 +40,9 @@ async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     else:
         # Java's consumers leave an empty name beside the id; where anybody gives ids, a real broker reads no names.
         by_id = {topic.topic_id: topic for topic in wanted if topic.topic_id != NO_UUID}
-        topics = [await _asked(call, request, topic) for topic in by_id.values() or wanted]
+        # Each name once, also as a real broker.
+        once = by_id.values() or {topic.name: topic for topic in wanted}.values()
+        topics = [await _asked(call, request, topic) for topic in once]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=shared.node_id, host=shared.advertised.host, port=shared.advertised.port)
@@ -51,7 +55,6 @@ async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 
 async def _in_turn(call: Call, request: MetadataRequest, topic: TopicState) -> MetadataResponseTopic:
-    await call.shared.turns.take(1 + topic.partitions)
     try:
         return await _topic(call, request, topic)
     except UpstreamLost:
@@ -72,6 +75,7 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
         by_id = await enode.topic_by_id(topic.topic_id)
         if by_id is not None:
             return await _topic(call, request, by_id)
+        await call.pace.spend()
         name = None if call.version >= _NAME_MAY_BE_NULL else ""
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=topic.topic_id)
     operations = shown(TOPIC_OPERATIONS, request.include_topic_authorized_operations)
@@ -80,8 +84,10 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
         return await _topic(call, request, found)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     options = call.shared.options
+    await call.pace.spend(1, 1)
     creates = options.auto_create_topics and enode.abilities_of(topic.name).topics
     if creates and request.allow_auto_topic_creation and not is_internal(topic.name):
+        await call.pace.spend(0, _STEPS_TO_MAKE)
         try:
             found = await enode.create_topic(topic.name, options.default_partitions, {})
         except TopicExists:
@@ -97,6 +103,7 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
 
 
 async def _topic(call: Call, request: MetadataRequest, topic: TopicState) -> MetadataResponseTopic:
+    await call.pace.spend(1 + topic.partitions, 1 + topic.partitions)
     node, places = call.shared.node_id, await call.shared.enode.places(topic.name)
     partitions = [
         MetadataResponsePartition(

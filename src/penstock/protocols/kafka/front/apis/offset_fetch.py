@@ -54,6 +54,7 @@ async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
         stable = request.require_stable
         return OffsetFetchResponse(groups=[await _group(call, group, stable=stable) for group in request.groups])
     wanted = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
+    found = await _found(call, request.group_id, wanted, stable=request.require_stable)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
@@ -66,15 +67,16 @@ async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
                         metadata=row.committed.metadata,
                         error_code=row.code,
                     )
-                    for row in rows
+                    async for row in call.pace.again(rows)
                 ],
             )
-            for topic, rows in await _found(call, request.group_id, wanted, stable=request.require_stable)
+            async for topic, rows in call.pace.again(found, 0.5)
         ]
     )
 
 
 async def _group(call: Call, group: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
+    await call.pace.spend(1, 3)
     by_id = call.version >= _IDS_SINCE
     wanted: _Wanted | None = None
     if group.topics is not None:
@@ -104,10 +106,10 @@ async def _group(call: Call, group: OffsetFetchRequestGroup, *, stable: bool) ->
                         metadata=row.committed.metadata,
                         error_code=row.code,
                     )
-                    for row in rows
+                    async for row in call.pace.again(rows)
                 ],
             )
-            for topic, rows in found
+            async for topic, rows in call.pace.again(found, 0.5)
         ],
     )
 
@@ -117,17 +119,19 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
 
     ``stable``: where an open transaction wants to commit an offset, the answer is to ask again later (KIP-447).
     """
-    keys = [(topic, number) for topic, numbers in wanted or () for number in numbers]
+    keys = [(topic, number) async for topic, numbers in call.pace.again(wanted or ()) async for number in call.pace.through(numbers)]
     lost = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    named = await partitions_of(call.shared, keys, lost)
+    named = await partitions_of(call.shared, keys, lost, call.pace)
     if lost in named.values():
         raise UpstreamLost("what the topics are called cannot be asked now")
     committed, undecided = await call.shared.offsets.standing(group)
     if wanted is None:
         named = {(each.topic, each.id): each for each in committed}
         wanted = _by_topic(committed)
+    undecided, committed = set(undecided), dict(committed)  # as they are now
 
-    def row(topic: str | bytes, number: int) -> _Row:
+    async def row(topic: str | bytes, number: int) -> _Row:
+        await call.pace.spend()
         partition = named[topic, number]
         if isinstance(partition, ErrorCode):
             return _Row(number, _NONE, partition)
@@ -135,7 +139,7 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
             return _Row(number, _NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return _Row(number, committed.get(partition, _NONE), ErrorCode.NONE)
 
-    return [(topic, [row(topic, number) for number in numbers]) for topic, numbers in wanted]
+    return [(topic, [await row(topic, number) for number in numbers]) async for topic, numbers in call.pace.again(wanted, 0.5)]
 
 
 def _by_topic(partitions: Iterable[Partition]) -> _Wanted:

@@ -38,26 +38,39 @@ _GROUP_NOT_FOUND_SINCE = 9
 _EPOCHS_SINCE = 9
 _IDS_SINCE = 10
 _AS_OTHERS = -1
+_STEPS, _STEPS_TO_COMMIT = 1, 2
+_LUMP = 500
+"""Offsets that are written together: all that a request of so many brings are committed, or none."""
 _LAST_MS = 2**63 - 1
 
 
 async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Serve OffsetCommit: durable before it is answered."""
-    rows = {_key(call, topic, part): part for topic in request.topics for part in topic.partitions}
-    found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    rows = {
+        _key(call, topic, part): part
+        async for topic in call.pace.again(request.topics, 0.5)
+        async for part in call.pace.through(topic.partitions, _STEPS)
+    }
+    found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE, call.pace)
     known = {key: await _place_fault(call, each) for key, each in found.items()}
     # And once more at the last moment, so that no rebalance comes between this and the commit.
     named = [(each.topic, each.id) for each in found.values() if isinstance(each, Partition)]
     code = _may_commit(call, request, named)
-    faults = {key: known[key] or _commit_fault(call, part, code) for key, part in rows.items()}
+    faults = {key: known[key] or _commit_fault(call, part, code) async for key, part in call.pace.again(rows.items())}
     now_ms = call.shared.services.runtime.now_ms()
     offsets = {
         partition: _committed(part, now_ms, request.retention_time_ms)
-        for key, part in rows.items()
+        async for key, part in call.pace.again(rows.items())
         if not faults[key] and isinstance(partition := found[key], Partition)
     }
-    if offsets and (refused := await _commit(call, request, offsets)):
-        faults = {key: fault or refused for key, fault in faults.items()}
+    for lump in _lumps(offsets):
+        if refused := await _commit(call, request, lump):
+            # What is committed stays so; what is left would be refused as well.
+            faults.update((key, faults[key] or refused) for key in rows if found[key] in offsets)
+            break
+        for partition in lump:
+            del offsets[partition]
+        await call.pace.spend(0, len(lump) * _STEPS_TO_COMMIT if len(offsets) else 0)
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -67,12 +80,17 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
                     OffsetCommitResponsePartition(
                         partition_index=part.partition_index, error_code=faults[_key(call, topic, part)]
                     )
-                    for part in topic.partitions
+                    async for part in call.pace.again(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            async for topic in call.pace.again(request.topics, 0.5)
         ]
     )
+
+
+def _lumps(offsets: Mapping[Partition, Committed]) -> list[dict[Partition, Committed]]:
+    rows = list(offsets.items())
+    return [dict(rows[at : at + _LUMP]) for at in range(0, len(rows), _LUMP)]
 
 
 def _committed(part: OffsetCommitRequestPartition, now_ms: int, retention_ms: int) -> Committed:
@@ -88,6 +106,7 @@ def _key(call: Call, topic: OffsetCommitRequestTopic, part: OffsetCommitRequestP
 
 
 async def _place_fault(call: Call, place: Partition | ErrorCode) -> ErrorCode:
+    await call.pace.spend(0, _STEPS)
     if isinstance(place, ErrorCode):
         return place
     return await call.shared.fault_of(place, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -131,7 +150,11 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
     group = request.group_id
     if not group:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    asked = [Partition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
+    asked = [
+        Partition(topic.name, part.partition_index)
+        async for topic in call.pace.again(request.topics, 0.5)
+        async for part in call.pace.through(topic.partitions, 2 * _STEPS)
+    ]
     known = {each: await call.shared.fault_of(each, ErrorCode.COORDINATOR_NOT_AVAILABLE) for each in asked}
     if ErrorCode.COORDINATOR_NOT_AVAILABLE in known.values():
         return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -150,7 +173,7 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
         return OffsetDeleteResponse(error_code=refused.code)
     except PenstockError:
         return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return OffsetDeleteResponse(topics=_deleted(request, faults))
+    return OffsetDeleteResponse(topics=await _deleted(call, request, faults))
 
 
 def _delete_fault(call: Call, group: str, topic: str, fault: ErrorCode) -> ErrorCode:
@@ -159,7 +182,9 @@ def _delete_fault(call: Call, group: str, topic: str, fault: ErrorCode) -> Error
     return fault
 
 
-def _deleted(request: OffsetDeleteRequest, faults: Mapping[Partition, ErrorCode]) -> list[OffsetDeleteResponseTopic]:
+async def _deleted(
+    call: Call, request: OffsetDeleteRequest, faults: Mapping[Partition, ErrorCode]
+) -> list[OffsetDeleteResponseTopic]:
     return [
         OffsetDeleteResponseTopic(
             name=topic.name,
@@ -168,8 +193,8 @@ def _deleted(request: OffsetDeleteRequest, faults: Mapping[Partition, ErrorCode]
                     partition_index=part.partition_index,
                     error_code=faults[Partition(topic.name, part.partition_index)],
                 )
-                for part in topic.partitions
+                async for part in call.pace.again(topic.partitions)
             ],
         )
-        for topic in request.topics
+        async for topic in call.pace.again(request.topics, 0.5)
     ]

@@ -88,6 +88,7 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
         results = [(part.partition, next(told)) for part in parts]
         if request.acks == 0:
             _hang_up_on_errors(results)
+        await call.pace.spend(0, 0.5 + len(results) / 10)
         answers = [await answer_of(call, partition, result) for partition, result in results]
         responses.append(ProduceResponseTopic(name=topic.name, partition_responses=answers))
     return None if request.acks == 0 else ProduceResponse(responses=responses)
@@ -95,7 +96,11 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
 
 async def _parts(call: Call, fault: PenstockError | None, topic: ProduceRequestTopic) -> list[_Part]:
     """Each partition with its rules, or with what is wrong whatever its batch is like."""
-    parts = [_Part(Partition(topic.name, part.index), part.records) for part in topic.partition_data]
+    await call.pace.spend(1, 1)
+    parts = [
+        _Part(Partition(topic.name, part.index), part.records)
+        async for part in call.pace.again(topic.partition_data)
+    ]
     try:
         found = await call.shared.enode.topic(topic.name)
         rules = rules_for(await call.shared.config_of(found), call.shared.options) if found else None
@@ -104,6 +109,7 @@ async def _parts(call: Call, fault: PenstockError | None, topic: ProduceRequestT
             part.fault = error
         return parts
     for part in parts:
+        await call.pace.spend(1, 0.5)
         part.rules = rules
         try:
             _check_partition(found, part.partition)
@@ -129,6 +135,7 @@ async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str |
 
     if quick(part.records for part, _ in due):
         for part, rules in due:
+            await call.pace.spend(0, 1)
             look(part, quick_rules(rules))
         due = [(part, rules) for part, rules in due if part.fault is not None and inflates_too_far(part.fault)]
     for part, rules in due:
@@ -244,6 +251,7 @@ async def _take_part(call: Call, request: ProduceRequest) -> ErrorCode:
     enode = call.shared.enode
     partitions: dict[tuple[int, int], list[Partition]] = {}
     for topic in request.topic_data:
+        await call.pace.spend(0, 0.5 + len(topic.partition_data) / 10)
         found = await enode.topic(topic.name)
         able = enode.abilities_of(topic.name).transactions and not is_internal(topic.name)
         for part in topic.partition_data:

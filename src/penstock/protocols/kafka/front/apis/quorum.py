@@ -27,9 +27,12 @@ async def describe_quorum(call: Call, request: DescribeQuorumRequest) -> Describ
     topics = [
         DescribeQuorumResponseTopic(
             topic_name=topic.topic_name,
-            partitions=[_partition(call, topic.topic_name, part.partition_index) for part in topic.partitions],
+            partitions=[
+                _partition(call, topic.topic_name, part.partition_index)
+                async for part in call.pace.through(topic.partitions, 0.3)
+            ],
         )
-        for topic in request.topics
+        async for topic in call.pace.through(request.topics, 0.5)
     ]
     found = any(not part.error_code for topic in topics for part in topic.partitions)
     return DescribeQuorumResponse(topics=topics, nodes=[_node(call)] if found else [])

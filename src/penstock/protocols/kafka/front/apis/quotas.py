@@ -32,9 +32,9 @@ _EXACT, _DEFAULT, _ANY = range(3)
 
 async def describe_client_quotas(call: Call, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
     """Serve DescribeClientQuotas: none match."""
-    del call
     try:
         for component in request.components:
+            await call.pace.spend(1, 0.2)
             _check(component)
     except Refused as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
@@ -52,7 +52,6 @@ def _check(component: DescribeClientQuotasRequestComponent) -> None:
 
 async def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     """Serve AlterClientQuotas by refusing: a quota that is taken and not kept would be a lie."""
-    del call
     return AlterClientQuotasResponse(
         entries=[
             AlterClientQuotasResponseEntry(
@@ -60,10 +59,10 @@ async def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> 
                 error_message="This node keeps no quotas",
                 entity=[
                     AlterClientQuotasResponseEntity(entity_type=each.entity_type, entity_name=each.entity_name)
-                    for each in entry.entity
+                    async for each in call.pace.through(entry.entity, 0.5)
                 ],
             )
-            for entry in request.entries
+            async for entry in call.pace.through(request.entries, 0.5)
         ]
     )
 
@@ -82,13 +81,12 @@ async def describe_scram_credentials(
     call: Call, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Serve DescribeUserScramCredentials: nobody has one."""
-    del call
     results = [
         DescribeUserScramCredentialsResponseResult(
             user=user.name,
             error_code=ErrorCode.RESOURCE_NOT_FOUND,
             error_message=f"Attempt to describe a user credential that does not exist: {user.name}",
         )
-        for user in request.users or ()
+        async for user in call.pace.through(request.users or (), 0.2)
     ]
     return DescribeUserScramCredentialsResponse(results=results)

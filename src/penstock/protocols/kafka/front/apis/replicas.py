@@ -36,11 +36,12 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
     """Serve ElectLeaders: every partition has its leader."""
     if request.topic_partitions is None:
         # All partitions that need it: none.
-        topics = [ElectLeadersResponseTopic(topic=topic.name) for topic in await call.shared.all_topics()]
+        topics = [ElectLeadersResponseTopic(topic=topic.name) async for topic in call.pace.through(await call.shared.all_topics())]
         return ElectLeadersResponse(replica_election_results=topics)
     known = request.election_type in (_PREFERRED, _UNCLEAN)
     results = []
     for topic in request.topic_partitions:
+        await call.pace.spend(0, 0.5)
         rows = []
         for number in topic.partitions:
             told = await _elected(call, topic.topic, number)
@@ -54,6 +55,7 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
 
 
 async def _elected(call: Call, name: str, number: int) -> _Told:
+    await call.pace.spend()
     try:
         topic = await call.shared.enode.topic(name)
     except UpstreamLost as error:
@@ -71,6 +73,7 @@ async def alter_reassignments(
     """Serve AlterPartitionReassignments: to this node everything has been moved already, and there is no other."""
     topics = []
     for topic in request.topics:
+        await call.pace.spend(0, 0.5)
         rows = []
         for part in topic.partitions:
             code, message = await _moved(call, topic.name, part.partition_index, part.replicas)
@@ -86,6 +89,7 @@ async def alter_reassignments(
 
 
 async def _moved(call: Call, name: str, number: int, replicas: Sequence[int] | None) -> _Told:
+    await call.pace.spend()
     try:
         topic = await call.shared.enode.topic(name)
     except UpstreamLost as error:

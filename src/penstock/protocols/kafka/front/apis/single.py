@@ -71,7 +71,7 @@ async def produce(shared: Shared, line: Line, body: memoryview) -> Pieces | None
     (result,) = await enode.append_all(((partition, batch),))
     if isinstance(result, PenstockError):
         why.begin()  # what is noted here is no other request's
-        said = await answer_of(Call(shared, line, asked.version, ""), partition, result)
+        said = await answer_of(Call(shared, line, asked.version, "", shared.pace()), partition, result)
         shared.meter.refused(_PRODUCE, said.error_code)
         shared.meter.tell(
             Asker(read_header(body)[0].client_id or "", line.address),

@@ -16,7 +16,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.described_options import described
 from penstock.protocols.kafka.front.faults import Refused, code_of
-from penstock.protocols.kafka.front.topic_options import check_options
+from penstock.protocols.kafka.front.topic_options import OPTIONS, check_options
 from penstock.protocols.kafka.messages.declare import NO_UUID
 from penstock.protocols.kafka.messages.topics import (
     CreatePartitionsRequest,
@@ -49,6 +49,7 @@ _NAME_MAY_BE_NULL = 6
 _WHOLE_LOG = -1
 _STEPS = 500
 """That it takes to change a topic: the catalog is saved, and synced, each time."""
+_STEPS_TO_CHECK = 50
 
 
 # CreateTopics.
@@ -58,7 +59,8 @@ async def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopic
     """Serve CreateTopics."""
     times = Counter(topic.name for topic in request.topics)
     answers = []
-    async for topic in call.shared.turns.through(request.topics, _STEPS):
+    for topic in request.topics:
+        await call.pace.spend(1, _STEPS_TO_CHECK if request.validate_only else _STEPS)
         try:
             if times[topic.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
@@ -92,6 +94,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
             if await enode.topic(topic.name) is not None:  # somebody was quicker
                 raise _exists(topic.name) from error
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, error.message) from error
+    await call.pace.spend(len(OPTIONS), 0)
     return CreateTopicsResponseTopic(
         name=topic.name,
         topic_id=created.id if created else NO_UUID,
@@ -153,13 +156,13 @@ async def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopic
         wanted = [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
     else:
         wanted = list(request.topics)
-    in_turn = call.shared.turns.through(wanted, _STEPS)
-    return DeleteTopicsResponse(responses=[await _delete(call, topic) async for topic in in_turn])
+    return DeleteTopicsResponse(responses=[await _delete(call, topic) for topic in wanted])
 
 
 async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsResponseTopic:
     enode = call.shared.enode
     name, topic_id = topic.name, topic.topic_id
+    await call.pace.spend(1, _STEPS)
     try:
         if name is not None and topic_id != NO_UUID:
             raise Refused(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
@@ -212,7 +215,8 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
     """Serve CreatePartitions."""
     times = Counter(topic.name for topic in request.topics)
     results = []
-    async for topic in call.shared.turns.through(request.topics, _STEPS):
+    for topic in request.topics:
+        await call.pace.spend(1, _STEPS_TO_CHECK if request.validate_only else _STEPS)
         code, message = ErrorCode.NONE, None
         try:
             if times[topic.name] > 1:
@@ -260,8 +264,11 @@ async def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRec
     """Serve DeleteRecords."""
     topics = []
     for topic in request.topics:
+        await call.pace.spend(0, 0.5)
         answers = []
-        for part in topic.partitions:
+        # Each partition once, before the last offset that is said of it, also as a real broker.
+        for part in {part.partition_index: part for part in topic.partitions}.values():
+            await call.pace.spend(1, 2)
             partition = Partition(topic.name, part.partition_index)
             low, code = -1, ErrorCode.NONE
             try:

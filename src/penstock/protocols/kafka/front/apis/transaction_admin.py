@@ -45,7 +45,9 @@ _LARGEST_SEQUENCE = 2**31 - 1
 async def describe(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
     """Serve DescribeTransactions."""
     return DescribeTransactionsResponse(
-        transaction_states=[_described(call, each) for each in request.transactional_ids]
+        transaction_states=[
+            _described(call, each) async for each in call.pace.through(dict.fromkeys(request.transactional_ids))
+        ]
     )
 
 
@@ -76,7 +78,7 @@ async def list_all(call: Call, request: ListTransactionsRequest) -> ListTransact
         ListTransactionsResponseTransactionState(
             transactional_id=it.transactional_id, producer_id=it.producer_id, transaction_state=it.state
         )
-        for it in call.shared.transactions.all()
+        async for it in call.pace.through(list(call.shared.transactions.all()), 0.5)
         if (not wanted or it.state in wanted)
         and (not producers or it.producer_id in producers)
         and (request.duration_filter < 0 or (it.started_ms >= 0 and now_ms - it.started_ms > request.duration_filter))
@@ -88,18 +90,21 @@ async def describe_producers(call: Call, request: DescribeProducersRequest) -> D
     """Serve DescribeProducers."""
     topics = []
     for topic in request.topics:
+        await call.pace.spend(0, 0.5)
         parts = [await _producers(call, Partition(topic.name, each)) for each in topic.partition_indexes]
         topics.append(DescribeProducersResponseTopic(name=topic.name, partitions=parts))
     return DescribeProducersResponse(topics=topics)
 
 
 async def _producers(call: Call, partition: Partition) -> DescribeProducersResponsePartition:
+    await call.pace.spend(1, 2)
     try:
         writers = await call.shared.enode.writers(partition)
     except PenstockError as error:
         return DescribeProducersResponsePartition(
             partition_index=partition.id, error_code=code_of(error), error_message=error.message
         )
+    await call.pace.spend(len(writers), len(writers) / 2)
     return DescribeProducersResponsePartition(
         partition_index=partition.id,
         active_producers=[
@@ -126,6 +131,7 @@ async def write_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxn
 
 
 async def _write(call: Call, wanted: WriteTxnMarkersRequestMarker) -> WriteTxnMarkersResponseMarker:
+    await call.pace.spend(1, 3)
     marker = end_marker(
         wanted.producer_id,
         wanted.producer_epoch,
@@ -135,6 +141,7 @@ async def _write(call: Call, wanted: WriteTxnMarkersRequestMarker) -> WriteTxnMa
     )
     topics = []
     for topic in wanted.topics:
+        await call.pace.spend(0, 0.5)
         parts = []
         for number in topic.partition_indexes:
             code = await _mark(call, Partition(topic.name, number), wanted, marker)
@@ -144,6 +151,7 @@ async def _write(call: Call, wanted: WriteTxnMarkersRequestMarker) -> WriteTxnMa
 
 
 async def _mark(call: Call, partition: Partition, wanted: WriteTxnMarkersRequestMarker, marker: bytes) -> ErrorCode:
+    await call.pace.spend(1, 5)
     if fault := await call.shared.fault_of(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER):
         return fault
     try:

@@ -32,14 +32,20 @@ from penstock.protocols.kafka.messages.transactions import (
 __all__ = ["add_offsets", "add_partitions", "commit_offsets", "end"]
 
 _FENCED_SINCE = 2
+_LUMP = 500
+"""Offsets that are written together."""
 _SECOND_END_SINCE = 5
 _SECOND_COMMIT_SINCE = 5
 
 
 async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Serve AddPartitionsToTxn: all partitions or none."""
-    asked = [Partition(topic.name, each) for topic in request.v3_and_below_topics for each in topic.partitions]
-    told = {each: await _fault(call, each) or _inability(call, each) for each in asked}
+    asked = [
+        Partition(topic.name, each)
+        async for topic in call.pace.again(request.v3_and_below_topics, 0.5)
+        async for each in call.pace.again(topic.partitions)
+    ]
+    told = {each: await _fault(call, each) or _inability(call, each) for each in dict.fromkeys(asked)}
     if ErrorCode.COORDINATOR_NOT_AVAILABLE in told.values():
         told = dict.fromkeys(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     elif any(told.values()):
@@ -54,10 +60,10 @@ async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddP
                     AddPartitionsToTxnResponsePartitionResult(
                         partition_index=each, partition_error_code=told[Partition(topic.name, each)]
                     )
-                    for each in topic.partitions
+                    async for each in call.pace.again(topic.partitions)
                 ],
             )
-            for topic in request.v3_and_below_topics
+            async for topic in call.pace.again(request.v3_and_below_topics, 0.5)
         ]
     )
 
@@ -108,16 +114,21 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
     """Serve TxnOffsetCommit: durable, and undecided until the transaction ends."""
     told = {
         Partition(topic.name, each.partition_index): ErrorCode.NONE
-        for topic in request.topics
-        for each in topic.partitions
+        async for topic in call.pace.again(request.topics, 0.5)
+        async for each in call.pace.again(topic.partitions)
     }
     offsets = await _offsets(call, request, told)
     # And once more when it is this request's turn.
     code = _may_commit(call, request)
     if code:
         told = dict.fromkeys(told, code)
-    elif offsets:
-        told.update(dict.fromkeys(offsets, await _commit(call, request, offsets)))
+    else:
+        rows = list(offsets.items())
+        for at in range(0, len(rows), _LUMP):
+            lump = dict(rows[at : at + _LUMP])
+            if at:
+                await call.pace.spend(0, 2 * len(lump))
+            told.update(dict.fromkeys(lump, await _commit(call, request, lump)))
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -127,10 +138,10 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
                         partition_index=each.partition_index,
                         error_code=told[Partition(topic.name, each.partition_index)],
                     )
-                    for each in topic.partitions
+                    async for each in call.pace.again(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            async for topic in call.pace.again(request.topics, 0.5)
         ]
     )
 
@@ -185,6 +196,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[
 
 
 async def _fault(call: Call, partition: Partition) -> ErrorCode:
+    await call.pace.spend(1, 2)
     if is_internal(partition.topic):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return await call.shared.fault_of(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
