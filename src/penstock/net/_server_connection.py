@@ -27,6 +27,7 @@ from penstock.net._outgoing import Outgoing
 from penstock.net._owner import Owner
 from penstock.net._taps import Tap
 from penstock.net.options import ListenerOptions
+from penstock.net.serving_clock import ServingTimer
 from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Opens, Peer, Session
 from penstock.seams.later import Later, arrived
@@ -58,11 +59,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._drained: asyncio.Future[None] | None = None
         self._reading = True
         self._closing = self._draining = self._in_order = self._at_once = False
-        self._cut_off: asyncio.TimerHandle | None = None
+        self._cut_off: ServingTimer | None = None
         self._again: asyncio.TimerHandle | None = None
         self._worker: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
-        self._last_heard = self.progressed = self._loop.time()
+        self._now = owner.clock.time
+        self._last_heard = self.progressed = self._now()
         self._transport: asyncio.Transport
         self._peer: Peer
         self._session: Session | None = None
@@ -166,7 +168,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def sent_on(self) -> None:
         """See `Sending`."""
-        self._last_heard = self.progressed = self._loop.time()
+        self._last_heard = self.progressed = self._now()
         self.weigh()
         self._see_who_waits()
 
@@ -202,7 +204,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._closing = True
             self._queue.clear()
             self._outgoing.finish(self._transport.close)
-            self._cut_off = self._loop.call_later(_FLUSH_SECONDS, self._transport.abort)
+            self._cut_off = self._owner.clock.call_later(_FLUSH_SECONDS, self._transport.abort)
 
     def give_up(self) -> None:
         """Close now what nothing was heard of for long."""
@@ -234,7 +236,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if held > LITTLE or self._holds > LITTLE:
             if abs(held - self._moved_from) >= LITTLE:
                 self._moved_from = held
-                self.progressed = self._loop.time()
+                self.progressed = self._now()
             self._holds = held
             self._budget.hold(self, held)
             if self._budget.exhausted:
@@ -250,7 +252,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     # Serving.
 
     def _accept(self, frame: Frame) -> None:
-        self._last_heard = self.progressed = self._loop.time()
+        self._last_heard = self.progressed = self._now()
         if self._in_order:
             if self._at_once and self._worker is None and self._drained is None:
                 if (begun := self._begin_serving(frame)) is not None:

@@ -16,6 +16,7 @@ from penstock.net._server_connection import ServerConnection
 from penstock.net._taps import Handle, Tap
 from penstock.net.network import Listening, Network, Tcp
 from penstock.net.options import ListenerOptions
+from penstock.net.serving_clock import ServingClock
 from penstock.seams.front import Opens
 
 __all__ = ["Budget", "Handle", "Listener", "Tap", "serve"]
@@ -28,8 +29,10 @@ _TOLD_EVERY_S = 60.0
 class Listener:
     """An open door of a node. Made by ``serve``."""
 
-    def __init__(self, options: ListenerOptions) -> None:
+    def __init__(self, options: ListenerOptions, clock: ServingClock | None) -> None:
         self._options = options
+        self.clock = clock or ServingClock(asyncio.get_running_loop())
+        self._clock_is_shared = clock is not None
         self._connections: set[ServerConnection] = set()
         self._listening: list[Listening] = []
         self._loop = asyncio.get_running_loop()
@@ -70,6 +73,8 @@ class Listener:
         self.stop_accepting()
         if self._sweep is not None:
             self._sweep.cancel()
+        if not self._clock_is_shared:
+            self.clock.stop()
         connections = list(self._connections)
         for connection in connections:
             connection.stop_reading()
@@ -128,7 +133,7 @@ class Listener:
 
     def _watch_idle(self) -> None:
         limit = self._options.idle_timeout_s
-        now = self._loop.time()
+        now = self.clock.time()
         for connection in list(self._connections):
             if connection.idle_since(now) > limit:
                 connection.give_up()
@@ -144,17 +149,19 @@ async def serve(
     tap: Tap | None = None,
     budget: Budget | None = None,
     beside: Mapping[int, Opens] | None = None,
+    clock: ServingClock | None = None,
 ) -> Listener:
     """Listen on ``endpoint`` (port 0: any free one) and run a Session of ``front`` for each client.
 
     ``network`` None is TCP; ``tap`` sees each frame and answer, for fault injection; listeners of one node share a
-    ``budget``. ``beside``: what else is served, at these ports of the same host. Raises OSError where an address cannot
-    be listened on.
+    ``budget``. ``beside``: what else is served, at these ports of the same host. ``clock``: the node's, for
+    deadlines of clients; None: one of this listener's. Raises OSError where an address cannot be listened on.
     """
     options = options or ListenerOptions()
     network = network or Tcp(ssl=options.ssl)
-    listener = Listener(options)
+    listener = Listener(options, clock)
     shared = budget or Budget(options.memory_bytes)
+    shared.now = listener.clock.time
 
     async def open_at(at: Endpoint, who: Opens) -> None:
         def connected() -> ServerConnection:
