@@ -80,13 +80,16 @@ class Budget:
     @contextmanager
     def reserved(self, size: int) -> Iterator[None]:
         """While it is entered, so much is taken by nobody that could be hung up on."""
-        self._used += size
-        self._judge()
+        self.keep(size)
         try:
             yield
         finally:
-            self._used -= size
-            self._judge()
+            self.keep(-size)
+
+    def keep(self, change: int) -> None:
+        """So much more is taken by nobody that could be hung up on, or less if it is below 0."""
+        self._used += change
+        self._judge()
 
     def hold(self, holder: Holder, size: int) -> None:
         """``holder`` holds ``size`` bytes now, instead of what it held before."""

@@ -58,6 +58,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._queued_bytes = self._serving_bytes = self._serving = self._holds = self._moved_from = self.received = 0
         self._drained: asyncio.Future[None] | None = None
         self._reading = True
+        self.host = ""
+        """Where the client is."""
         self._closing = self._draining = self._in_order = self._at_once = False
         self._cut_off: ServingTimer | None = None
         self._again: asyncio.TimerHandle | None = None
@@ -77,6 +79,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: other loops' transports are no subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
+        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self.host = host
         if not self._owner.admit(self):
             self._closing = True
             self._transport.abort()
@@ -86,7 +90,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         high = self._options.write_high_water_bytes
         self._outgoing = Outgoing(self._transport, high, self._budget.turn, self._lump, self)
         self._late = Late(self._loop, self._outgoing, self)
-        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self._peer = Peer(Endpoint(host, port), self._write, self.hang_up)
         self._session = session = self._front.session(self._peer)
         self._in_order = session.ordered

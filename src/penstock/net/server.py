@@ -18,6 +18,7 @@ from penstock.net.network import Listening, Network, Tcp
 from penstock.net.options import ListenerOptions
 from penstock.net.serving_clock import ServingClock
 from penstock.seams.front import Opens
+from penstock.seams.shares import divided
 
 __all__ = ["Budget", "Handle", "Listener", "Tap", "serve"]
 
@@ -34,6 +35,8 @@ class Listener:
         self.clock = clock or ServingClock(asyncio.get_running_loop())
         self._clock_is_shared = clock is not None
         self._connections: set[ServerConnection] = set()
+        self._most = divided(options.max_connections, options.address_percent)
+        self._from: dict[str, int] = {}
         self._listening: list[Listening] = []
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
@@ -102,24 +105,33 @@ class Listener:
 
     def admit(self, connection: ServerConnection) -> bool:
         """Count a new connection; False if there are too many."""
-        if len(self._connections) >= self._options.max_connections:
-            self.refused += 1
-            if self._loop.time() - self._told >= _TOLD_EVERY_S:
-                self._told = self._loop.time()
-                _log.warning(
-                    "refusing clients (%d so far): %d connections are open already, and no more are allowed",
-                    self.refused,
-                    len(self._connections),
-                )
-            return False
+        host, most = connection.host, self._most
+        from_host = self._from.get(host, 0)
+        if len(self._connections) >= most.total:
+            return self._refused(f"{len(self._connections)} connections are open already, and no more are allowed")
+        if from_host >= most.address:
+            return self._refused(
+                f"{from_host} connections from {host} are open, its share of max_connections (address_share_percent)"
+            )
+        self._from[host] = from_host + 1
         self._connections.add(connection)
         self.accepted += 1
         return True
+
+    def _refused(self, why: str) -> bool:
+        self.refused += 1
+        if self._loop.time() - self._told >= _TOLD_EVERY_S:
+            self._told = self._loop.time()
+            _log.warning("refusing clients (%d so far): %s", self.refused, why)
+        return False
 
     def forget(self, connection: ServerConnection) -> None:
         """A connection is gone."""
         if connection in self._connections:
             self._connections.discard(connection)
+            left = self._from.pop(connection.host) - 1
+            if left:
+                self._from[connection.host] = left
             self._gone_received += connection.received
             self._gone_sent += connection.sent
         if self._empty is not None and not self._connections and not self._empty.done():

@@ -206,7 +206,10 @@ class Node:
 
         front = OpsFront(self._watched, runtime)
         try:
-            self._ops = await serve(front, at.endpoint, options=LISTENER, network=self._network, clock=runtime.clock), front
+            self._ops = (
+                await serve(front, at.endpoint, options=LISTENER, network=self._network, clock=runtime.clock),
+                front,
+            )
         except OSError as error:
             raise ConfigError(f"cannot listen on {at}: {error.strerror or error}") from error
         await front.start()
@@ -261,7 +264,9 @@ class Node:
         await front.start()
         self._fronts.append(front)
         most, backlog = connections_for(self.config.max_connections, len(self.config.listen))
-        options = ListenerOptions(max_connections=most, backlog=backlog)
+        options = ListenerOptions(
+            max_connections=most, address_percent=self.config.address_share_percent, backlog=backlog
+        )
         clock = None if self._runtime is None else self._runtime.clock
         try:
             tap = self._taps.get(listen.scheme)
