@@ -88,7 +88,8 @@ class SnodeConfig:
     ``memory_bytes``: five of the largest requests; when it is taken, clients that hold more than a little wait, and
     those that stall meanwhile are hung up on. ``address_share_percent`` 50: one address shuts no other out; where all
     clients come from one (a proxy, a translated network), 100.
-    ``retention_check_ms``: how often old segments are looked for; ``drain_ms``: what requests in progress, and then the disk, get when the node stops.
+    ``retention_check_ms``: how often old segments are looked for; ``drain_ms``: what requests in progress, and then the
+    disk, get when the node stops.
 
     ``processes`` share the listeners, and ``memory_bytes``; only a node that keeps nothing can have several.
     ``process_port``: on which they reach each other, and other nodes of the cluster each of them; a firewall may care.

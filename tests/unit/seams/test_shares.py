@@ -32,7 +32,9 @@ class Memory:
         self.kept += change
 
 
-def filled(shares: Shares[tuple[object, int]], owner: Connection, most: int = 100_000, size: int = 1) -> tuple[int, str]:
+def filled(
+    shares: Shares[tuple[object, int]], owner: Connection, most: int = 100_000, size: int = 1
+) -> tuple[int, str]:
     """How many one connection may keep, and what it is told about the next."""
     for number in range(most):
         if (why := shares.put((owner, number), owner, size)) is not None:
@@ -90,7 +92,9 @@ def test_bytes_have_the_same_parts_of_an_eighth_of_memory() -> None:
     shares: Shares[tuple[object, int]] = Shares("places", "max_places", 1_000_000, memory)
     count, why = filled(shares, Connection("10.0.0.1"), size=100_000)
     assert count == (64 << 20) // 20 // 100_000
-    assert why == "places over this connection take 3300000 bytes, and 100000 more are above its share, which is 3355443"
+    assert (
+        why == "places over this connection take 3300000 bytes, and 100000 more are above its share, which is 3355443"
+    )
     while filled(shares, Connection("10.0.0.1"), size=100_000)[0]:
         pass
     assert (32 << 20) - 100_000 < memory.kept <= 32 << 20

@@ -32,6 +32,7 @@ _TRANSACTION: Final = 0xC
 _PREPARED: Final = 0x4
 _MOST_PROPERTIES: Final = 32_767
 _RATIO: Final = 16
+_MOST_MESSAGES: Final = 50_000
 _QUICK_BYTES: Final = 32 << 10
 _QUICK_MESSAGES: Final = 2_000
 """To read a message of a batch takes about five microseconds; so many are read where they arrived."""
@@ -140,6 +141,8 @@ def _batched(call: Call, born_ms: int) -> list[Stored]:
     ]
     if not records:
         raise Refused(Code.MESSAGE_ILLEGAL, "a batch without a message")
+    if len(records) > _MOST_MESSAGES:  # the answer names each of them, and its header has an end
+        raise Refused(Code.MESSAGE_ILLEGAL, f"a batch of {len(records)} messages; {_MOST_MESSAGES} are allowed")
     return records
 
 

@@ -6,8 +6,9 @@ the heartbeats.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from penstock.errors import ProtocolViolation
 from penstock.model import Partition
@@ -35,6 +36,7 @@ from penstock.protocols.tubemq.strings import Held, Located, format_held, parse_
 
 __all__ = ["close", "heartbeat", "register"]
 
+_MOST_HELD: Final = 50_000
 _NOTHING_NEW = " "
 """What stands for rules that are not sent: there are none, or the client has them."""
 
@@ -120,8 +122,10 @@ def _terms(request: RegisterRequestC2M, topics: list[str]) -> tuple[Terms, dict[
     return Terms(Way.BOUND, frozenset(topics), conditions, key, select_big, request.total_count), asks
 
 
-def _holds(listed: Iterable[str], topics: frozenset[str]) -> frozenset[Partition]:
+def _holds(listed: Sequence[str], topics: frozenset[str]) -> frozenset[Partition]:
     """The partitions a consumer says it has, as far as they are of its topics. Raises Refused (BAD_REQUEST)."""
+    if len(listed) > _MOST_HELD:
+        raise Refused(Code.BAD_REQUEST, f"{len(listed)} partitions in subscribeInfo; a consumer may have {_MOST_HELD}")
     try:
         partitions = [parse_held(text).located.partition for text in listed]
     except ProtocolViolation as error:
