@@ -87,8 +87,10 @@ class SnodeConfig:
     ``max_message_bytes``: the largest batch, Kafka's default.
     ``offsets_partitions`` of the topic that committed offsets are kept in, Kafka's number; fixed once it is there.
     ``memory_bytes``: five of the largest requests; when it is taken, clients that hold more than a little wait, and
-    those that stall meanwhile are hung up on. ``retention_check_ms``: how often old segments are looked for;
-    ``drain_ms``: what requests in progress, and then the disk, get when the node stops.
+    those that stall meanwhile are hung up on. ``address_share_percent`` 50: one address shuts no other out; where all
+    clients come from one (a proxy, a translated network), 100.
+    ``retention_check_ms``: how often old segments are looked for; ``drain_ms``: what requests in progress, and then the
+    disk, get when the node stops.
 
     ``processes`` share the listeners, and ``memory_bytes``; only a node that keeps nothing can have several.
     ``process_port``: on which they reach each other, and other nodes of the cluster each of them; a firewall may care.
@@ -113,6 +115,9 @@ class SnodeConfig:
         512 << 20, low=1 << 20, about="what all connections together may hold: requests coming in, answers not read yet"
     )
     max_connections: int = number(10_000, low=1, high=INT32_MAX, about="over all listeners; more are refused")
+    address_share_percent: int = number(
+        50, low=1, high=100, about="of connections, of places in groups and of the like, for one address; 100: all"
+    )
     allow_remote: bool = flag(
         False, about="permit listeners that other machines can reach: nobody is asked for a password"
     )

@@ -22,6 +22,8 @@ from penstock.seams.hold import Hold
 
 __all__ = ["AsyncioConnection", "AsyncioPending"]
 
+_AWAY_S = 0.5
+"""A timer that comes so late says that this process did nothing meanwhile."""
 _GRACE_S = 1.0
 """For what has come while nobody received."""
 
@@ -315,6 +317,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def _ring(self) -> None:
         self._clock = None
         now = self._loop.time()
+        if now - self._rings_at > _AWAY_S and self._pending:
+            # This process was held or stopped: the answers may lie in the socket, which some loops look at last.
+            self._ring_by(now + _GRACE_S)
+            return
         for correlation, pending in self._pending.items():
             if pending.until <= now:
                 if self._lent is not None and self._lent.recall():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -33,7 +33,7 @@ class Holder(Protocol):
     """A connection as the budget sees it."""
 
     progressed: float
-    """When it last finished a request, or received or sent more than a little, on the loop's clock."""
+    """When it last finished a request, or received or sent more than a little, on the node's clock (`ServingClock`)."""
 
     def weigh(self) -> None:
         """Tell the budget anew what is held."""
@@ -59,6 +59,8 @@ class Budget:
         self._look: asyncio.TimerHandle | None = None
         self._hung_up = 0
         self.turn = Copying()
+        self.now: Callable[[], float] | None = None
+        """The clock of `Holder.progressed`; set by the first listener, since a budget is made before its loop runs."""
 
     @property
     def free(self) -> int:
@@ -120,7 +122,7 @@ class Budget:
         loop = asyncio.get_running_loop()
         for holder in list(self._held):
             holder.weigh()
-        now = loop.time()
+        now = self.now() if self.now is not None else loop.time()
         for holder in sorted(self._held, key=lambda each: each.progressed):
             if not self._exhausted or now - holder.progressed < _STALLED_S:
                 break

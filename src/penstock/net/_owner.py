@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from penstock.net._server_connection import ServerConnection
+    from penstock.net.serving_clock import ServingClock
 
 __all__ = ["Owner"]
 
 
 class Owner(Protocol):
     """Bounds how many there are, and adds up what they carried."""
+
+    @property
+    def clock(self) -> ServingClock:
+        """For all that a client may be too slow with."""
+        ...
 
     def admit(self, connection: ServerConnection) -> bool:
         """Whether it may stay."""

@@ -27,6 +27,7 @@ from penstock.net._outgoing import Outgoing
 from penstock.net._owner import Owner
 from penstock.net._taps import Tap
 from penstock.net.options import ListenerOptions
+from penstock.net.serving_clock import ServingTimer
 from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Opens, Peer, Session
 from penstock.seams.later import Later, arrived
@@ -57,12 +58,15 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._queued_bytes = self._serving_bytes = self._serving = self._holds = self._moved_from = self.received = 0
         self._drained: asyncio.Future[None] | None = None
         self._reading = True
+        self.host = ""
+        """Where the client is."""
         self._closing = self._draining = self._in_order = self._at_once = False
-        self._cut_off: asyncio.TimerHandle | None = None
+        self._cut_off: ServingTimer | None = None
         self._again: asyncio.TimerHandle | None = None
         self._worker: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
-        self._last_heard = self.progressed = self._loop.time()
+        self._now = owner.clock.time
+        self._last_heard = self.progressed = self._now()
         self._transport: asyncio.Transport
         self._peer: Peer
         self._session: Session | None = None
@@ -75,6 +79,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: other loops' transports are no subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
+        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self.host = host
         if not self._owner.admit(self):
             self._closing = True
             self._transport.abort()
@@ -84,7 +90,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         high = self._options.write_high_water_bytes
         self._outgoing = Outgoing(self._transport, high, self._budget.turn, self._lump, self)
         self._late = Late(self._loop, self._outgoing, self)
-        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self._peer = Peer(Endpoint(host, port), self._write, self.hang_up)
         self._session = session = self._front.session(self._peer)
         self._in_order = session.ordered
@@ -166,7 +171,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def sent_on(self) -> None:
         """See `Sending`."""
-        self._last_heard = self.progressed = self._loop.time()
+        self._last_heard = self.progressed = self._now()
         self.weigh()
         self._see_who_waits()
 
@@ -202,7 +207,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._closing = True
             self._queue.clear()
             self._outgoing.finish(self._transport.close)
-            self._cut_off = self._loop.call_later(_FLUSH_SECONDS, self._transport.abort)
+            self._cut_off = self._owner.clock.call_later(_FLUSH_SECONDS, self._transport.abort)
 
     def give_up(self) -> None:
         """Close now what nothing was heard of for long."""
@@ -234,7 +239,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if held > LITTLE or self._holds > LITTLE:
             if abs(held - self._moved_from) >= LITTLE:
                 self._moved_from = held
-                self.progressed = self._loop.time()
+                self.progressed = self._now()
             self._holds = held
             self._budget.hold(self, held)
             if self._budget.exhausted:
@@ -250,7 +255,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     # Serving.
 
     def _accept(self, frame: Frame) -> None:
-        self._last_heard = self.progressed = self._loop.time()
+        self._last_heard = self.progressed = self._now()
         if self._in_order:
             if self._at_once and self._worker is None and self._drained is None:
                 if (begun := self._begin_serving(frame)) is not None:

@@ -39,7 +39,8 @@ class TransportOptions:
 class ListenerOptions:
     """Of a node's listener; together they bound what one connection, and all of them, can take.
 
-    ``max_connections``: one more is closed at once. ``idle_timeout_s``: without a frame for so long (and nothing being
+    ``max_connections``: one more is closed at once; ``address_percent`` of them may come from one address, else one
+    client could shut all others out. ``idle_timeout_s``: without a frame for so long (and nothing being
     served) a connection is closed; 600 s is Kafka's. ``queued_frames`` and ``queued_bytes``: what an ordered session
     may have waiting behind the request in progress before its socket is no longer read. ``concurrent_frames``: the
     same for sessions that serve side by side. ``write_high_water_bytes``: unsent answers above it stop further serving;
@@ -48,6 +49,7 @@ class ListenerOptions:
     """
 
     max_connections: int = 10_000
+    address_percent: int = 50
     idle_timeout_s: float = 600.0
     queued_frames: int = 16
     queued_bytes: int = 16 * 1024 * 1024

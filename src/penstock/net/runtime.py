@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from penstock.net._begun import begin
+from penstock.net.serving_clock import ServingClock, ServingTimer
 
 __all__ = ["AsyncioPromise", "AsyncioRuntime"]
 
@@ -80,6 +81,7 @@ class AsyncioRuntime:
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self.clock = ServingClock(self._loop)
         self._on_failure = on_failure
         self._threads = threads
         self._executor: ThreadPoolExecutor | None = None
@@ -88,14 +90,14 @@ class AsyncioRuntime:
         self._random_bytes = random_bytes
 
     def monotonic(self) -> float:
-        return self._loop.time()
+        return self.clock.time()
 
     def promise(self) -> AsyncioPromise[Any]:
         return AsyncioPromise(self._loop)
 
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.Handle:
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.Handle | ServingTimer:
         # The next turn of the loop needs no place among the timers.
-        return self._loop.call_later(delay_s, callback) if delay_s > 0 else self._loop.call_soon(callback)
+        return self.clock.call_later(delay_s, callback) if delay_s > 0 else self._loop.call_soon(callback)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self._loop.create_task(work, name=name)
@@ -124,6 +126,7 @@ class AsyncioRuntime:
 
     async def stop(self) -> None:
         """Cancel what was spawned, wait for it, and end the threads once their work is done."""
+        self.clock.stop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

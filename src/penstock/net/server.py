@@ -16,7 +16,9 @@ from penstock.net._server_connection import ServerConnection
 from penstock.net._taps import Handle, Tap
 from penstock.net.network import Listening, Network, Tcp
 from penstock.net.options import ListenerOptions
+from penstock.net.serving_clock import ServingClock
 from penstock.seams.front import Opens
+from penstock.seams.shares import divided
 
 __all__ = ["Budget", "Handle", "Listener", "Tap", "serve"]
 
@@ -28,9 +30,13 @@ _TOLD_EVERY_S = 60.0
 class Listener:
     """An open door of a node. Made by ``serve``."""
 
-    def __init__(self, options: ListenerOptions) -> None:
+    def __init__(self, options: ListenerOptions, clock: ServingClock | None) -> None:
         self._options = options
+        self.clock = clock or ServingClock(asyncio.get_running_loop())
+        self._clock_is_shared = clock is not None
         self._connections: set[ServerConnection] = set()
+        self._most = divided(options.max_connections, options.address_percent)
+        self._from: dict[str, int] = {}
         self._listening: list[Listening] = []
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
@@ -70,6 +76,8 @@ class Listener:
         self.stop_accepting()
         if self._sweep is not None:
             self._sweep.cancel()
+        if not self._clock_is_shared:
+            self.clock.stop()
         connections = list(self._connections)
         for connection in connections:
             connection.stop_reading()
@@ -97,24 +105,33 @@ class Listener:
 
     def admit(self, connection: ServerConnection) -> bool:
         """Count a new connection; False if there are too many."""
-        if len(self._connections) >= self._options.max_connections:
-            self.refused += 1
-            if self._loop.time() - self._told >= _TOLD_EVERY_S:
-                self._told = self._loop.time()
-                _log.warning(
-                    "refusing clients (%d so far): %d connections are open already, and no more are allowed",
-                    self.refused,
-                    len(self._connections),
-                )
-            return False
+        host, most = connection.host, self._most
+        from_host = self._from.get(host, 0)
+        if len(self._connections) >= most.total:
+            return self._refused(f"{len(self._connections)} connections are open already, and no more are allowed")
+        if from_host >= most.address:
+            return self._refused(
+                f"{from_host} connections from {host} are open, its share of max_connections (address_share_percent)"
+            )
+        self._from[host] = from_host + 1
         self._connections.add(connection)
         self.accepted += 1
         return True
+
+    def _refused(self, why: str) -> bool:
+        self.refused += 1
+        if self._loop.time() - self._told >= _TOLD_EVERY_S:
+            self._told = self._loop.time()
+            _log.warning("refusing clients (%d so far): %s", self.refused, why)
+        return False
 
     def forget(self, connection: ServerConnection) -> None:
         """A connection is gone."""
         if connection in self._connections:
             self._connections.discard(connection)
+            left = self._from.pop(connection.host) - 1
+            if left:
+                self._from[connection.host] = left
             self._gone_received += connection.received
             self._gone_sent += connection.sent
         if self._empty is not None and not self._connections and not self._empty.done():
@@ -128,7 +145,7 @@ class Listener:
 
     def _watch_idle(self) -> None:
         limit = self._options.idle_timeout_s
-        now = self._loop.time()
+        now = self.clock.time()
         for connection in list(self._connections):
             if connection.idle_since(now) > limit:
                 connection.give_up()
@@ -144,17 +161,19 @@ async def serve(
     tap: Tap | None = None,
     budget: Budget | None = None,
     beside: Mapping[int, Opens] | None = None,
+    clock: ServingClock | None = None,
 ) -> Listener:
     """Listen on ``endpoint`` (port 0: any free one) and run a Session of ``front`` for each client.
 
     ``network`` None is TCP; ``tap`` sees each frame and answer, for fault injection; listeners of one node share a
-    ``budget``. ``beside``: what else is served, at these ports of the same host. Raises OSError where an address cannot
-    be listened on.
+    ``budget``. ``beside``: what else is served, at these ports of the same host. ``clock``: the node's, for
+    deadlines of clients; None: one of this listener's. Raises OSError where an address cannot be listened on.
     """
     options = options or ListenerOptions()
     network = network or Tcp(ssl=options.ssl)
-    listener = Listener(options)
+    listener = Listener(options, clock)
     shared = budget or Budget(options.memory_bytes)
+    shared.now = listener.clock.time
 
     async def open_at(at: Endpoint, who: Opens) -> None:
         def connected() -> ServerConnection:

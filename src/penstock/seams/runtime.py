@@ -27,12 +27,17 @@ class Runtime(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back; deadlines are counted in it."""
+        """Seconds that never go back, in which the node served; deadlines of clients are counted in it.
+
+        It stands still while the node cannot serve: while work holds the loop, or the process is stopped.
+        """
         ...
 
     def promise(self) -> Promise[Any]: ...
 
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """Call back when `monotonic` has gone on by ``delay_s`` seconds; 0: in the loop's next turn."""
+        ...
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run beside everything else until it ends or the node stops; its exception is logged and ends the node."""
@@ -42,7 +47,9 @@ class Runtime(Protocol):
         """As `spawn`, but what needs no waiting is done when it returns, outside any task (see `Session.at_once`)."""
         ...
 
-    async def sleep(self, seconds: float) -> None: ...
+    async def sleep(self, seconds: float) -> None:
+        """A pause of the loop's own time; for periodic work, not for deadlines."""
+        ...
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run blocking work (fsync) outside the loop."""

@@ -206,7 +206,10 @@ class Node:
 
         front = OpsFront(self._watched, runtime)
         try:
-            self._ops = await serve(front, at.endpoint, options=LISTENER, network=self._network), front
+            self._ops = (
+                await serve(front, at.endpoint, options=LISTENER, network=self._network, clock=runtime.clock),
+                front,
+            )
         except OSError as error:
             raise ConfigError(f"cannot listen on {at}: {error.strerror or error}") from error
         await front.start()
@@ -261,7 +264,10 @@ class Node:
         await front.start()
         self._fronts.append(front)
         most, backlog = connections_for(self.config.max_connections, len(self.config.listen))
-        options = ListenerOptions(max_connections=most, backlog=backlog)
+        options = ListenerOptions(
+            max_connections=most, address_percent=self.config.address_share_percent, backlog=backlog
+        )
+        clock = None if self._runtime is None else self._runtime.clock
         try:
             tap = self._taps.get(listen.scheme)
             listener = await serve(
@@ -272,10 +278,13 @@ class Node:
                 tap=tap,
                 budget=self._budget,
                 beside=front.side_doors if isinstance(front, HasSideDoors) else None,
+                clock=clock,
             )
             if self._place is not None:
                 own = self._place.doors[listen.scheme].own_address
-                door = await serve(front, own, options=options, network=self._network, tap=tap, budget=self._budget)
+                door = await serve(
+                    front, own, options=options, network=self._network, tap=tap, budget=self._budget, clock=clock
+                )
                 self._own_doors.append(door)
         except OSError as error:
             raise ConfigError(f"cannot listen on {listen}: {error.strerror or error}") from error

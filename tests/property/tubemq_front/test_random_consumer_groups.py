@@ -18,6 +18,7 @@ from penstock.protocols.tubemq.front.master.events import TAKING, Event
 from penstock.protocols.tubemq.front.master.groups import Groups, Patience
 from penstock.protocols.tubemq.front.master.members import Member, Subscription
 from penstock.protocols.tubemq.front.master.terms import Terms, Way
+from penstock.seams.shares import Shares
 
 MEMBERS = st.sampled_from("abcd")
 TERMS = Terms(Way.NORMAL, frozenset({"t", "u"}))
@@ -39,7 +40,7 @@ class RandomGroup(RuleBasedStateMachine):
         self.now = 0.0
         self.partitions = {"t": 3, "u": 2}
         self.throws = 0
-        self.groups = Groups(PATIENCE, self.dice)
+        self.groups = Groups(PATIENCE, self.dice, Shares("consumers", "max_clients", 10_000))
         self.clients: dict[str, Client] = {}
         self.owners: dict[Partition, str] = {}
 

@@ -9,13 +9,14 @@ from penstock.protocols.tubemq.front.broker.bookings import TABLE, Action, Booki
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B, HeartBeatRequestC2B, RegisterRequestC2B
 from penstock.protocols.tubemq.methods import COMMIT_OFFSET, PARTITION_HEARTBEAT, REGISTER_PARTITION
+from penstock.seams.shares import Shares
 from tests.unit.tubemq_front.kit import Kit, bodies, booking, run
 
 KEY = Key("g", Partition("demo", 0))
 
 
 def bookings() -> Bookings:
-    return Bookings(30.0, 3)
+    return Bookings(30.0, Shares("partitions booked", "max_bookings", 3))
 
 
 def code_of(refused: pytest.ExceptionInfo[Refused]) -> int:

@@ -10,6 +10,7 @@ from penstock.protocols.tubemq.front.master.groups import Groups, Patience
 from penstock.protocols.tubemq.front.master.members import Member, Subscription
 from penstock.protocols.tubemq.front.master.producers import Producers
 from penstock.protocols.tubemq.front.master.terms import Terms, Way
+from penstock.seams.shares import Shares
 
 TERMS = Terms(Way.NORMAL, frozenset({"t"}))
 PARTITIONS = [Partition("t", number) for number in range(4)]
@@ -20,7 +21,7 @@ class World:
 
     def __init__(self, members: int = 10) -> None:
         self.now = 0.0
-        self.groups = Groups(Patience(30.0, 60.0, members), lambda sides: 0)
+        self.groups = Groups(Patience(30.0, 60.0), lambda sides: 0, Shares("consumers", "max_clients", members))
 
     def join(self, name: str, *holds: int) -> None:
         member = Member(name, holds=frozenset(PARTITIONS[number] for number in holds))
@@ -115,7 +116,7 @@ def test_there_is_a_most_of_members_but_none_of_joining_again() -> None:
 
 
 def test_producers_come_and_go_by_the_clock() -> None:
-    producers = Producers(30.0, 2)
+    producers = Producers(30.0, Shares("producers", "max_clients", 2))
     producers.register("p", ["t"], 0.0)
     producers.beat("p", ["t", "u"], 29.0)
     assert producers.topics() == {"p": ["t", "u"]}

@@ -56,7 +56,12 @@ FAMILIES: Final[Sequence[Family]] = (
     Family("penstock_held_requests", _G, "Polls that wait for messages now.", _FRONT),
     Family("penstock_connections", _G, "Clients connected now.", _FRONT),
     Family("penstock_connections_accepted_total", _C, "Clients that have connected.", _FRONT),
-    Family("penstock_connections_refused_total", _C, "Clients over max_connections, closed at once.", _FRONT),
+    Family(
+        "penstock_connections_refused_total",
+        _C,
+        "Clients over max_connections, or over their address's share of it, closed at once.",
+        _FRONT,
+    ),
     Family("penstock_bytes_total", _C, "Bytes that came from clients (in) and went to them (out).", _WAY),
     Family("penstock_groups", _G, "Groups of consumers known to the front.", _FRONT),
     Family("penstock_group_members", _G, "Their members together.", _FRONT),

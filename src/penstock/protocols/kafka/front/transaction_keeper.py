@@ -275,8 +275,11 @@ class TransactionKeeper:
             if watched:
                 self._timers.pop(name).cancel()
         elif not watched:
-            left_s = (it.started_ms + it.timeout_ms - self._runtime.now_ms()) / 1_000
-            self._timers[name] = self._runtime.call_later(max(0.0, left_s), lambda: self._time_out(it))
+            # The wall clock says how much is left of one that the node has found in its log; never more than all of it,
+            # though the clock may have been put back. From here on the node's own time counts, whatever the wall clock
+            # does meanwhile.
+            left_ms = min(it.timeout_ms, it.started_ms + it.timeout_ms - self._runtime.now_ms())
+            self._timers[name] = self._runtime.call_later(max(0, left_ms) / 1_000, lambda: self._time_out(it))
 
     def _time_out(self, since: Transaction) -> None:
         name = since.transactional_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
@@ -14,12 +14,14 @@ from penstock.protocols.rocketmq.front.admission import Admission, admission_of
 from penstock.protocols.rocketmq.front.cluster import Cluster
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
 from penstock.protocols.rocketmq.front.snodes import Snodes
+from penstock.protocols.rocketmq.messages import read_body, write_body
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode
-from penstock.seams.framing import Buffers
+from penstock.seams.framing import Buffer, Buffers
 from penstock.seams.meters import Meter
 from penstock.seams.node import Offsets, Services
 from penstock.seams.parking import Parking
+from penstock.seams.shares import Shares
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.front.broker.delays import Delays
@@ -32,7 +34,15 @@ if TYPE_CHECKING:
     from penstock.protocols.rocketmq.front.broker.writing import Writing
     from penstock.protocols.rocketmq.front.ledger import Ledger
 
-__all__ = ["Call", "Connected", "Handler", "Line", "OfConnected", "Reply", "Shared"]
+__all__ = ["Call", "Connected", "Handler", "Line", "OfConnected", "Reply", "Shared", "read_large", "written"]
+
+B = TypeVar("B")
+
+_QUICK_BYTES: Final = 32 << 10
+_QUICK_ENTRIES: Final = 500
+_DECODED: Final = 12
+"""Bytes of objects that a byte of JSON becomes, about."""
+_ENTRY_BYTES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Shared(Connected):
-    """What all handlers of a front share."""
+    """What all handlers of a front share. ``held``: pulls that wait for messages, by a number of each."""
 
     cluster: Cluster
     places: Places
@@ -74,6 +84,7 @@ class Shared(Connected):
     ledger: Ledger
     beside: Beside
     turns: Turns
+    held: Shares[object]
     meter: Meter
 
     @property
@@ -139,6 +150,20 @@ class Reply:
     code: int = Code.SUCCESS
     remark: str | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
+
+
+async def read_large(beside: Beside, kind: type[B], body: Buffer) -> B:
+    """Read a request's body of JSON; a large one in a thread, since that takes up to two seconds. See `read_body`."""
+    if len(body) <= _QUICK_BYTES:
+        return read_body(kind, body)
+    return await beside.run(lambda: read_body(kind, body), _DECODED * len(body))
+
+
+async def written(beside: Beside, body: object, entries: int) -> object:
+    """An answer's body of so many entries; that of many as bytes, which a thread has written."""
+    if entries <= _QUICK_ENTRIES:
+        return body
+    return await beside.run(lambda: write_body(body), entries * _ENTRY_BYTES)
 
 
 Handler = Callable[[Call, Any], Awaitable["Reply | bytes"]]

@@ -25,6 +25,7 @@ from penstock.protocols.rocketmq.rpc import request
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.front import Peer
 from penstock.seams.node import Services
+from penstock.seams.shares import Shares
 
 __all__ = ["RocketFront"]
 
@@ -40,14 +41,22 @@ class RocketFront:
         ledger, cluster = Ledger(services.journals), Cluster(services, options)
         writing = Writing(enode, runtime, cluster)
         beside = Beside(runtime, services.memory)
-        clients = Clients(options.max_clients, options.client_timeout_ms / 1_000, notify=options.notify_members)
+        percent = options.address_share_percent
+        clients = Clients(
+            Shares("places in groups", "max_clients", options.max_clients, services.memory, percent),
+            options.client_timeout_ms / 1_000,
+            notify=options.notify_members,
+        )
         self.shared = Shared(
             services,
             options,
             clients,
             cluster,
             Places(ledger, enode),
-            QueueLocks(options.lock_timeout_ms / 1_000),
+            QueueLocks(
+                options.lock_timeout_ms / 1_000,
+                Shares("locks of queues", "max_locks", options.max_locks, services.memory, percent),
+            ),
             Positions(services.offsets, runtime.now_ms),
             Reader(enode, beside),
             writing,
@@ -65,6 +74,7 @@ class RocketFront:
             ledger,
             beside,
             Turns(runtime),
+            Shares("held pulls", "max_held", options.max_held, services.memory, percent),
             meter_of(services, clients, lambda: sum(each.line.held for each in self._sessions)),
         )
 

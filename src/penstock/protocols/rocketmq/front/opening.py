@@ -23,6 +23,7 @@ def open_front(services: Services, config: SnodeConfig) -> RocketFront | Relayed
     own = config.front(RocketNodeConfig)
     options = RocketFrontOptions(
         cluster=own.rocketmq_cluster,
+        address_share_percent=config.address_share_percent,
         snode_name=own.snode_name,
         register_snode_ms=own.register_snode_ms,
         auto_create_topics=config.auto_create_topics,

@@ -23,7 +23,9 @@ class RocketFrontOptions:
 
     ``client_timeout_ms``: without a heartbeat for so long a client is out of its groups; clients beat every 30 s.
     ``lock_timeout_ms``: a queue that an orderly consumer has locked is free again, unless locked anew.
-    ``max_clients``: connections with a place in a group, over all groups.
+    ``max_clients``: places of connections in groups, over all groups; ``max_locks``: queues that are locked at once;
+    ``max_held``: pulls that wait for messages at once. One connection may have a twentieth of each, and one address
+    ``address_share_percent``.
 
     ``housekeeping_ms``: how often it is looked who was silent. ``notify_members``: members are told who comes and goes;
     without that they find out when they look by themselves. ``auto_create_groups``: any name is a group; else only one
@@ -54,7 +56,10 @@ class RocketFrontOptions:
     template_queues: int = 8
     client_timeout_ms: int = 120_000
     lock_timeout_ms: int = 60_000
-    max_clients: int = 10_000
+    max_clients: int = 20_000
+    max_locks: int = 100_000
+    max_held: int = 50_000
+    address_share_percent: int = 50
     housekeeping_ms: int = 10_000
     notify_members: bool = True
     auto_create_groups: bool = True

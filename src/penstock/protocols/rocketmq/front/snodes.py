@@ -13,6 +13,7 @@ from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.faults import Refused
+from penstock.seams.shares import Shares
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.front.call import Connected, Line
@@ -22,6 +23,7 @@ __all__ = ["Snodes", "info", "own"]
 _SILENT_S: Final = 120.0
 _MOST: Final = 1_000
 _LONGEST: Final = 255
+_SNODE_BYTES: Final = 2_000
 _SCHEME: Final = "rocketmq"
 
 
@@ -40,6 +42,7 @@ class Snodes:
 
     def __init__(self) -> None:
         self._known: dict[str, _Registered] = {}
+        self._shares: Shares[str] = Shares("Snodes registered", "fixed", _MOST)
         self.elsewhere: tuple[m.SnodeData, ...] = ()
 
     def register(self, line: Line, said: m.RegisterSnode, now: float) -> None:
@@ -47,8 +50,8 @@ class Snodes:
         for text in (said.snode_name, said.snode_addr, said.cluster_name):
             if not 0 < len(text) <= _LONGEST:
                 raise Refused(Code.SYSTEM_ERROR, f"a Snode's name, address or cluster has {len(text)} letters")
-        if said.snode_name not in self._known and len(self._known) >= _MOST:
-            raise Refused(Code.SYSTEM_BUSY, f"{_MOST} Snodes are registered, more are not taken")
+        if (full := self._shares.put(said.snode_name, line, _SNODE_BYTES)) is not None:
+            raise Refused(Code.SYSTEM_BUSY, full)
         data = m.SnodeData(snode_name=said.snode_name, address=said.snode_addr, cluster_name=said.cluster_name)
         self._known[said.snode_name] = _Registered(data, line, now)
 
@@ -66,7 +69,10 @@ class Snodes:
         return [*self.elsewhere, *(each.said for each in self._known.values())]
 
     def _keep(self, kept: Iterable[_Registered]) -> None:
+        before = self._known.keys()
         self._known = {each.said.snode_name: each for each in kept}
+        for name in before - self._known.keys():
+            self._shares.drop(name)
 
 
 def own(shared: Connected) -> m.SnodeData:

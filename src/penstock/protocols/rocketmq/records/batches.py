@@ -14,7 +14,7 @@ from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.rocketmq.records.properties import MAX_PROPERTIES_BYTES
 from penstock.protocols.rocketmq.records.stored import StoredMessage, SysFlag
 
-__all__ = ["IN_BATCH", "Inner", "is_inner_batch", "read_batch", "unwrapped", "write_batch"]
+__all__ = ["IN_BATCH", "Inner", "count_of", "is_inner_batch", "read_batch", "unwrapped", "write_batch"]
 
 _HEAD: Final = struct.Struct(">iiiii")
 _SIZE: Final = struct.Struct(">h")
@@ -60,6 +60,15 @@ def read_batch(data: bytes | memoryview) -> Iterator[Inner]:
         properties = body + body_size + _SIZE.size
         yield Inner(flag, bytes(data[body : body + body_size]), bytes(data[properties : properties + properties_size]))
         at += size
+
+
+def count_of(data: bytes | memoryview, most: int) -> int:
+    """How many messages a batch's body seems to have, by their sizes; not more than ``most`` are counted."""
+    count = at = 0
+    while count < most and len(data) - at >= _LEAST:
+        at += max(_LEAST, int.from_bytes(data[at : at + 4], "big"))
+        count += 1
+    return count
 
 
 def is_inner_batch(sys_flag: int) -> bool:

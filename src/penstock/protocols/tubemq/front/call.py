@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
+from penstock.model import Endpoint
 from penstock.protocols.tubemq.front.cluster import Cluster
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.messages.declare import Message
-from penstock.seams.beside import Beside
+from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode
 from penstock.seams.framing import Buffers
 from penstock.seams.later import Later
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.front.settings_log import SettingsLog
 
 __all__ = ["Answered", "Call", "Continued", "Handler", "Line", "Place", "Shared"]
+
+T = TypeVar("T")
+
+_QUICK_BYTES: Final = 32 << 10
+_PARSED: Final = 8
+"""Bytes of objects that a byte of text becomes, about."""
 
 Place = tuple[str, str, int]
 """A group's place in a partition as clients name it: group, topic, TubeMQ's id of the partition."""
@@ -56,6 +63,7 @@ class Shared:
     routes: Routes
     warming: Warming
     beside: Beside
+    turns: Turns
     readers: Locks[Place]
     senders: Locks[tuple[str, int]]
     meter: Meter
@@ -74,6 +82,10 @@ class Shared:
         """Seconds for deadlines."""
         return self.services.runtime.monotonic()
 
+    async def parsed(self, size: int, parse: Callable[[], T]) -> T:
+        """What ``parse`` makes of so many bytes of a request; of many in a thread, since that takes its time."""
+        return parse() if size <= _QUICK_BYTES else await self.beside.run(parse, _PARSED * size)
+
     @property
     def now_ms(self) -> int:
         """The wall clock."""
@@ -81,14 +93,17 @@ class Shared:
 
 
 class Line:
-    """One client's connection. ``alone``: whether the request that is begun just now came without another one.
+    """One client's connection, from ``address``.
+
+    ``alone``: whether the request that is begun just now came without another one.
 
     ``sends``: the client's id and the topic that were found to be good in its last message to another one, ``topic``.
     """
 
-    __slots__ = ("alone", "sends", "topic")
+    __slots__ = ("address", "alone", "sends", "topic")
 
-    def __init__(self) -> None:
+    def __init__(self, address: Endpoint) -> None:
+        self.address = address
         self.alone = False
         self.sends: tuple[str, str] | None = None
         self.topic = ""

@@ -11,13 +11,14 @@ from penstock.protocols.tubemq.front.faults import Refused, Thrown
 from penstock.protocols.tubemq.names import MAX_FILTER_ITEMS
 from penstock.protocols.tubemq.strings import parse_topic_filter
 
-__all__ = ["JAVA_THREW", "conditions_of", "deployed", "named", "topics_of"]
+__all__ = ["JAVA_THREW", "conditions_of", "deployed", "few", "named", "topics_of"]
 
 JAVA_THREW = "java.lang.reflect.InvocationTargetException"
 """What the real server's answer is called where its own code threw."""
 
 _LONGEST = {"clientId": 1_024, "groupName": 1_024, "hostName": 256, "topicName": 64}
 _MOST_TOPICS = 1_024
+_LONGEST_LIST = 8 * _MOST_TOPICS
 _LONGEST_TOPIC = 249
 """Of topics made through another protocol, which may be longer than TubeMQ's own 64 characters."""
 
@@ -32,8 +33,16 @@ def named(field: str, value: str) -> str:
     return value
 
 
-def topics_of(listed: Iterable[str]) -> list[str]:
+def few(listed: Sequence[str]) -> Sequence[str]:
+    """A list of topics that may be looked at. Raises Refused (BAD_REQUEST) for one of far too many."""
+    if len(listed) > _LONGEST_LIST:
+        raise Refused(Code.BAD_REQUEST, f"a list of {len(listed)} topics; a client may have {_MOST_TOPICS}")
+    return listed
+
+
+def topics_of(listed: Sequence[str]) -> list[str]:
     """The topics of a request, trimmed, each once. Raises Refused (BAD_REQUEST) where there are none, or too many."""
+    few(listed)
     topics = [topic for topic in dict.fromkeys(name.strip() for name in listed) if topic]
     if not topics:
         raise Refused(Code.BAD_REQUEST, "Request miss necessary subscribed topicList data!")

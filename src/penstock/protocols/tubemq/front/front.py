@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from penstock.errors import PenstockError
 from penstock.model import Partition
@@ -21,12 +22,16 @@ from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.front.session import TubeSession
 from penstock.protocols.tubemq.front.settings import Settings
 from penstock.protocols.tubemq.front.settings_log import SettingsLog
-from penstock.seams.beside import Beside
+from penstock.seams.beside import Beside, Turns
 from penstock.seams.front import Peer
 from penstock.seams.locks import Locks
 from penstock.seams.node import Services
+from penstock.seams.shares import Shares
 
 __all__ = ["TubeFront"]
+
+_STEPS_OF_A_GROUP: Final = 50
+"""Of `Turns`: to share out some hundred partitions takes about half a millisecond."""
 
 _log = logging.getLogger("penstock.node")
 
@@ -38,11 +43,17 @@ class TubeFront:
         options = options or TubeFrontOptions()
         self._sessions: set[TubeSession] = set()
         runtime = services.runtime
-        patience = Patience(options.consumer_timeout_ms / 1_000, options.event_timeout_ms / 1_000, options.max_clients)
+        percent, memory = options.address_share_percent, services.memory
+        patience = Patience(options.consumer_timeout_ms / 1_000, options.event_timeout_ms / 1_000)
         settings = Settings()
         cluster = Cluster(services, settings)
-        groups = Groups(patience, self._dice)
-        producers = Producers(options.producer_timeout_ms / 1_000, options.max_clients)
+        groups = Groups(
+            patience, self._dice, Shares("consumers registered", "max_clients", options.max_clients, memory, percent)
+        )
+        producers = Producers(
+            options.producer_timeout_ms / 1_000,
+            Shares("producers registered", "max_clients", options.max_clients, memory, percent),
+        )
         self.shared = Shared(
             services,
             options,
@@ -51,12 +62,16 @@ class TubeFront:
             SettingsLog(settings, services.journals, runtime),
             groups,
             producers,
-            Bookings(options.partition_timeout_ms / 1_000, options.max_bookings),
+            Bookings(
+                options.partition_timeout_ms / 1_000,
+                Shares("partitions booked", "max_bookings", options.max_bookings, memory, percent),
+            ),
             Positions(services.offsets, services.enode, runtime.now_ms),
             Writing(services.enode, runtime, options.pending_bytes),
             Routes(cluster, settings),
             Warming(runtime),
             Beside(runtime, services.memory),
+            Turns(runtime),
             Locks(runtime.promise),
             Locks(runtime.promise),
             meter_of(services, groups, producers),
@@ -88,7 +103,8 @@ class TubeFront:
         shared.producers.expire(shared.now)
         readable = {topic: await self._readable(topic) for topic in shared.groups.topics}
         # Who has joined meanwhile with other topics gets their partitions in the next round.
-        shared.groups.balance(shared.now, lambda topic: readable.get(topic, ()))
+        for _ in shared.groups.round(shared.now, lambda topic: readable.get(topic, ())):
+            await shared.turns.take(_STEPS_OF_A_GROUP)
 
     async def _balance(self) -> None:
         while True:

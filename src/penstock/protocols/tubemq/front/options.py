@@ -17,7 +17,8 @@ class TubeFrontOptions:
     client, which come every 13 s by default. ``event_timeout_ms``: what a consumer was told to do and does not
     acknowledge is given up after it.
 
-    ``max_clients`` registered at once, and ``max_bookings`` of partitions by groups. ``transfer_bytes`` and
+    ``max_clients`` registered at once (consumers, and as many producers), and ``max_bookings`` of partitions by groups;
+    one connection may have a twentieth of each, and one address ``address_share_percent``. ``transfer_bytes`` and
     ``transfer_records``: about the most that one answer to a reader carries; the message that crosses the first is
     still in it. ``max_message_bytes``: payload of a message, without the 10 KiB that attributes may add.
     ``pending_bytes``: messages being written at once; above it producers are told to slow down.
@@ -32,6 +33,7 @@ class TubeFrontOptions:
     event_timeout_ms: int = 60_000
     max_clients: int = 10_000
     max_bookings: int = 100_000
+    address_share_percent: int = 50
     transfer_bytes: int = 512 << 10
     transfer_records: int = 6_000
     max_message_bytes: int = 1 << 20

@@ -57,7 +57,7 @@ class TubeSession:
         self._peer = peer
         self._ended = ended
         self._framing = FrontFraming()
-        self._call = Call(shared, 0, Line())
+        self._call = Call(shared, 0, Line(peer.address))
 
     @property
     def ordered(self) -> bool:

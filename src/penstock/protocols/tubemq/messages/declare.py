@@ -44,6 +44,10 @@ class Message:
         """Whether an optional field is there."""
         raise NotImplementedError
 
+    def ByteSize(self) -> int:  # noqa: N802 - protobuf's own name
+        """Bytes that it takes as it is written."""
+        raise NotImplementedError
+
 
 class Maybe(Generic[T]):
     """Type of an optional field: reads as its type, may be given as None."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from penstock._version import __version__
 from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.front.call import Call, Reply
+from penstock.protocols.rocketmq.front.call import Call, Reply, written
 from penstock.protocols.rocketmq.front.naming import rocket_name
 from penstock.seams.enode import TopicState
 
@@ -53,9 +53,8 @@ async def topic_configs(call: Call, request: m.NoFields) -> Reply:
     """Serve get all topic configs."""
     del request
     table = {rocket_name(topic.name): _config(topic) for topic in await call.shared.cluster.topics()}
-    return Reply(
-        body=m.TopicConfigs(topic_config_table=table, data_version=m.DataVersion(timestamp=call.shared.now_ms))
-    )
+    found = m.TopicConfigs(topic_config_table=table, data_version=m.DataVersion(timestamp=call.shared.now_ms))
+    return Reply(body=await written(call.shared.beside, found, len(table)))
 
 
 def _config(topic: TopicState) -> m.TopicConfig:

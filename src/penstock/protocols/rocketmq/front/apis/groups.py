@@ -17,7 +17,7 @@ from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import is_built_in
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.broker.groups import Member
-from penstock.protocols.rocketmq.front.call import Call, Line, OfConnected, Reply
+from penstock.protocols.rocketmq.front.call import Call, Line, OfConnected, Reply, read_large, written
 from penstock.protocols.rocketmq.front.faults import Refused, unmade
 from penstock.protocols.rocketmq.front.naming import is_hidden, log_name, rocket_name
 from penstock.protocols.rocketmq.methods import RESET_CONSUMER_CLIENT_OFFSET
@@ -40,6 +40,9 @@ __all__ = [
 
 _KIND: Final = "group"
 _LONGEST_NAME: Final = 255
+_STEPS_OF_A_SETTING: Final = 4
+_STEPS_OF_STATS: Final = 10
+"""Of `Turns`, for a group's setting, and for a topic's or a group's offsets."""
 
 
 def made_group(call: Call, group: str) -> None:
@@ -52,7 +55,7 @@ def made_group(call: Call, group: str) -> None:
 async def create(call: Call, request: m.NoFields) -> Reply:
     """Serve update and create subscription group. Of its settings only ``retryMaxTimes`` does anything here."""
     del request
-    said = m.read_body(m.SubscriptionGroupConfig, call.asked.body)
+    said = await read_large(call.shared.beside, m.SubscriptionGroupConfig, call.asked.body)
     if not said.group_name or len(said.group_name) > _LONGEST_NAME:
         raise Refused(Code.SYSTEM_ERROR, f"a group's name of {len(said.group_name)} letters")
     await call.shared.ledger.put(_KIND, said.group_name, json.loads(m.write_body(said)))
@@ -81,10 +84,10 @@ async def settings(call: Call, request: m.NoFields) -> Reply:
     shared = call.shared
     there = {*await shared.offsets.groups(), *shared.clients.consumers}
     table = {name: m.SubscriptionGroupConfig(group_name=name) for name in sorted(there)}
-    table |= {name: _setting(kept) for name, kept in shared.ledger.all(_KIND)}
-    return Reply(
-        body=m.SubscriptionGroups(subscription_group_table=table, data_version=m.DataVersion(timestamp=shared.now_ms))
-    )
+    async for name, kept in shared.turns.through(list(shared.ledger.all(_KIND)), _STEPS_OF_A_SETTING):
+        table[name] = _setting(kept)
+    found = m.SubscriptionGroups(subscription_group_table=table, data_version=m.DataVersion(timestamp=shared.now_ms))
+    return Reply(body=await written(shared.beside, found, len(table)))
 
 
 async def producers(call: OfConnected, request: m.OfProducers) -> Reply:
@@ -153,7 +156,7 @@ async def stats(call: Call, request: m.StatsOfGroup) -> Reply:
     at = {partition: known.offset for partition, known in committed.items()}
     topics = [request.topic] if request.topic else sorted(_topics_of(call, group, at))
     found: dict[m.MessageQueue, m.QueueStats] = {}
-    for name in topics:
+    async for name in shared.turns.through(topics, _STEPS_OF_STATS):
         topic = await shared.cluster.topic(name)
         partitions = [Partition(topic.name, number) for number in range(topic.partitions)] if topic else []
         for partition, where in zip(partitions, await shared.enode.extents(partitions), strict=True):
@@ -161,7 +164,7 @@ async def stats(call: Call, request: m.StatsOfGroup) -> Reply:
                 raise where
             queue = m.MessageQueue(topic=name, broker_name=shared.cluster.broker, queue_id=partition.id)
             found[queue] = m.QueueStats(broker_offset=where.stable, consumer_offset=at.get(partition, 0))
-    return Reply(body=m.ConsumeStats(offset_table=found))
+    return Reply(body=await written(shared.beside, m.ConsumeStats(offset_table=found), len(found)))
 
 
 async def readers(call: Call, request: m.OfTopic) -> Reply:
@@ -169,7 +172,7 @@ async def readers(call: Call, request: m.OfTopic) -> Reply:
     shared = call.shared
     name = log_name(request.topic)
     found = {name for name, group in shared.clients.consumers.items() if request.topic in group.subscriptions}
-    for group in await shared.offsets.groups():
+    async for group in shared.turns.through(await shared.offsets.groups(), _STEPS_OF_STATS):
         if any(partition.topic == name for partition in await shared.offsets.committed(group)):
             found.add(group)
     return Reply(body=m.Groups(group_list=tuple(sorted(found))))

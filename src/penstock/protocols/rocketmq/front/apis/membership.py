@@ -12,18 +12,20 @@ from penstock.protocols.rocketmq.config.names import RETRY
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.broker.filters import wanted_by
 from penstock.protocols.rocketmq.front.broker.groups import Who
-from penstock.protocols.rocketmq.front.call import Call, OfConnected, Reply
+from penstock.protocols.rocketmq.front.call import Call, OfConnected, Reply, read_large, written
 from penstock.protocols.rocketmq.front.faults import Refused
 
 __all__ = ["check", "heartbeat", "lock", "members", "named", "unlock", "unregister"]
 
 _LONGEST_NAME: Final = 255
+_STEPS_OF_A_TOPIC: Final = 200
+"""Of `Turns`: to make one takes about two milliseconds."""
 
 
 async def heartbeat(call: Call, request: m.NoFields) -> Reply:
     """Serve heart beat. A group that reads its own retry topic has one from then on."""
     del request
-    said = m.read_body(m.HeartbeatData, call.asked.body)
+    said = await read_large(call.shared.beside, m.HeartbeatData, call.asked.body)
     shared, asked = call.shared, call.asked
     who = Who(said.client_id, asked.language, asked.version)
     for producer in said.producer_data_set:
@@ -31,6 +33,8 @@ async def heartbeat(call: Call, request: m.NoFields) -> Reply:
     for consumer in said.consumer_data_set:
         retry = f"{RETRY}{named(consumer.group_name)}"
         if any(each.topic == retry for each in consumer.subscription_data_set):
+            if await shared.cluster.topic(retry) is None:
+                await shared.turns.take(_STEPS_OF_A_TOPIC)
             await shared.cluster.ensure(retry, 1)
         shared.clients.consume(call.line, who, consumer, shared.now)
     if call.line.over:  # while a topic was being made
@@ -55,7 +59,7 @@ async def members(call: OfConnected, request: m.OfGroup) -> Reply:
 async def check(call: Call, request: m.NoFields) -> Reply:
     """Serve check client config: would this subscription do?"""
     del request
-    said = m.read_body(m.CheckClientConfig, call.asked.body).subscription_data
+    said = (await read_large(call.shared.beside, m.CheckClientConfig, call.asked.body)).subscription_data
     wanted_by(said.sub_string, said.expression_type)
     return Reply()
 
@@ -63,15 +67,16 @@ async def check(call: Call, request: m.NoFields) -> Reply:
 async def lock(call: Call, request: m.Routed) -> Reply:
     """Serve lock batch of queues."""
     del request
-    said = m.read_body(m.LockQueues, call.asked.body)
-    granted = call.shared.queue_locks.lock(named(said.consumer_group), said.client_id, said.mq_set, call.shared.now)
-    return Reply(body=m.LockedQueues(lock_ok_mq_set=tuple(granted)))
+    shared = call.shared
+    said = await read_large(shared.beside, m.LockQueues, call.asked.body)
+    granted = shared.queue_locks.lock(named(said.consumer_group), said.client_id, said.mq_set, shared.now, call.line)
+    return Reply(body=await written(shared.beside, m.LockedQueues(lock_ok_mq_set=tuple(granted)), len(granted)))
 
 
 async def unlock(call: Call, request: m.Routed) -> Reply:
     """Serve unlock batch of queues."""
     del request
-    said = m.read_body(m.LockQueues, call.asked.body)
+    said = await read_large(call.shared.beside, m.LockQueues, call.asked.body)
     call.shared.queue_locks.unlock(said.consumer_group, said.client_id, said.mq_set)
     return Reply()
 

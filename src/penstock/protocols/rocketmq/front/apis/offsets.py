@@ -6,6 +6,9 @@ earlier, or the end. Source: Apache RocketMQ 4.9 and 5.x, ``ConsumerManageProces
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.error_codes import Code
@@ -15,6 +18,10 @@ from penstock.protocols.rocketmq.front.naming import is_hidden, log_name, rocket
 from penstock.seams.enode import Extent, extent
 
 __all__ = ["all_committed", "commit", "committed", "earliest_time", "end", "search", "start"]
+
+_QUICK: Final = 1_000
+_ENTRY_BYTES: Final = 100
+"""Of a table of offsets, as it is written: so many entries are written where they were asked for."""
 
 
 async def committed(call: Call, request: m.QueryConsumerOffset) -> Reply:
@@ -47,14 +54,18 @@ async def commit(call: Call, request: m.UpdateConsumerOffset) -> Reply:
 async def all_committed(call: Call, request: m.NoFields) -> Reply:
     """Serve get all consumer offsets."""
     del request
-    offsets = call.shared.offsets
+    offsets, turns = call.shared.offsets, call.shared.turns
     table: dict[str, dict[int, int]] = {}
-    for group in await offsets.groups():
-        for partition, known in (await offsets.committed(group)).items():
+    entries = 0
+    async for group in turns.through(await offsets.groups(), 1):
+        committed = await offsets.committed(group)
+        entries += len(committed)
+        async for partition, known in turns.through(list(committed.items()), 1):
             if not is_hidden(partition.topic):
                 name = f"{rocket_name(partition.topic)}@{group}"
                 table.setdefault(name, {})[partition.id] = known.offset
-    return Reply(body=m.write_body(m.ConsumerOffsets(offset_table=table), bare_numbers=True))
+    write = partial(m.write_body, m.ConsumerOffsets(offset_table=table), bare_numbers=True)
+    return Reply(body=write() if entries <= _QUICK else await call.shared.beside.run(write, entries * _ENTRY_BYTES))
 
 
 async def end(call: Call, request: m.OfQueue) -> Reply:

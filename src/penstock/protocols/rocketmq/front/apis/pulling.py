@@ -32,7 +32,11 @@ _BEFORE: Final = "OFFSET_TOO_SMALL"
 _SQL92: Final = "SQL92"
 
 
-@dataclass(frozen=True, slots=True)
+_HELD_BYTES: Final = 4_000
+"""A task that waits, with its request; measured."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
     topic: TopicState
     partition: Partition
@@ -92,6 +96,17 @@ async def _read(call: Call, asked: _Asked, request: m.PullMessage) -> Piece:
     piece = await _once(call, asked, request.queue_offset)
     if piece.messages or piece.next_offset > request.queue_offset or not request.sys_flag & m.PullFlag.SUSPEND:
         return piece
+    if (full := shared.held.put(asked, call.line, _HELD_BYTES)) is not None:
+        raise Refused(Code.SYSTEM_BUSY, full)
+    try:
+        return await _held(call, asked, request, piece)
+    finally:
+        shared.held.drop(asked)
+
+
+async def _held(call: Call, asked: _Asked, request: m.PullMessage, piece: Piece) -> Piece:
+    """What comes while the client wants to wait."""
+    shared = call.shared
     runtime = shared.services.runtime
     until = shared.now + min(max(request.suspend_timeout_millis, 0), shared.options.max_hold_ms) / 1_000
     while not piece.messages and not call.line.over and (left := until - shared.now) > 0:

@@ -14,12 +14,14 @@ from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import UNWRITABLE
 from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.front.call import Call, Reply
+from penstock.protocols.rocketmq.front.call import Call, Reply, written
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.seams.enode import Extent
 
 __all__ = ["create", "delete", "forget", "stats"]
 
+_STEPS_OF_STATS: Final = 10
+"""Of `Turns`, for a queue."""
 _ALLOWED: Final = re.compile(r"[%a-zA-Z0-9_-]{1,127}")
 
 
@@ -61,7 +63,8 @@ async def stats(call: Call, request: m.OfTopic) -> Reply:
     topic = await shared.cluster.known(request.topic)
     partitions = [Partition(topic.name, number) for number in range(topic.partitions)]
     found = {}
-    for partition, where in zip(partitions, await shared.enode.extents(partitions), strict=True):
+    extents = await shared.enode.extents(partitions)
+    async for partition, where in shared.turns.through(list(zip(partitions, extents, strict=True)), _STEPS_OF_STATS):
         if isinstance(where, PenstockError):
             raise where
         queue = m.MessageQueue(topic=request.topic, broker_name=shared.cluster.broker, queue_id=partition.id)
@@ -70,7 +73,7 @@ async def stats(call: Call, request: m.OfTopic) -> Reply:
             max_offset=where.stable,
             last_update_timestamp=await _last_ms(call, partition, where),
         )
-    return Reply(body=m.TopicStats(offset_table=found))
+    return Reply(body=await written(shared.beside, m.TopicStats(offset_table=found), len(found)))
 
 
 async def _last_ms(call: Call, partition: Partition, where: Extent) -> int:

@@ -21,15 +21,32 @@ Wanted = Callable[[Stored], bool]
 
 _EVERYTHING: Final = frozenset({"", "*"})
 _TAGS: Final = "TAGS"
+_LONGEST: Final = 65_536
+_LONGEST_KEPT: Final = 1_024
 
 
-@lru_cache(1_000)
 def wanted_by(expression: str | None, kind: str | None) -> Wanted | None:
     """What a subscription's expression of a kind (TAG, if it does not say) lets through; None: everything.
 
     Raises Refused for a kind that there is not, and for an SQL92 expression that is none: brokers let everything
     through where one comes with a pull.
     """
+    if expression is not None and len(expression) > _LONGEST:
+        raise Refused(
+            Code.SUBSCRIPTION_PARSE_FAILED, f"an expression of {len(expression)} letters, most are {_LONGEST}"
+        )
+    if expression is not None and len(expression) > _LONGEST_KEPT:
+        return _read(expression, kind)
+    return _short(expression, kind)
+
+
+@lru_cache(1_000)
+def _short(expression: str | None, kind: str | None) -> Wanted | None:
+    """Most are; a thousand of the longest would take a node's memory."""
+    return _read(expression, kind)
+
+
+def _read(expression: str | None, kind: str | None) -> Wanted | None:
     if kind == "SQL92":
         matches = matcher(expression or "")
         return lambda record: matches(_properties(record))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import field
+from typing import Final
 
 from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq import messages as m
@@ -19,8 +20,28 @@ from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.methods import NOTIFY_CONSUMER_IDS_CHANGED
 from penstock.protocols.rocketmq.rpc import request
 from penstock.seams.channel import Outgoing
+from penstock.seams.shares import Shares
 
 __all__ = ["Clients", "ConsumerGroup", "Member", "Who"]
+
+
+_PLACE_BYTES: Final = 700
+"""A member, its keys in three tables, and its part of the group; measured."""
+_TOPIC_BYTES: Final = 400
+_TAG_BYTES: Final = 100
+
+
+def _weight(wanted: m.SubscriptionData) -> int:
+    """Bytes that a subscription takes as it is kept, about."""
+    tags = wanted.tags_set
+    return (
+        _TOPIC_BYTES
+        + len(wanted.topic)
+        + len(wanted.sub_string or "")
+        + _TAG_BYTES * len(tags)
+        + sum(map(len, tags))
+        + 2 * _TAG_BYTES * len(wanted.code_set)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +90,14 @@ class ConsumerGroup:
 
 
 class Clients:
-    """Of one front. ``most`` places in groups at once; times are seconds of a clock that never goes back. Without
-    ``notify`` nobody is told who comes and goes.
+    """Of one front. ``places``: a line's place in a group, by both; times are seconds of a clock that never goes back.
+    Without ``notify`` nobody is told who comes and goes.
     """
 
-    def __init__(self, most: int, timeout_s: float, *, notify: bool = True) -> None:
-        self._most = most
+    def __init__(self, places: Shares[tuple[Line, str, str]], timeout_s: float, *, notify: bool = True) -> None:
+        self._places = places
         self._notifies = notify
         self._timeout_s = timeout_s
-        self._count = 0
         self._numbers = 0
         self._where: dict[Line, set[tuple[str, str]]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
@@ -89,7 +109,8 @@ class Clients:
         """A consumer's heartbeat. Raises Refused where there are too many clients."""
         group = self.consumers.get(said.group_name) or ConsumerGroup()
         known = {each.who.client_id for each in group.members.values()}
-        fresh = self._place(group.members, line, who, now, ("consumer", said.group_name))
+        size = sum(map(_weight, said.subscription_data_set))
+        fresh = self._place(group.members, line, who, now, ("consumer", said.group_name), size)
         self.consumers[said.group_name] = group
         group.consume_type, group.message_model = said.consume_type, said.message_model
         group.consume_from_where = said.consume_from_where
@@ -102,7 +123,7 @@ class Clients:
     def produce(self, line: Line, who: Who, group: str, now: float) -> None:
         """A producer's heartbeat. Raises Refused where there are too many clients."""
         members = self.producers.get(group, {})
-        fresh = self._place(members, line, who, now, ("producer", group))
+        fresh = self._place(members, line, who, now, ("producer", group), 0)
         self.producers[group] = members
         if fresh:
             self.changed("producer", group)
@@ -169,16 +190,17 @@ class Clients:
         for line in lines.values():
             line.push(telling(self.next_number()))
 
-    def _place(self, members: dict[Line, Member], line: Line, who: Who, now: float, place: tuple[str, str]) -> bool:
-        """Whether the client was not there."""
+    def _place(
+        self, members: dict[Line, Member], line: Line, who: Who, now: float, place: tuple[str, str], size: int
+    ) -> bool:
+        """Whether the client was not there; what it says of the group takes ``size`` bytes. Raises Refused."""
+        full = self._places.put((line, *place), line, _PLACE_BYTES + len(who.client_id) + 2 * len(place[1]) + size)
+        if full is not None:
+            raise Refused(Code.SYSTEM_BUSY, full)
         known = members.get(line)
         if known is not None and known.who.client_id == who.client_id:
             known.seen = now
             return False
-        if known is None:
-            if self._count >= self._most:
-                raise Refused(Code.SYSTEM_BUSY, f"{self._count} clients are in groups, more are not taken")
-            self._count += 1
         members[line] = Member(who, now)
         self._where.setdefault(line, set()).add(place)
         return True
@@ -190,7 +212,7 @@ class Clients:
         if line not in members or (kind == "consumer") != (consumers is not None):
             return
         client_id = members.pop(line).who.client_id
-        self._count -= 1
+        self._places.drop((line, *place))
         places = self._where[line]
         places.discard(place)
         if not places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from penstock.columnar.plain_records import Stored, encode_batch
 from penstock.columnar.recompress import recompressed, target_of
@@ -19,6 +20,8 @@ from penstock.seams.runtime import Runtime
 
 __all__ = ["Writing"]
 
+_QUICK_RECORDS: Final = 2_000
+
 _log = logging.getLogger("penstock.node")
 
 
@@ -32,7 +35,10 @@ class Writing:
 
     async def append(self, topic: TopicState, partition: Partition, records: list[Stored]) -> Appended:
         """Write records as one batch, in the codec that the topic wants, if any. Raises Refused, StoreError."""
-        batch: Buffer = encode_batch(records)
+        if len(records) <= _QUICK_RECORDS:
+            batch: Buffer = encode_batch(records)
+        else:
+            batch = await self._runtime.in_thread(lambda: encode_batch(records))
         if topic.config:
             if "compact" in topic.config.get("cleanup.policy", "") and any(record.key is None for record in records):
                 raise Refused(Code.MESSAGE_ILLEGAL, f"topic[{topic.name}] is compacted, its messages need keys")

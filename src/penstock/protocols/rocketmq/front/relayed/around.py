@@ -17,9 +17,11 @@ from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.front.call import Connected, Line
 from penstock.protocols.rocketmq.front.telling import tell
 from penstock.protocols.rocketmq.messages import Route
+from penstock.seams.beside import Beside
 from penstock.seams.framing import Buffers
 from penstock.seams.meters import Meter
 from penstock.seams.runtime import Promise
+from penstock.seams.shares import Shares
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.front.relayed.made_groups import MadeGroups
@@ -95,7 +97,8 @@ class Traffic:
 @dataclass(frozen=True, slots=True)
 class Around(Connected):
     """``suggested``: which standby a broker sent a group's reads of a queue to; ``checked``: which broker asked about
-    a transaction; ``routes``: what name servers last said of a topic, for when none answers."""
+    a transaction; ``held``: requests that brokers keep on purpose; ``routes``: what name servers last said of a topic,
+    for when none answers."""
 
     relay: RocketRelay
     producers: ProducerGroups
@@ -103,6 +106,8 @@ class Around(Connected):
     peers: Peers
     traffic: Traffic
     made_groups: MadeGroups
+    beside: Beside
+    held: Shares[object]
     meter: Meter
     suggested: Kept[tuple[str, str, str, str], int] = field(default_factory=lambda: Kept(100_000))
     checked: Kept[tuple[str, str], str] = field(default_factory=lambda: Kept(100_000))

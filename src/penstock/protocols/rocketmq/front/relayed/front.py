@@ -19,9 +19,11 @@ from penstock.protocols.rocketmq.front.relayed.registering import Registering
 from penstock.protocols.rocketmq.front.relayed.retry_topics import RetryTopics
 from penstock.protocols.rocketmq.front.relayed.session import RelayedSession
 from penstock.protocols.rocketmq.methods import CHECK_TRANSACTION_STATE
+from penstock.seams.beside import Beside
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 from penstock.seams.node import Services
+from penstock.seams.shares import Shares
 
 __all__ = ["BrokerDoor", "RelayedFront"]
 
@@ -33,7 +35,17 @@ class RelayedFront:
         self._sessions: set[RelayedSession] = set()
         self._numbers = count()
         self._runtime = runtime = services.runtime
-        clients = Clients(options.max_clients, options.client_timeout_ms / 1_000, notify=options.notify_members)
+        clients = Clients(
+            Shares(
+                "places in groups",
+                "max_clients",
+                options.max_clients,
+                services.memory,
+                options.address_share_percent,
+            ),
+            options.client_timeout_ms / 1_000,
+            notify=options.notify_members,
+        )
         made = MadeGroups(relay, runtime, everything=options.auto_create_groups)
         who = f"penstock-{services.identity.node_id}@{runtime.random_bytes(4).hex()}"
         traffic = Traffic(options.max_under_way)
@@ -47,6 +59,8 @@ class RelayedFront:
             peers_of(services, options, relay, clients),
             traffic,
             made,
+            Beside(runtime, services.memory),
+            Shares("held requests", "max_held", options.max_held, services.memory, options.address_share_percent),
             meter_of(services, clients, lambda: traffic.held),
         )
         relay.hear(self._heard)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.errors import PenstockError, UpstreamLost
 from penstock.protocols.rocketmq.command import RemotingCommand, framed
@@ -24,6 +24,8 @@ from penstock.seams.later import Later
 __all__ = ["Plan", "begin", "finish", "with_number"]
 
 _log = logging.getLogger("penstock.node")
+_HELD_BYTES: Final = 4_000
+"""Of one request that is kept at a broker, about."""
 
 Seen = Callable[[RemotingCommand | None], None]
 """Is shown the answer on its way back; None where there is none."""
@@ -52,7 +54,11 @@ def begin(around: Around, line: Line, plan: Plan) -> Later[Buffers] | None:
     seen, traffic, held, began = plan.seen, around.traffic, plan.held_s > 0, around.meter.now()
     api = plan.command.code if plan.api < 0 else plan.api
 
+    if held and (full := around.held.put(later, line, _HELD_BYTES)) is not None:
+        raise Refused(Code.SYSTEM_BUSY, full)
+
     def told(came: Frame | PenstockError) -> None:
+        around.held.drop(later)
         traffic.under_way -= 1
         traffic.held -= held
         answer = _answer(opaque, came, seen, compact=compact)
@@ -60,6 +66,7 @@ def begin(around: Around, line: Line, plan: Plan) -> Later[Buffers] | None:
         later.give(answer)
 
     if not around.relay.begin(plan.broker, framed(plan.command), told, lane=plan.lane, held_s=plan.held_s):
+        around.held.drop(later)
         return None
     traffic.under_way += 1
     traffic.held += held

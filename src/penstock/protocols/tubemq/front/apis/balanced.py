@@ -7,6 +7,7 @@ lets one owner in. Leaving is method 6, as for everybody (`consumers`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from penstock.errors import ProtocolViolation
@@ -51,13 +52,15 @@ async def register(call: Call, request: RegisterRequestC2MV2) -> RegisterRespons
     topics = topics_of(request.topic_list)
     await deployed(shared.cluster, topics)
     counted = request.source_count > 0
-    conditions = conditions_of(request.topic_condition, topics)
+    size = request.ByteSize()
+    conditions = await shared.parsed(size, partial(conditions_of, request.topic_condition, topics))
     sources = request.source_count if counted else 0
     terms = Terms(Way.CLIENT_BALANCE, frozenset(topics), conditions, sources=sources)
     admit(shared.settings, name, terms)
     member = Member(client, host, node_id=request.node_id if counted else -1)
-    member.holds = _reported(request.sub_rep_info) or frozenset()
-    shared.groups.join(Subscription(name, member), terms, shared.now)
+    reported: frozenset[Partition] | None = await shared.parsed(size, partial(_reported, request.sub_rep_info))
+    member.holds = reported or frozenset()
+    shared.groups.join(Subscription(name, member), terms, shared.now, call.line)
     held = request.sub_rep_info.broker_config_id if has(request, "sub_rep_info") else UNSET
     return RegisterResponseM2CV2(
         err_code=Code.SUCCESS,
@@ -72,12 +75,12 @@ async def register(call: Call, request: RegisterRequestC2MV2) -> RegisterRespons
 async def heartbeat(call: Call, request: HeartRequestC2MV2) -> HeartResponseM2CV2:
     """Serve heartbeat of a client-balanced consumer."""
     shared = call.shared
+    report = request.sub_rep_info
+    holds = await shared.parsed(request.ByteSize(), partial(_reported, report))
     group = _known(shared, request)
     member = group.members[request.client_id.strip()]
-    report = request.sub_rep_info
-    holds = _reported(report)
     if holds is not None:
-        member.holds = holds
+        shared.groups.report(group, member.id, holds, call.line)
     answer = HeartResponseM2CV2(
         err_code=Code.SUCCESS,
         err_msg="OK!",

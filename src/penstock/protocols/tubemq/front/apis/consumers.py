@@ -6,7 +6,9 @@ the heartbeats.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from penstock.errors import ProtocolViolation
 from penstock.model import Partition
@@ -34,6 +36,7 @@ from penstock.protocols.tubemq.strings import Held, Located, format_held, parse_
 
 __all__ = ["close", "heartbeat", "register"]
 
+_MOST_HELD: Final = 50_000
 _NOTHING_NEW = " "
 """What stands for rules that are not sent: there are none, or the client has them."""
 
@@ -46,11 +49,13 @@ async def register(call: Call, request: RegisterRequestC2M) -> RegisterResponseM
     name = named("groupName", request.group_name)
     topics = topics_of(request.topic_list)
     await deployed(shared.cluster, topics)
-    terms, asks = _terms(request, topics)
+    size = request.ByteSize()
+    terms, asks = await shared.parsed(size, partial(_terms, request, topics))
     admit(shared.settings, name, terms)
-    member = Member(client, host, holds=_holds(request.subscribe_info, terms.topics), asks=asks)
+    holds = await shared.parsed(size, partial(_holds, request.subscribe_info, terms.topics))
+    member = Member(client, host, holds=holds, asks=asks)
     allocated = has(request, "not_allocated") and not request.not_allocated
-    group = shared.groups.join(Subscription(name, member, allocated), terms, shared.now)
+    group = shared.groups.join(Subscription(name, member, allocated), terms, shared.now, call.line)
     answer = RegisterResponseM2C(
         success=True,
         err_code=Code.SUCCESS,
@@ -69,9 +74,12 @@ async def heartbeat(call: Call, request: HeartRequestC2M) -> HeartResponseM2C:
     client = named("clientId", request.client_id)
     name = named("groupName", request.group_name)
     known = shared.groups.known(name, client, shared.now)
-    holds = _holds(request.subscribe_info, known.terms.topics) if request.report_subscribe_info else None
+    holds = None
+    if request.report_subscribe_info:
+        parse = partial(_holds, request.subscribe_info, known.terms.topics)
+        holds = await shared.parsed(request.ByteSize(), parse)
     done = request.event.rebalance_id if has(request, "event") and request.event.rebalance_id > 0 else None
-    group, event = shared.groups.beat(name, client, holds, done, shared.now)
+    group, event = shared.groups.beat(name, client, holds, done, shared.now, call.line)
     answer = HeartResponseM2C(
         success=True,
         err_code=Code.SUCCESS,
@@ -114,8 +122,10 @@ def _terms(request: RegisterRequestC2M, topics: list[str]) -> tuple[Terms, dict[
     return Terms(Way.BOUND, frozenset(topics), conditions, key, select_big, request.total_count), asks
 
 
-def _holds(listed: Iterable[str], topics: frozenset[str]) -> frozenset[Partition]:
+def _holds(listed: Sequence[str], topics: frozenset[str]) -> frozenset[Partition]:
     """The partitions a consumer says it has, as far as they are of its topics. Raises Refused (BAD_REQUEST)."""
+    if len(listed) > _MOST_HELD:
+        raise Refused(Code.BAD_REQUEST, f"{len(listed)} partitions in subscribeInfo; a consumer may have {_MOST_HELD}")
     try:
         partitions = [parse_held(text).located.partition for text in listed]
     except ProtocolViolation as error:

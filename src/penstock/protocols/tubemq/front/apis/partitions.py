@@ -5,6 +5,8 @@ Source: TubeMQ 2.x broker. Registering also says where reading begins, and that 
 
 from __future__ import annotations
 
+from typing import Final
+
 from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.bookings import Key
@@ -26,6 +28,9 @@ from penstock.protocols.tubemq.strings import Located, format_failure, parse_loc
 from penstock.seams.enode import extent
 
 __all__ = ["heartbeat", "register"]
+
+_STEPS_OF_A_BOOKING: Final = 2
+"""Of `Turns`, to renew it."""
 
 
 async def register(call: Call, request: RegisterRequestC2B) -> RegisterResponseB2C:
@@ -52,7 +57,7 @@ async def _book(call: Call, key: Key, client: str, request: RegisterRequestC2B) 
         raise Refused(Code.FORBIDDEN, f"topicName {key.partition.topic} has been closed")
     filters = frozenset(java_hash(item.strip()) for item in request.filter_cond_str)
     priority = request.qry_priority_id if has(request, "qry_priority_id") else -2
-    booking = shared.bookings.register(key, client, filters, priority, shared.now)
+    booking = shared.bookings.register(key, client, filters, priority, shared.now, call.line)
     wanted = request.curr_offset if has(request, "curr_offset") and request.curr_offset >= 0 else None
     booking.stands = await shared.positions.begin(
         key.group,
@@ -87,7 +92,7 @@ async def heartbeat(call: Call, request: HeartBeatRequestC2B) -> HeartBeatRespon
     client = named("clientId", request.client_id)
     group = named("groupName", request.group_name)
     failures = []
-    for text in request.partition_info:
+    async for text in call.shared.turns.through(request.partition_info, _STEPS_OF_A_BOOKING):
         try:
             located = parse_located(text)
         except ProtocolViolation as error:

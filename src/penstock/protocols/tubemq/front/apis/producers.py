@@ -5,11 +5,11 @@ Source: TubeMQ 2.x master. A producer learns the brokers with its registration a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.call import Call, Shared
-from penstock.protocols.tubemq.front.checks import named, topics_of
+from penstock.protocols.tubemq.front.checks import few, named, topics_of
 from penstock.protocols.tubemq.messages.authorization import MasterAuthorizedInfo
 from penstock.protocols.tubemq.messages.declare import has
 from penstock.protocols.tubemq.messages.producer import (
@@ -31,7 +31,7 @@ async def register(call: Call, request: RegisterRequestP2M) -> RegisterResponseM
     shared = call.shared
     client = named("clientId", request.client_id)
     named("hostName", request.host_name)
-    shared.producers.register(client, _topics(request.topic_list), shared.now)
+    shared.producers.register(client, _topics(request.topic_list), shared.now, call.line)
     return RegisterResponseM2P(
         success=True,
         err_code=Code.SUCCESS,
@@ -49,7 +49,7 @@ async def heartbeat(call: Call, request: HeartRequestP2M) -> HeartResponseM2P:
     client = named("clientId", request.client_id)
     named("hostName", request.host_name)
     topics = _topics(request.topic_list)
-    shared.producers.beat(client, topics, shared.now)
+    shared.producers.beat(client, topics, shared.now, call.line)
     found = [topic for name in topics if (topic := await shared.cluster.topic(name)) is not None]
     infos = [
         format_published(
@@ -80,9 +80,9 @@ async def close(call: Call, request: CloseRequestP2M) -> CloseResponseM2P:
     return CloseResponseM2P(success=True, err_code=Code.SUCCESS, err_msg="OK!")
 
 
-def _topics(listed: Iterable[str]) -> list[str]:
-    names = [name for name in listed if name.strip()]
-    return topics_of(names) if names else []
+def _topics(listed: Sequence[str]) -> list[str]:
+    names = few(listed)
+    return topics_of(names) if any(name.strip() for name in names) else []
 
 
 def _brokers(shared: Shared, held: int) -> list[str]:

@@ -20,6 +20,8 @@ from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.flow_control import Quota
 from penstock.protocols.tubemq.front.faults import Refused
+from penstock.seams.shares import Owner as Connection
+from penstock.seams.shares import Shares
 
 __all__ = ["TABLE", "Action", "Booking", "Bookings", "Key", "Owner"]
 
@@ -73,6 +75,11 @@ TABLE: Final = Table(
 )
 
 
+_BOOKING_BYTES: Final = 1_000
+"""A booking with its quota, and its places in tables."""
+_FILTER_BYTES: Final = 80
+
+
 @dataclass(slots=True)
 class Booking:
     """``filters``: hash codes of the items wanted, empty for everything. ``stands``: where the group stands, as far as
@@ -91,11 +98,11 @@ class Booking:
 
 
 class Bookings:
-    """``patience_s`` without a sign of its owner ends a booking; more than ``most`` together are not made."""
+    """``patience_s`` without a sign of its owner ends a booking; ``shares``: whose they are, and how many may be."""
 
-    def __init__(self, patience_s: float, most: int) -> None:
+    def __init__(self, patience_s: float, shares: Shares[Key]) -> None:
         self._patience_s = patience_s
-        self._most = most
+        self._shares = shares
         self._bookings: dict[Key, Booking] = {}
         self._deadlines: Deadlines[Key] = Deadlines()
 
@@ -106,11 +113,20 @@ class Bookings:
         """A booking, whoever has it."""
         return self._bookings.get(key)
 
-    def register(self, key: Key, client: str, filters: frozenset[int], priority: int, now: float) -> Booking:
-        """Make a booking. Raises Refused."""
+    def register(
+        self,
+        key: Key,
+        client: str,
+        filters: frozenset[int],
+        priority: int,
+        now: float,
+        owner: Connection | None = None,
+    ) -> Booking:
+        """Make a booking; ``owner``: the client's connection. Raises Refused."""
         self._check(key, client, Action.REGISTER, now)
-        if len(self._bookings) >= self._most and key not in self._bookings:
-            raise Refused(Code.SERVICE_UNAVAILABLE, f"{len(self._bookings)} partitions are booked already")
+        size = _BOOKING_BYTES + len(key.group) + len(client) + _FILTER_BYTES * len(filters)
+        if (full := self._shares.put(key, owner, size)) is not None:
+            raise Refused(Code.SERVICE_UNAVAILABLE, full)
         booking = self._bookings[key] = Booking(client, key, filters, priority)
         self._deadlines.set(key, now + self._patience_s)
         return booking
@@ -136,6 +152,7 @@ class Bookings:
         if self.is_current(booking):
             self._deadlines.cancel(booking.key)
             del self._bookings[booking.key]
+            self._shares.drop(booking.key)
 
     def is_current(self, booking: Booking) -> bool:
         """Whether nothing has replaced or ended a booking."""
@@ -145,6 +162,7 @@ class Bookings:
         """End the bookings whose owners were not heard of in time; what they had in flight counts as not read."""
         for key in self._deadlines.due(now):
             del self._bookings[key]
+            self._shares.drop(key)
 
     def _check(self, key: Key, client: str, action: Action, now: float) -> None:
         self.expire(now)

@@ -17,8 +17,9 @@ from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.front.master.balance import Dice
 from penstock.protocols.tubemq.front.master.events import Event
 from penstock.protocols.tubemq.front.master.group import ConsumerGroup
-from penstock.protocols.tubemq.front.master.members import Subscription
+from penstock.protocols.tubemq.front.master.members import Member, Subscription, bytes_of
 from penstock.protocols.tubemq.front.master.terms import Terms, Way
+from penstock.seams.shares import Owner, Shares
 
 __all__ = ["Groups", "Patience"]
 
@@ -26,19 +27,22 @@ __all__ = ["Groups", "Patience"]
 @dataclass(frozen=True, slots=True)
 class Patience:
     """``member_s``: without a heartbeat for so long a member is out. ``event_s``: events that nobody acknowledges, or
-    fetches, for so long are given up. ``members``: more than this many together are not taken.
+    fetches, for so long are given up.
     """
 
     member_s: float = 30.0
     event_s: float = 60.0
-    members: int = 10_000
 
 
 class Groups:
-    """Call `expire` and `balance` now and then; everything else is a request's doing."""
+    """Call `expire` and `balance` now and then; everything else is a request's doing.
 
-    def __init__(self, patience: Patience, dice: Dice) -> None:
+    ``shares``: whose the members are, by group and id, and how many may be.
+    """
+
+    def __init__(self, patience: Patience, dice: Dice, shares: Shares[tuple[str, str]]) -> None:
         self._patience = patience
+        self._shares = shares
         self._dice = dice
         self._groups: dict[str, ConsumerGroup] = {}
         self._deadlines: Deadlines[tuple[str, str]] = Deadlines()
@@ -62,14 +66,19 @@ class Groups:
         """A group that has members."""
         return self._groups.get(name)
 
-    def join(self, subscription: Subscription, terms: Terms, now: float) -> ConsumerGroup:
-        """Book a member. Raises Refused; the group is then as it was."""
+    def join(self, subscription: Subscription, terms: Terms, now: float, owner: Owner | None = None) -> ConsumerGroup:
+        """Book a member; ``owner``: its connection. Raises Refused; the group is then as it was."""
         self.expire(now)
         name, member = subscription.group, subscription.member.id
-        if len(self._deadlines) >= self._patience.members and (name, member) not in self._deadlines:
-            raise Refused(Code.SERVICE_UNAVAILABLE, f"{len(self._deadlines)} consumers are registered already")
+        known = (name, member) in self._deadlines
+        self._count(name, subscription.member, terms, owner)
         group = self._groups.get(name) or ConsumerGroup(name, terms)
-        group.join(subscription, terms)
+        try:
+            group.join(subscription, terms)
+        except Refused:
+            if not known:
+                self._shares.drop((name, member))
+            raise
         self._groups[name] = group
         self._deadlines.set((name, member), now + self._patience.member_s)
         return group
@@ -86,19 +95,44 @@ class Groups:
         return group
 
     def beat(
-        self, name: str, member: str, holds: frozenset[Partition] | None, acknowledged: int | None, now: float
+        self,
+        name: str,
+        member: str,
+        holds: frozenset[Partition] | None,
+        acknowledged: int | None,
+        now: float,
+        owner: Owner | None = None,
     ) -> tuple[ConsumerGroup, Event | None]:
-        """A heartbeat: the group, and the event to send. Raises Refused (HB_NO_NODE)."""
+        """A heartbeat: the group, and the event to send. Raises Refused (HB_NO_NODE; where it says too much)."""
         group = self.known(name, member, now)
+        if holds is not None:
+            self.report(group, member, holds, owner)
         before = len(group.events)
         event = group.beat(member, holds, acknowledged)
         if event is not None or len(group.events) != before:
             group.touched = now
         return group, event
 
+    def report(self, group: ConsumerGroup, member: str, holds: frozenset[Partition], owner: Owner | None) -> None:
+        """Take over what a member says it holds. Raises Refused where that is too much."""
+        known = group.members[member]
+        before, known.holds = known.holds, holds
+        try:
+            self._count(group.name, known, group.terms, owner)
+        except Refused:
+            known.holds = before
+            raise
+
+    def _count(self, name: str, member: Member, terms: Terms, owner: Owner | None) -> None:
+        conditions = terms.conditions.values()
+        size = member.size + 2 * len(name) + bytes_of(terms.topics) + sum(map(bytes_of, conditions))
+        if (full := self._shares.put((name, member.id), owner, size)) is not None:
+            raise Refused(Code.SERVICE_UNAVAILABLE, full)
+
     def close(self, name: str, member: str) -> bool:
         """A member leaves; False if it was not in."""
         self._deadlines.cancel((name, member))
+        self._shares.drop((name, member))
         group = self._groups.get(name)
         if group is None or member not in group.members:
             return False
@@ -115,21 +149,27 @@ class Groups:
         return out
 
     def balance(self, now: float, partitions_of: Callable[[str], Iterable[Partition]]) -> Collection[str]:
-        """One run over all server-balanced groups; the names of those that got events.
+        """One run over all server-balanced groups; the names of those that got events. See `round`."""
+        return [name for name in self.round(now, partitions_of) if name]
+
+    def round(self, now: float, partitions_of: Callable[[str], Iterable[Partition]]) -> Iterator[str]:
+        """The same in steps, one a group: its name if it got events, else no text. Others may be served in between.
 
         ``partitions_of`` lists a topic's partitions that may be read; a topic that is gone has none.
         """
         self.expire(now)
         self._round += 1
-        moved = []
-        for group in self._groups.values():
+        number = self._round
+        for group in list(self._groups.values()):
+            if self._groups.get(group.name) is not group:
+                continue  # its last member has left meanwhile
             if group.terms.way is Way.CLIENT_BALANCE or not self._is_quiet(group, now):
                 continue
             candidates = [partition for topic in sorted(group.terms.topics) for partition in partitions_of(topic)]
-            if group.run(self._round, candidates, self._dice):
+            moved = group.run(number, candidates, self._dice)
+            if moved:
                 group.touched = now
-                moved.append(group.name)
-        return moved
+            yield group.name if moved else ""
 
     def _is_quiet(self, group: ConsumerGroup, now: float) -> bool:
         """Whether nothing is under way in the group; what nobody goes on with is given up here."""

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
+from typing import Final
 
 from penstock._dataclasses import dataclass
 from penstock.model import Partition
 
-__all__ = ["Member", "Subscription"]
+__all__ = ["Member", "Subscription", "bytes_of"]
+
+
+_TEXT_BYTES: Final = 60
+"""A short text in Python, and its place in a table."""
+_PARTITION_BYTES: Final = 200
+
+
+def bytes_of(texts: Iterable[str]) -> int:
+    """What texts take that are kept, about."""
+    return sum(_TEXT_BYTES + len(each) for each in texts)
 
 
 @dataclass(slots=True)
@@ -28,6 +39,11 @@ class Member:
     node_id: int = -1
     strip: bool = False
     bench: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        return _PARTITION_BYTES * (4 + len(self.holds) + len(self.asks)) + 2 * len(self.id) + len(self.host)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.apis.groups import connected
 from penstock.protocols.rocketmq.front.apis.membership import named
 from penstock.protocols.rocketmq.front.broker.groups import ConsumerGroup, Who
-from penstock.protocols.rocketmq.front.call import Reply
+from penstock.protocols.rocketmq.front.call import Reply, read_large
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.relayed.apis.asked import RelayedCall
 from penstock.protocols.rocketmq.front.relayed.peers.told import CONSUMER, PRODUCER, Key
@@ -24,7 +24,7 @@ __all__ = ["connections", "heartbeat", "members", "producers", "unregister"]
 async def heartbeat(call: RelayedCall, header: m.NoFields) -> Reply:
     """Serve heart beat: others of a group are told at once when somebody comes."""
     del header
-    said = m.read_body(m.HeartbeatData, call.asked.body)
+    said = await read_large(call.shared.beside, m.HeartbeatData, call.asked.body)
     around, asked = call.shared, call.asked
     who = Who(said.client_id, asked.language, asked.version)
     for producer in said.producer_data_set:
