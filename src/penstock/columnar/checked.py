@@ -86,7 +86,7 @@ def true_head(batch: Checked, times: RecordTimes, *, append_time: bool | None = 
 def plain_records(
     data: bytes | bytearray | memoryview, header: BatchHeader, max_bytes: int = _MAX_INFLATED_BYTES
 ) -> memoryview | bytes:
-    """A batch's records, inflated to at most ``max_bytes``. Raises CorruptBatch, and InflatesTooFar where they are more."""
+    """A batch's records, inflated to at most ``max_bytes``. Raises CorruptBatch, InflatesTooFar."""
     packed = memoryview(data)[header.position + HEADER_BYTES : header.end]
     if header.codec is Codec.NONE:
         return packed

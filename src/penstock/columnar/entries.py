@@ -47,13 +47,13 @@ class Ended(NamedTuple):
     commit: bool
 
 
-def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> bytes | Checked:
+def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> Checked:
     """One uncompressed batch v2 of all entries; with a producer id, one of its transaction, without sequence."""
     if len(entries) == 1 and producer_id < 0:
         key, value = entries[0]
         return encode_one(key, value, (), now_ms)
     rows = FewRows([key for key, _ in entries], [value for _, value in entries], [now_ms] * len(entries))
-    return bytes(encode_few(rows, producing=Producing(producer_id, epoch, transactional=producer_id >= 0)))
+    return Checked(encode_few(rows, producing=Producing(producer_id, epoch, transactional=producer_id >= 0)))
 
 
 def entries_of(data: bytes | bytearray | memoryview) -> Iterator[Noted | Ended]:

@@ -58,7 +58,7 @@ def walk_records(records: bytes | memoryview, count: int) -> RecordTimes:
     try:
         while row < count and at < end:
             begin = at
-            at, time, width, place = _record_head(data, at, end)
+            at, time, width, place, head = _record_head(data, at, end)
             if place != row:
                 raise CorruptBatch(f"record {row} says that it is record {place}")
             if least is None:
@@ -72,8 +72,9 @@ def walk_records(records: bytes | memoryview, count: int) -> RecordTimes:
             if not rest or width > _WIDEST_TIME:
                 continue
             # The others of the block are compared with what they should be if they have the same time.
-            shift = 8 + 8 * width
-            fixed = _time_bits(data, begin, width) | _offset_bits(row - 1) << shift
+            fixed = int.from_bytes(data[head : head + 1 + width], "little")
+            if row > _BLOCK:
+                fixed |= _offset_bits(row - 1) << 8 + 8 * width
             if rest >= _COLUMNS_PAY and _alike(data, begin, at, rest, end):
                 at, row = at + rest * (at - begin), row + rest
                 continue
@@ -113,7 +114,7 @@ def _run(
     fixed, width = first
     least, largest = times
     shift = 8 + 8 * width
-    bits = shift + 8 * _offset_width(row - 1)
+    bits = shift + (8 if row <= _BLOCK else 8 * _offset_width(row - 1))
     unpack, after = (_HEAD, _AFTER_SHORT) if bits <= _NARROW else (_WIDE_HEAD, _WIDE_AFTER_SHORT)
     mask, time_mask, steps = (1 << bits) - 1, (1 << shift) - 256, _steps()
     place = row % _BLOCK
@@ -167,25 +168,20 @@ def _alike(data: bytes, begin: int, stop: int, rest: int, end: int) -> bool:
     return True
 
 
-def _record_head(data: bytes, at: int, end: int) -> tuple[int, int, int, int]:
-    """Where the record at ``at`` ends, its time delta, the bytes of that, and its offset delta. Raises CorruptBatch."""
+def _record_head(data: bytes, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Where the record at ``at`` ends, its time delta, the bytes of that, its offset delta, and where its length ends.
+
+    Raises CorruptBatch.
+    """
     size, at = _varint(data, at)
     stop = at + (size >> 1)
     if size & 1 or size < 2 * _LEAST or stop > end:
         raise CorruptBatch("a record has a length that does not fit")
-    at += 1
-    time, inner = _varint(data, at)
+    time, inner = _varint(data, at + 1)
     offset, last = _varint(data, inner)
     if last > stop - 3:
         raise CorruptBatch("a record ends within its own head")
-    return stop, (time >> 1) ^ -(time & 1), inner - at, (offset >> 1) ^ -(offset & 1)
-
-
-def _time_bits(data: bytes, begin: int, width: int) -> int:
-    """The attributes (0) and the time delta of the record at ``begin``, as bits of its head."""
-    while data[begin] & 128:
-        begin += 1
-    return int.from_bytes(data[begin + 1 : begin + 2 + width], "little")
+    return stop, (time >> 1) ^ -(time & 1), inner - at - 1, (offset >> 1) ^ -(offset & 1), at
 
 
 def _offset_bits(row: int) -> int:

@@ -159,7 +159,7 @@ def test_batches_outside_of_a_transaction_are_refused() -> None:
         assert await writer.end(commit=True) == OK
         assert await writer.produce("t", b"after") == ErrorCode.TRANSACTION_ABORTABLE
         alone = await kit.produce("t", batch(attributes=16, producer=(7, 0, 0)))
-        assert alone.error_code == ErrorCode.INVALID_TXN_STATE
+        assert alone.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         stranger = Writer(kit.client(), "nobody", FIRST)
         stranger.producer_id, stranger.epoch = writer.producer_id, 0
         assert await stranger.produce("t", b"x") == ErrorCode.INVALID_PRODUCER_ID_MAPPING

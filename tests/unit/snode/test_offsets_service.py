@@ -18,6 +18,7 @@ from penstock.model import Committed, Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.coordinator.stored import restored
 from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.seams.enode import bytes_of
 from penstock.snode.enodes.local import LocalEnode
 from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
@@ -172,7 +173,7 @@ def test_records_are_read_as_they_were_written(rows: list[tuple[str, str, int, i
     for group, topic, partition, offset in rows:
         entries.append(log.offset_entry(group, Partition(topic, partition), Committed(offset, topic, 1, 2)))
         entries.append(log.offset_entry(group, Partition(topic, partition), None))
-    noted = [each for each in entries_of(batch_of(entries, 5)) if isinstance(each, Noted)]
+    noted = [each for each in entries_of(bytes_of(batch_of(entries, 5))) if isinstance(each, Noted)]
     assert [each.position for each in noted] == list(range(len(entries)))
     found = [said for each in noted if (said := log.read(each.key or b"", each.value)) is not None]
     assert (found[0].group, found[0].record, found[1].record) == ("group", b"record", None)

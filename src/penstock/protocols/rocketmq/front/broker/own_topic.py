@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.columnar.checked import Checked
 from penstock.columnar.plain_records import Stored, encode_batch, stored_records
 from penstock.errors import CorruptBatch, LogOffsetOutOfRange, PenstockError, TopicExists
 from penstock.model import Partition
@@ -46,7 +47,7 @@ class OwnTopic:
     async def append(self, number: int, record: Stored) -> int:
         """Write one; its offset. Raises StoreError."""
         await self.made()
-        (result,) = await self._enode.append_all(((Partition(self.name, number), encode_batch([record])),))
+        (result,) = await self._enode.append_all(((Partition(self.name, number), Checked(encode_batch([record]))),))
         if isinstance(result, PenstockError):
             raise result
         return result.base_offset

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from penstock.columnar.checked import Checked
 from penstock.columnar.plain_records import Stored, encode_batch
 from penstock.columnar.recompress import recompressed, target_of
 from penstock.errors import PenstockError
@@ -15,7 +16,6 @@ from penstock.protocols.rocketmq.front.broker.messages import dated
 from penstock.protocols.rocketmq.front.cluster import Cluster
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.seams.enode import Appended, Batch, Enode, TopicState
-from penstock.seams.framing import Buffer
 from penstock.seams.runtime import Runtime
 
 __all__ = ["Writing"]
@@ -35,17 +35,18 @@ class Writing:
 
     async def append(self, topic: TopicState, partition: Partition, records: list[Stored]) -> Appended:
         """Write records as one batch, in the codec that the topic wants, if any. Raises Refused, StoreError."""
+        # Written here, so its head needs no check.
         if len(records) <= _QUICK_RECORDS:
-            batch: Buffer = encode_batch(records)
+            batch = Checked(encode_batch(records))
         else:
-            batch = await self._runtime.in_thread(lambda: encode_batch(records))
+            batch = await self._runtime.in_thread(lambda: Checked(encode_batch(records)))
         if topic.config:
             if "compact" in topic.config.get("cleanup.policy", "") and any(record.key is None for record in records):
                 raise Refused(Code.MESSAGE_ILLEGAL, f"topic[{topic.name}] is compacted, its messages need keys")
             target = target_of(topic.config)
-            if target is not None and not target.meets(batch):
-                plain = batch
-                batch = await self._runtime.in_thread(lambda: recompressed(plain, target, len(plain)))
+            if target is not None and not target.meets(batch.data):
+                plain = batch.data
+                batch = await self._runtime.in_thread(lambda: Checked(recompressed(plain, target, len(plain))))
         return await self.write(partition, batch)
 
     async def write(self, partition: Partition, batch: Batch) -> Appended:

@@ -136,7 +136,7 @@ class Writing:
         plain = batch.data if isinstance(batch, Checked) else batch
         if codec.meets(plain):
             return batch
-        return await self._runtime.in_thread(lambda: recompressed(plain, codec, len(plain)))
+        return await self._runtime.in_thread(lambda: Checked(recompressed(plain, codec, len(plain))))
 
     def _taken(self, partition: Partition, waiting: list[_Waiting]) -> list[_Waiting]:
         """What goes into one batch; the rest waits on."""
@@ -159,7 +159,7 @@ def _overflow() -> Refused:
 
 
 def _batch_of(taken: Sequence[_Waiting]) -> Batch:
-    return encode_single(taken[0].record) if len(taken) == 1 else encode_batch([each.record for each in taken])
+    return encode_single(taken[0].record) if len(taken) == 1 else Checked(encode_batch([each.record for each in taken]))
 
 
 def _offset_of(stored: Appended, row: int) -> int:
