@@ -53,6 +53,9 @@ def consume(
 ) -> None:
     """Read the address's topics. Without --group all partitions are read and nothing is committed.
 
+    With --group what came out whole is committed, and nothing else, however this ends: a signal, a full disk, a reader
+    that left. Automatic commits are off.
+
     text: each value and a line feed. json: an object per line, which `penstock produce` reads too; bytes that are not
     UTF-8 are in "key_base64", "value_base64". parquet: the columns of Spark's Kafka source, and node (the broker)
     where partitions belong to brokers.

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TextIO
 
 from penstock.errors import LocalError, PenstockError, StoreError
 
@@ -28,7 +29,7 @@ def reporting_errors() -> Iterator[None]:
     """Around a verb: SystemExit for penstock's errors and those of files, Ctrl-C, a reader that left; bugs pass."""
     try:
         yield
-        sys.stdout.flush()  # what does not get out at the interpreter's end is lost in silence
+        _flush()  # what does not get out at the interpreter's end is lost in silence
     except PenstockError as error:
         sys.stderr.write(f"penstock: {error}\n")
         raise SystemExit(exit_code(error)) from None
@@ -47,9 +48,15 @@ def reporting_errors() -> Iterator[None]:
 def _drop_output() -> None:
     """Python flushes standard output once more at exit: what cannot be written must not fail there again."""
     try:
-        sys.stdout.flush()
+        _flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _flush() -> None:
+    stdout: TextIO | None = sys.stdout  # None where the process was started without one
+    if stdout is not None:
+        stdout.flush()
 
 
 class StopRequests:

@@ -134,7 +134,10 @@ class Output:
         """
         give_up = give_up or self._stopped
         self.taken = 0
-        rest = memoryview(data).cast("B")
+        view = memoryview(data)
+        if not view.nbytes:  # which cannot be cast
+            return True
+        rest = view.cast("B")
         if self._descriptor is None:  # a stream in memory
             self._stream.write(rest)
             self._stream.flush()

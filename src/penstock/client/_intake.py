@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 from weakref import WeakSet
 
 import pyarrow as pa
@@ -27,6 +27,8 @@ from penstock.config import ProducerConfig
 from penstock.errors import PenstockError, UsageError
 
 __all__ = ["Intake", "nothing_is_plain"]
+
+_LOCK_S: Final = 1.0
 
 
 class Intake:
@@ -225,11 +227,16 @@ class Intake:
             return [outcome for outcome, _ in self._open.values()]
 
     def unsettled(self) -> Counter[str]:
-        """How many records by topic were put in and are not settled."""
-        with self._lock:
+        """How many records by topic were put in and are not settled. Asked at the interpreter's end, too."""
+        # A daemon thread that the interpreter's end has stopped in a put keeps the lock for ever; nothing changes then.
+        locked = self._lock.acquire(timeout=_LOCK_S)
+        try:
             counts = Counter({topic: len(staging) for topic, staging in self._staged.items()})
             for outcome, _ in self._open.values():
                 counts[outcome.topic] += outcome.rows - sum(run.settled for run in outcome.runs or ())
+        finally:
+            if locked:
+                self._lock.release()
         return +counts
 
     def settled(self, outcome: Outcome) -> None:

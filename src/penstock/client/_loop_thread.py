@@ -19,13 +19,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from penstock.client._handle import check_fork, check_threads
 from penstock.client._interrupts import AtOnce, GiveUp
-from penstock.client._unclosed import at_end, deliver, has_undelivered
+from penstock.client._unclosed import at_end, deliver, longest_delivery_s
 from penstock.client._waiting import ended, next_of
 from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
@@ -142,8 +143,11 @@ class LoopThread:
         """At the interpreter's end: send what producers hold, and leave the loop to the thread that calls this."""
         if self._ender is not None or not self.alive:
             return
-        if has_undelivered():
-            self.run(deliver)  # each producer bounds it
+        if within_s := longest_delivery_s():
+            call: _Call[None] = _Call(self._loop)
+            self._loop.call_soon_threadsafe(call.begin, deliver)
+            with suppress(Empty):  # a partitioner of the user's may never return
+                call.wait(time.monotonic() + within_s + _STOP_S)
         until = time.monotonic() + _FINISH_S
         while self._finishing and time.monotonic() < until:
             self._thread.join(_LOOK_S)
@@ -250,9 +254,9 @@ class _Call(Generic[T]):
 
     # In the thread that waits.
 
-    def wait(self) -> None:
-        """Until it is over."""
-        while (message := next_of(self._inbox)) is not None:
+    def wait(self, until: float | None = None) -> None:
+        """Until it is over. Raises Empty if it is not by ``until``, of ``time.monotonic``."""
+        while (message := next_of(self._inbox, until)) is not None:
             message()
 
     def end(self) -> None:

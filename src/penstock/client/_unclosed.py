@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakMethod
 from penstock._dataclasses import dataclass
 from penstock.config.logs import ClientLog
 
-__all__ = ["Counts", "at_end", "deliver", "has_undelivered", "tell_undelivered", "watch"]
+__all__ = ["Counts", "at_end", "deliver", "longest_delivery_s", "tell_undelivered", "watch"]
 
 Deliver = Callable[[], Coroutine[Any, Any, None]]
 
@@ -37,6 +37,7 @@ class Counts(Protocol):
 class _Watched:
     log: ClientLog
     deliver: WeakMethod[Deliver] | None
+    within_s: float
     told: int = 0
     """How many records the warning was about."""
 
@@ -46,16 +47,19 @@ _first: Final[list[Callable[[], object]]] = []
 _registered: Final[set[int]] = set()
 
 
-def watch(intake: Counts, log: ClientLog, deliver: Deliver | None = None) -> None:
+def watch(intake: Counts, log: ClientLog, deliver: Deliver | None = None, within_s: float = 0.0) -> None:
     """Look at it when the program ends; ``log`` is its producer's. ``deliver``, a method that is not kept alive, sends
-    what it has in a bounded time, where a loop of ours can still do that."""
-    _intakes[intake] = _Watched(log, None if deliver is None else WeakMethod(deliver))
+    what it has ``within_s``, where a loop of ours can still do that."""
+    _intakes[intake] = _Watched(log, None if deliver is None else WeakMethod(deliver), within_s)
     _register()
 
 
-def has_undelivered() -> bool:
-    """Whether `deliver` has something to do."""
-    return any(watched.deliver is not None and intake.unsettled() for intake, watched in list(_intakes.items()))
+def longest_delivery_s() -> float:
+    """How long `deliver` may take; 0 if it has nothing to do."""
+    found = [
+        each.within_s for intake, each in list(_intakes.items()) if each.deliver is not None and intake.unsettled()
+    ]
+    return max(found, default=0.0)
 
 
 async def deliver() -> None:
@@ -108,7 +112,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @atexit.register
 def _at_exit() -> None:
-    for work in _first:
-        work()
-    for intake in list(_intakes):
-        tell_undelivered(intake)
+    try:
+        for work in _first:
+            work()
+    finally:  # also if Ctrl-C has interrupted that
+        for intake in list(_intakes):
+            tell_undelivered(intake)

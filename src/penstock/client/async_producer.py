@@ -367,7 +367,8 @@ class AsyncProducer(Handle, Generic[K, V]):
                 partitioner=self._partitioner,
                 interceptors=self._interceptors,
             )
-            watch(self._engine.intake, self._log, None if self._post is None else self._engine.deliver)
+            deliver = None if self._post is None else self._engine.deliver
+            watch(self._engine.intake, self._log, deliver, on_error_s(self._settings.config))
             self._measuring.begin(self._engine.metrics)
         return self._engine
 

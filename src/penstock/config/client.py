@@ -53,7 +53,10 @@ class ClientConfig:
         " a consumer's request_timeout_ms",
     )
     close_on_error_timeout_ms: int = number(
-        2_000, low=0, about="the same where an exception ends the with block, or a transaction's"
+        2_000,
+        low=0,
+        about="the same where an exception ends the with block, or a transaction's, and where the program ends and a"
+        " producer was not closed",
     )
     metadata_max_age_ms: int = number(
         300_000, low=1, about="how old what is known of topics may get: how long a new partition may stay unseen"

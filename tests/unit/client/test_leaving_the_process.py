@@ -117,6 +117,18 @@ def test_a_producer_that_cannot_deliver_says_so_and_does_not_hang(log: Broker) -
     assert told.count("a producer was not closed, and 1 records are not delivered (1 to t)") == 1
 
 
+def test_a_partitioner_that_never_returns_holds_nothing_up_for_ever(log: Broker) -> None:
+    code = """
+    import time, penstock
+    partitioner = lambda *_: time.sleep(3_600)
+    producer = penstock.Producer(ADDRESS, partitioner=partitioner, close_on_error_timeout_ms=50)
+    producer.send('t', b'1', key=b'k')
+    """
+    code, told = ran(log, code)
+    assert code == 0
+    assert told.count("a producer was not closed, and 1 records are not delivered (1 to t)") == 1
+
+
 def test_what_is_sent_at_the_very_end_and_not_closed_is_counted(log: Broker) -> None:
     code = "import atexit\natexit.register(lambda: producer.send('t', b'late'))\nimport penstock\n"
     code, told = ran(log, f"{code}{PRODUCER}{SEND}")
