@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from penstock.client._intercepting import ConsumerInterceptors
 from penstock.columnar import Messages
+from penstock.columnar.messages import with_deserializers
 from penstock.columnar.payloads import Deserializer, Deserializers, Refused
 from penstock.errors import ConfigError
 
@@ -31,7 +32,7 @@ def receiving(
     if key is None and value is None:
         return interceptors.polled if interceptors else _as_it_is
     makes = Deserializers(cast("Deserializer[Any] | None", key), cast("Deserializer[Any] | None", value), refused)
-    return lambda batch: interceptors.polled(batch.deserialized_by(makes))
+    return lambda batch: interceptors.polled(with_deserializers(batch, makes))
 
 
 def _as_it_is(batch: Messages) -> Messages:

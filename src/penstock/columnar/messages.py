@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.columnar.payloads import Deserializer, Deserializers
     from penstock.columnar.pickled import Packed
 
-__all__ = ["Messages", "Part", "records_of"]
+__all__ = ["Messages", "Part", "records_of", "with_deserializers"]
 
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
@@ -254,10 +254,6 @@ class Messages(Generic[K, V]):
         refused = None if self._makes is None else self._makes.refused
         return _making(self._parts, None if key is None and value is None else Deserializers(key, value, refused))
 
-    def deserialized_by(self, makes: Deserializers) -> Messages[Any, Any]:
-        """As ``deserialized``, for clients: also with what becomes of a record that is refused."""
-        return _making(self._parts, makes)
-
     def to_arrow(self, columns: Sequence[str] | None = None, *, deserialized: bool = False) -> pa.Table:
         """Return the rows as a table, one chunk a part, payloads not copied; ``columns`` in their order.
 
@@ -325,6 +321,11 @@ class Messages(Generic[K, V]):
         there = [set(part.batch.schema.names) for part in self._parts] or [set(COLUMNS)]
         common = set.intersection(*there) | {"topic", "partition"}
         return [name for name in COLUMNS if name in common]
+
+
+def with_deserializers(messages: Messages, makes: Deserializers) -> Messages[Any, Any]:
+    """As ``deserialized``, for clients: also with what becomes of a record that is refused."""
+    return _making(messages.parts, makes)
 
 
 def records_of(part: Part) -> Iterator[Record]:
