@@ -13,17 +13,20 @@ import pytest
 from penstock.client import Admin, Consumer, Producer
 from penstock.client.status import EmptyReason
 from penstock.config import OptionValue
+from penstock.errors import CorruptBatch
 from penstock.model import Record
 from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.interop.peers.rocketmq_fixtures import NewRocketTopic
 from tools.peers import rocketmq, rocketmq_clients, rocketmq_java
 from tools.peers.rocketmq_clients import Mail
+from tools.peers.rocketmq_frames import ask
 
 pytestmark = pytest.mark.interop
 
 BROKER = "broker-1"
 WITHIN_S = 60.0
+_SEND = 10
 CONSUMER: dict[str, OptionValue] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
 
 
@@ -221,6 +224,33 @@ def test_single_messages_are_found_by_key_and_by_both_ids(
             assert [each.value for each in admin.find(topic, record_id=sent[3][name])] == [b"3"]
         assert admin.find(topic, key="k9") == []
         assert admin.find(topic, key="all", between_ms=(0, 1_000)) == []
+
+
+def test_a_body_that_does_not_inflate_costs_itself_only(
+    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+) -> None:
+    """Java's clients, too, get nothing of it; of what is behind it in the same answer they get nothing either."""
+    address, topic = any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=1)
+    for body, sys_flag in ((b"before", 0), (b"no zlib stream", 1), (b"behind", 0)):
+        fields = {
+            "producerGroup": "any", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": 1, "queueId": 0,
+            "sysFlag": sys_flag, "bornTimestamp": 1, "flag": 0, "properties": "", "reconsumeTimes": 0,
+        }  # fmt: skip
+        assert ask(any_rocketmq.broker.port, _SEND, fields, body).code == 0
+    url = f"rocketmq://{address}/{topic}"
+    with Consumer(url, group=f"{topic}-skips", **CONSUMER) as consumer:
+        found = read_until(consumer, lambda found: len(found) >= 2)
+        assert [each.value for each in found] == [b"before", b"behind"]
+        assert consumer.metrics().bad_records_total == 1
+        (partition,) = [each for each in consumer.assignment() if each.topic == topic]
+        assert consumer.committed([partition])[partition].offset == 3
+    with Consumer(url, on_bad_record="fail", **CONSUMER) as consumer:
+        assert [each.value for each in consumer.poll(WITHIN_S)] == [b"before"]
+        with pytest.raises(CorruptBatch) as raised:
+            consumer.poll(WITHIN_S)
+        assert (raised.value.offset, raised.value.next_offset) == (1, 2)
+        consumer.seek(partition, 2)
+        assert [each.value for each in consumer.poll(WITHIN_S)] == [b"behind"]
 
 
 @pytest.mark.long

@@ -59,6 +59,8 @@ def consume(
     text: each value and a line feed. json: an object per line, which `penstock produce` reads too; bytes that are not
     UTF-8 are in "key_base64", "value_base64". parquet: the columns of Spark's Kafka source, and node (the broker)
     where partitions belong to brokers.
+
+    What happens to records that cannot be decoded, on_bad_record says: -o on_bad_record=skip leaves them out.
     """
     topics = topics_of(address)
     check_format(kind, out)

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from penstock.client._intercepting import ConsumerInterceptors
 from penstock.columnar import Messages
+from penstock.columnar.messages import with_deserializers
 from penstock.columnar.payloads import Deserializer, Deserializers, Refused
 from penstock.errors import ConfigError
 
@@ -45,7 +46,7 @@ def receiving(
 
     def made(batch: Messages) -> Messages[Any, Any]:
         batch = _NOTHING_OF_NODES if named_nodes and not batch.parts else batch
-        return interceptors.polled(batch.deserialized_by(makes))
+        return interceptors.polled(with_deserializers(batch, makes))
 
     return made
 

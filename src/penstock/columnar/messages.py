@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.columnar.payloads import Deserializer, Deserializers
     from penstock.columnar.pickled import Packed
 
-__all__ = ["Messages", "Part", "records_of"]
+__all__ = ["Messages", "Part", "records_of", "with_deserializers"]
 
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
@@ -270,10 +270,6 @@ class Messages(Generic[K, V]):
         makes = None if key is None and value is None else Deserializers(key, value, refused)
         return _making(self._parts, makes, named_nodes=self._named_nodes)
 
-    def deserialized_by(self, makes: Deserializers) -> Messages[Any, Any]:
-        """As ``deserialized``, for clients: also with what becomes of a record that is refused."""
-        return _making(self._parts, makes, named_nodes=self._named_nodes)
-
     def to_arrow(self, columns: Sequence[str] | None = None, *, deserialized: bool = False) -> pa.Table:
         """Return the rows as a table, one chunk a part, payloads not copied; ``columns`` in their order.
 
@@ -350,6 +346,11 @@ class Messages(Generic[K, V]):
         there = [set(part.batch.schema.names) for part in self._parts] or [set(COLUMNS)]
         common = set.intersection(*there) | {*CONSTANT_COLUMNS}
         return [name for name in COLUMNS if name in common] + (["node"] if self._has_nodes else [])
+
+
+def with_deserializers(messages: Messages, makes: Deserializers) -> Messages[Any, Any]:
+    """As ``deserialized``, for clients: also with what becomes of a record that is refused."""
+    return _making(messages.parts, makes, named_nodes=messages._named_nodes)
 
 
 def records_of(part: Part) -> Iterator[Record]:

@@ -112,7 +112,9 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     address_options, address_client = sorted_out(in_address, scheme, in_address=True)
     options, client = {**address_options, **options}, {**address_client, **client}
     if "onBadRecord" in options:
-        client["on_bad_record"] = options["onBadRecord"]
+        client = {name: text for name, text in client.items() if name != "on_bad_record"}
+        if options["onBadRecord"].strip().lower() != "auto":
+            client["on_bad_record"] = options["onBadRecord"]
     with as_written(names_written(given, ("kafka.", f"{scheme}."), words_of(scheme))):
         kept, left_out = client_options(ConsumerConfig, client, scheme)
         reader_settings(address, kept, protocol=protocol(scheme).config)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 
 import pytest
 
 from penstock.client._bad_records import BadRecords
 from penstock.columnar import Messages
+from penstock.columnar.messages import with_deserializers
+from penstock.columnar.payloads import Deserializers
 from penstock.config import OnBadRecord
 from penstock.config.logs import ClientLog
 from penstock.errors import CorruptBatch, DeserializationError
 from penstock.model import Record, TimestampType
+from penstock.protocols import protocol
+from penstock.protocols.kafka.client.fetched import KafkaFetched
+from penstock.protocols.kafka.client.options import KafkaOptions
+from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
+from penstock.seams.client import ReadFrom, not_whole
 from tests.unit.bad_records.answers import HERE, KINDS, Damaged, Open, batch, kafka, rocketmq, stored
 
 every_kind = pytest.mark.parametrize("damaged", [pytest.param(each, id=kind) for kind, each in KINDS.items()])
@@ -111,8 +117,6 @@ def test_by_itself_a_client_does_as_the_logs_own(skips: bool, what: OnBadRecord)
 
 
 def test_what_a_log_means_by_itself_is_its_own_clients_way() -> None:
-    from penstock.protocols import protocol
-
     assert {name: protocol(name).skips_bad_records for name in ("kafka", "rocketmq", "tubemq")} == {
         "kafka": False,
         "rocketmq": True,
@@ -141,11 +145,6 @@ def test_every_second_batch_damaged_is_read_in_one_go() -> None:
 
 
 def kafka_of(data: bytes, end: int) -> Open:
-    from penstock.protocols.kafka.client.fetched import KafkaFetched
-    from penstock.protocols.kafka.client.options import KafkaOptions
-    from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
-    from penstock.seams.client import ReadFrom
-
     told = FetchResponsePartition(records=memoryview(data), high_watermark=end)
     return lambda offset: KafkaFetched(ReadFrom(HERE, offset, 1), told, None, KafkaOptions())
 
@@ -181,10 +180,8 @@ def number(payload: bytes) -> int:
 
 
 def deserialized(choice: OnBadRecord, *payloads: bytes) -> tuple[Messages[bytes, int], BadRecords]:
-    from penstock.columnar.payloads import Deserializers
-
     bad_records = BadRecords(choice, log=ClientLog("penstock.consumer"))
-    return of(*payloads).deserialized_by(Deserializers(None, number, bad_records.refused)), bad_records
+    return with_deserializers(of(*payloads), Deserializers(None, number, bad_records.refused)), bad_records
 
 
 @pytest.mark.parametrize("choice", [OnBadRecord.AUTO, OnBadRecord.FAIL])
@@ -215,11 +212,9 @@ def test_what_a_deserializer_refuses_can_stay_bytes_with_a_reason() -> None:
 
 
 def test_raw_bytes_of_the_log_are_no_deserializers_business() -> None:
-    from penstock.columnar.payloads import Deserializers
-
     bad_records = BadRecords(OnBadRecord.RAW)
     messages, _, _ = bad_records.decode(rocketmq(stored(0, b"1"), stored(1, b"2", 1), stored(2, b"3"))(0))
-    made = messages.deserialized_by(Deserializers(None, number, bad_records.refused))
+    made = with_deserializers(messages, Deserializers(None, number, bad_records.refused))
     assert [each.value for each in made] == [1, b"2", 3]
     assert made.to_arrow(deserialized=True).column("value").to_pylist() == [1, None, 3]
     assert bad_records.total == 1
@@ -228,7 +223,6 @@ def test_raw_bytes_of_the_log_are_no_deserializers_business() -> None:
 def test_a_pickled_batch_still_knows_what_to_do() -> None:
     messages, _ = deserialized(OnBadRecord.SKIP, b"1", b"two", b"3")
     again = pickle.loads(pickle.dumps(messages))
-    logging.getLogger("penstock.consumer")
     assert [each.value for each in again] == [1, 3]
 
 
@@ -244,8 +238,6 @@ def test_a_batch_whose_length_lies_is_skipped_by_its_last_offset(length: int) ->
     messages, offset, _ = bad_records.decode(open_at(0))
     assert [each.offset for each in messages] == [0, 1]
     fetched = open_at(offset)
-    from penstock.seams.client import not_whole
-
     messages, offset, _ = bad_records.decode_around(fetched, not_whole(fetched))
     assert (len(messages), offset) == (0, 5)
     assert [each.offset for each in bad_records.decode(open_at(5))[0]] == [5, 6]

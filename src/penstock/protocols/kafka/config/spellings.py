@@ -77,6 +77,7 @@ ROWS: Final = (
     Row("max_partition_fetch_bytes", "max.partition.fetch.bytes", "fetch.message.max.bytes"),
     Row("fetch_buffer_bytes", "", "queued.max.messages.kbytes", unit=1_024),
     Row("isolation_level", "isolation.level", "isolation.level"),
+    Row("on_bad_record"),
     # producers
     Row("acks", "acks", "request.required.acks"),
     Row("enable_idempotence", "enable.idempotence", "enable.idempotence"),

@@ -43,7 +43,9 @@ class HeldByMembers:
         grown = size - before
         here = self._by_host[host] + (grown if before_host == host else size)
         if self.total + grown > self._most:
-            return f"members of all groups may hold {self._most} bytes, and hold {self.total}: {grown} more are too many"
+            return (
+                f"members of all groups may hold {self._most} bytes, and hold {self.total}: {grown} more are too many"
+            )
         if here > self._most // 2:
             return f"members at {host} may hold {self._most // 2} bytes: {here} are too many"
         return ""
