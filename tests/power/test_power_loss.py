@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from unittest.mock import patch
 
@@ -157,7 +158,7 @@ def close_segment(store: Store, key: bytes, value: bytes) -> None:
     log.roll()
 
 
-OF_THEIR_OWN = {
+OF_THEIR_OWN: dict[str, Callable[[], object]] = {
     "a cut is not synced": test_what_a_start_has_cut_is_gone_although_the_power_goes_at_once,
     "a plan comes back while the next compaction writes": (
         test_power_that_goes_in_a_compaction_leaves_all_of_it_or_nothing
@@ -168,10 +169,8 @@ OF_THEIR_OWN = {
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_bug_is_found(name: str) -> None:
     plant = PLANTS[name]
+    find = OF_THEIR_OWN[name] if plant.seed is None else partial(play, plant.seed)
     with patch.object(*plant.make()), pytest.raises(AssertionError):
-        if plant.seed is None:
-            OF_THEIR_OWN[name]()
-        else:
-            play(plant.seed)
+        find()
     if plant.seed is not None:
         play(plant.seed)
