@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from unittest.mock import patch
 
 from penstock.store import _swap, store
 from penstock.store._flush import Durability, Flush
 from penstock.store._folder import PartitionFolder
-from penstock.store._log_state import LogState
 from penstock.store._recovery import Recoverer
 from penstock.store._segment import Segment
 from penstock.store.errors import StoreDamaged
@@ -92,16 +90,6 @@ def _point_first() -> Target:
     return Flush, "run", run
 
 
-def _old_snapshots() -> Target:
-    real = Recoverer._by_scanning
-
-    def by_scanning(self: Recoverer, folder: PartitionFolder, *given: Any, **more: Any) -> LogState:
-        with patch.object(PartitionFolder, "save_producers"):
-            return real(self, folder, *given, **more)
-
-    return Recoverer, "_by_scanning", by_scanning
-
-
 def _nothing_synced(self: Flush) -> None:
     self._synced = True
 
@@ -114,25 +102,27 @@ def _start_not_durable(self: PartitionFolder, offset: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """``make``: what is put where instead of what, for ``patch.object``. ``seed``: one that finds it."""
+    """``make``: what is put where instead of what, for ``patch.object``.
+
+    ``seed``: one that finds it; None where few do, so that a test of its own looks for it.
+    """
 
     make: Callable[[], Target]
-    seed: int
+    seed: int | None
 
 
 PLANTS = {
     "a compaction leaves its old segments waiting for a sync": Plant(
         lambda: (Durability, "replaced", lambda *_: None), 26
     ),
-    "a cut is not synced": Plant(lambda: (Segment, "cut", Segment.truncate), 0),
+    "a cut is not synced": Plant(lambda: (Segment, "cut", Segment.truncate), None),
     "a torn head is called damage": Plant(_refused_contradictions, 73),
-    "names from before a kill are not synced": Plant(_forgotten_names, 171),
-    "names are taken for synced when a flush is prepared": Plant(_early_names, 289),
-    "a plan comes back while the next compaction writes": Plant(_plan_left, 0),
+    "names from before a kill are not synced": Plant(_forgotten_names, 198),
+    "names are taken for synced when a flush is prepared": Plant(_early_names, 608),
+    "a plan comes back while the next compaction writes": Plant(_plan_left, None),
     "deleted topics are not synced": Plant(_unsynced_deletion, 143),
     "the recovery point is saved before the sync": Plant(_point_first, 18),
     "a flush syncs nothing": Plant(lambda: (Flush, "run", _nothing_synced), 0),
     "a start offset is not synced": Plant(lambda: (PartitionFolder, "save_start", _start_not_durable), 2),
     "deletions overtake new segments": Plant(lambda: (Durability, "dropping", Durability._forget), 170),
-    "a snapshot behind a hole is left as it was": Plant(_old_snapshots, 455),
 }

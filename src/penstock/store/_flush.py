@@ -101,6 +101,11 @@ class Durability:
         """
         return bool(self._unsynced) or self._deletions > self._synced_names
 
+    @property
+    def names_pending(self) -> bool:
+        """Whether the directory may have entries, or lack some, that the disk does not know of yet."""
+        return self._names > self._synced_names
+
     def waited(self, now_ms: int) -> int:
         """Age of the oldest unsynced bytes in milliseconds; -1 if there are none."""
         return -1 if self._dirty_since_ms is None else now_ms - self._dirty_since_ms
@@ -121,7 +126,7 @@ class Durability:
 
     def dropping(self, segments: Sequence[Segment]) -> None:
         """Segments are about to be deleted. Raises OSError."""
-        if self._names > self._synced_names:
+        if self.names_pending:
             # Otherwise a power loss might keep the deletions and lose the segment that continues after them.
             self._folder.sync()
             self._synced_names = self._names
@@ -148,7 +153,7 @@ class Durability:
         sealed = tuple(self._unsynced)
         work = [syncer for segment in sealed for syncer in segment.syncers(sealed=True)]
         work += active.syncers(sealed=False)
-        if self._names > self._synced_names or self._folder.unsynced:
+        if self.names_pending or self._folder.unsynced:
             work.append(self._sync_names)
         if sealed or self._unsaved_bytes >= _POINT_BYTES:
             work.append(lambda: self._save_point(end_offset))

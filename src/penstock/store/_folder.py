@@ -56,7 +56,7 @@ def _metadata(directory: Directory) -> dict[str, str]:
 class PartitionFolder:
     """One partition's directory, made on first use."""
 
-    __slots__ = ("_directory", "_id", "_made", "_root", "_unsynced", "name", "partition", "topic")
+    __slots__ = ("_directory", "_id", "_made", "_root", "_unsynced", "name", "partition", "saved_start", "topic")
 
     def __init__(self, root: Directory, topic: str, partition: int, topic_id: bytes, *, exists: bool) -> None:
         self.topic = topic
@@ -64,6 +64,8 @@ class PartitionFolder:
         self.name = f"{topic}-{partition}"
         self._root = root
         self._id = topic_id
+        self.saved_start = 0
+        """What is deleted for good, as far as it was saved or loaded here."""
         self._unsynced: set[str] = set()
         self._made = False
         self._directory: Directory | None = root.folder(self.name) if exists else None
@@ -142,11 +144,13 @@ class PartitionFolder:
             raise StoreDamaged(
                 "not a start offset", file=f"{self.directory.path}/{_START}", position=0, hint="Remove it to start at 0"
             )
-        return number or 0
+        self.saved_start = number or 0
+        return self.saved_start
 
     def save_start(self, offset: int) -> None:
         """Durable at once: what was deleted must not come back."""
         self.directory.replace(_START, with_checksum(str(offset).encode()), durable=True)
+        self.saved_start = offset
 
     def load_point(self) -> int:
         """Recovery point; 0 if nothing is known to be on the disk."""

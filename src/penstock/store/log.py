@@ -319,7 +319,11 @@ class PartitionLog:
         self._check_open()
         if before > self.end_offset:
             raise self._out_of_range("cannot delete", before)
-        if before > self.start_offset:
+        if self._folder.saved_start < before <= self.start_offset and self._durability.names_pending:
+            # Retention came first, but what it deleted may be back after a power loss.
+            with self._writing("cannot delete"):
+                self._folder.save_start(self.start_offset)
+        elif before > self.start_offset:
             with self._writing("cannot delete"):
                 self._folder.save_start(before)
                 self._state.start_offset = before

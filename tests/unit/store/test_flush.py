@@ -213,6 +213,22 @@ def test_deletions_are_synced_soon_whatever_the_policy(home: Home, how: str) -> 
     assert not store.flush_due(NOW)
 
 
+def test_a_request_for_what_retention_has_deleted_is_durable_all_the_same(home: Home) -> None:
+    """Until the next flush, a power loss may bring the segment back, but not the records that a client deleted."""
+    store = home.open()
+    store.create_topic("t", 1, {"retention.ms": "1000"})
+    log = store.log("t", 0)
+    log.append(batch([b"x"]), now_ms=NOW)
+    log.roll()
+    segment = {name: home.load("t-0", name) for name in home.names("t-0", ".log")[:1]}
+    assert log.enforce_retention(NOW + 5_000)
+    assert log.delete_records(1) == 1
+    left = home.crash()
+    for name, data in segment.items():
+        left.damage("t-0", name, data)
+    assert read_records(left.open().log("t", 0)) == []
+
+
 def test_a_late_flush_of_a_deleted_topic_writes_nothing_for_its_successor(home: Home) -> None:
     """Its thread comes when a topic of that name is there again: a recovery point of 9 would refuse the next start."""
     store = home.open()
