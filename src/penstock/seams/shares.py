@@ -20,10 +20,11 @@ K = TypeVar("K", bound=Hashable)
 ADDRESS_PERCENT: Final = 50
 """Of a total, where an operator does not say."""
 _CONNECTION_PERCENT: Final = 5
-_LEAST_OF_ADDRESS: Final = 200
 _LEAST_OF_CONNECTION: Final = 100
 _LEAST_BYTES: Final = 64 << 10
-_PART_OF_MEMORY: Final = 8
+_BYTES_OF_CONNECTION_PERCENT: Final = 30
+"""More than of their number: what one client keeps may well be larger than what others do."""
+_PART_OF_MEMORY: Final = 16
 
 
 class Owner(Protocol):
@@ -42,7 +43,12 @@ class Divided:
     connection: int
 
 
-def divided(total: int, address_percent: int = ADDRESS_PERCENT, least: int = _LEAST_OF_CONNECTION) -> Divided:
+def divided(
+    total: int,
+    address_percent: int = ADDRESS_PERCENT,
+    least: int = _LEAST_OF_CONNECTION,
+    connection_percent: int = _CONNECTION_PERCENT,
+) -> Divided:
     """A total with its parts; neither part is below ``least``, as far as the total has so much.
 
     >>> divided(10_000)
@@ -51,7 +57,7 @@ def divided(total: int, address_percent: int = ADDRESS_PERCENT, least: int = _LE
     Divided(total=50, address=50, connection=50)
     """
     of_address = max(total * address_percent // 100, 2 * least)
-    of_connection = max(total * _CONNECTION_PERCENT // 100, least)
+    of_connection = max(total * connection_percent // 100, least)
     return Divided(total, min(total, of_address), min(total, of_address, of_connection))
 
 
@@ -59,7 +65,7 @@ class Shares(Generic[K]):
     """Things that are kept for clients, by key: whose they are, how many bytes they take.
 
     ``what`` names them in refusals, ``option`` names the total. ``most`` bounds their number. Their bytes, which are
-    estimates, count as ``memory``, and all of them may have an eighth of that.
+    estimates, count as ``memory``, and all of them may have a sixteenth of that.
     """
 
     def __init__(
@@ -74,7 +80,9 @@ class Shares(Generic[K]):
         self._option = option
         self._memory = memory
         self._count = divided(most, address_percent)
-        self._bytes = divided(memory.limit // _PART_OF_MEMORY, address_percent, _LEAST_BYTES)
+        self._bytes = divided(
+            memory.limit // _PART_OF_MEMORY, address_percent, _LEAST_BYTES, _BYTES_OF_CONNECTION_PERCENT
+        )
         self._kept: dict[K, tuple[Owner | None, int]] = {}
         self._of: dict[object, tuple[int, int]] = {}
         self._size = 0
@@ -115,7 +123,7 @@ class Shares(Generic[K]):
         if len(self._kept) >= count.total:
             return f"{len(self._kept)} {what}, more are not taken ({option})"
         if self._size + size > room.total:
-            return f"{what} take {self._size} bytes, and {size} more are too many (an eighth of memory_bytes)"
+            return f"{what} take {self._size} bytes, and {size} more are too many (a sixteenth of memory_bytes)"
         if owner is None:
             return None
         for whose, most, bytes_most, words in (

@@ -143,3 +143,24 @@ def test_a_standby_is_read_while_no_master_is_known_and_nobody_writes_to_it() ->
         assert (await client.ask(310, b"body", n="a", b="t")).code == 14
 
     run(test)
+
+
+def test_one_connection_holds_a_twentieth_of_all_pulls_and_others_are_served() -> None:
+    async def test(world: World) -> None:
+        world.serve(lambda server, asked: None)
+        greedy, other = await member(world), await member(world)
+        waiting = [greedy.begin(11, **HELD) for _ in range(2_500)]
+        await passing(0.1)
+        refused = await greedy.ask(11, **HELD)
+        assert refused.code == 2
+        assert "2500 held requests over this connection, its share of 50000 (max_held)" in str(refused.remark)
+        assert len(world.front.around.held) == 2_500
+        world.serve(lambda server, asked: NOTHING)
+        assert (await other.ask(11, **HELD)).code == 19
+        for end in world.brokers["a:0"].ends:
+            end.hang_up()
+        await passing(1)
+        assert len(world.front.around.held) == 0
+        del waiting
+
+    run(test)

@@ -87,17 +87,17 @@ def test_several_thousand_clients_of_one_address_are_served() -> None:
         assert shares.put((each, 0), each, 1_000) is None
 
 
-def test_bytes_have_the_same_parts_of_an_eighth_of_memory() -> None:
+def test_bytes_have_parts_of_a_sixteenth_of_memory() -> None:
     memory = Memory(512 << 20)
     shares: Shares[tuple[object, int]] = Shares("places", "max_places", 1_000_000, memory)
     count, why = filled(shares, Connection("10.0.0.1"), size=100_000)
-    assert count == (64 << 20) // 20 // 100_000
+    assert count == (32 << 20) * 30 // 100 // 100_000
     assert (
-        why == "places over this connection take 3300000 bytes, and 100000 more are above its share, which is 3355443"
+        why == "places over this connection take 10000000 bytes, and 100000 more are above its share, which is 10066329"
     )
     while filled(shares, Connection("10.0.0.1"), size=100_000)[0]:
         pass
-    assert (32 << 20) - 100_000 < memory.kept <= 32 << 20
+    assert (16 << 20) - 100_000 < memory.kept <= 16 << 20
     assert filled(shares, Connection("10.0.0.2"), 1, size=100_000)[0] == 1
 
 
@@ -109,7 +109,7 @@ def test_what_is_kept_again_is_not_counted_twice_and_a_refusal_changes_nothing()
     assert shares.put("x", one, 30) is None
     assert shares.put("x", two, 20) is None
     assert (len(shares), shares.size, memory.kept) == (1, 20, 20)
-    assert "more are above its share" in (shares.put("x", two, 60 << 20) or "")
+    assert "more are above its share" in (shares.put("x", two, 12 << 20) or "")
     assert (len(shares), shares.size, memory.kept) == (1, 20, 20)
     shares.put("y", one, 1)
     assert shares.put("z", None, 1) == "2 places, more are not taken (max_places)"

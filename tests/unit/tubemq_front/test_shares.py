@@ -91,7 +91,7 @@ def test_a_refused_member_takes_nothing() -> None:
     run(check)
 
 
-@pytest.mark.parametrize("count", [50_001, 200_000])
+@pytest.mark.parametrize("count", [50_001, 100_000])
 def test_lists_that_are_longer_than_they_can_be_are_refused_at_once(count: int) -> None:
     async def check(kit: Kit) -> None:
         held = [f"c@g#1:127.0.0.1:1#demo:{number}" for number in range(count)]

@@ -54,8 +54,7 @@ def begin(around: Around, line: Line, plan: Plan) -> Later[Buffers] | None:
     seen, traffic, held, began = plan.seen, around.traffic, plan.held_s > 0, around.meter.now()
     api = plan.command.code if plan.api < 0 else plan.api
 
-    if held and (full := around.held.put(later, line, _HELD_BYTES)) is not None:
-        raise Refused(Code.SYSTEM_BUSY, full)
+    _hold(around, line, plan, later)
 
     def told(came: Frame | PenstockError) -> None:
         around.held.drop(later)
@@ -84,7 +83,11 @@ async def finish(around: Around, line: Line, plan: Plan) -> Buffers | Later[Buff
             later = begin(around, line, plan)
             if later is not None:
                 return later
-            came = await relay.ask(plan.broker, framed(command), lane=plan.lane, held_s=plan.held_s)
+            _hold(around, line, plan, plan)
+            try:
+                came = await relay.ask(plan.broker, framed(command), lane=plan.lane, held_s=plan.held_s)
+            finally:
+                around.held.drop(plan)
             return _answer(command.opaque, came, plan.seen, compact=command.compact)
         await relay.tell(plan.broker, framed(command), lane=plan.lane)
     except UpstreamLost as error:
@@ -115,6 +118,12 @@ def _answer(opaque: int, came: Frame | PenstockError, seen: Seen | None, *, comp
     except PenstockError as error:
         to = RemotingCommand(0, opaque, compact=compact)
         return refused(to, Code.SYSTEM_ERROR, f"a broker's answer cannot be handed on: {error.message}")
+
+
+def _hold(around: Around, line: Line, plan: Plan, key: object) -> None:
+    """Count what a broker keeps on purpose; whoever calls drops ``key``. Raises Refused where it is too much."""
+    if plan.held_s > 0 and (full := around.held.put(key, line, _HELD_BYTES)) is not None:
+        raise Refused(Code.SYSTEM_BUSY, full)
 
 
 def _check(around: Around) -> None:
