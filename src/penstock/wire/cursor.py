@@ -29,7 +29,6 @@ class TooManyElements(ProtocolViolation):
     """A message has more elements than its reader takes. It was noticed before they were built."""
 
 
-
 def _fixed(code: str) -> Callable[[Reader], int]:
     layout = struct.Struct(">" + code)
     unpack, size = layout.unpack_from, layout.size

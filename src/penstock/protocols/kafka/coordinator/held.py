@@ -36,14 +36,16 @@ class HeldByMembers:
         return self._by_host[host]
 
     def refusal(self, member: Hashable, host: str, size: int) -> str:
-        """Why ``member`` may not hold ``size`` bytes, in words; "" where it may. To hold less than before is allowed."""
+        """Why ``member`` may not hold ``size`` bytes; "" where it may. To hold less than before is always allowed."""
         before_host, before = self._known.get(member, (host, 0))
         if size <= before:
             return ""
         grown = size - before
         here = self._by_host[host] + (grown if before_host == host else size)
         if self.total + grown > self._most:
-            return f"members of all groups may hold {self._most} bytes, and hold {self.total}: {grown} more are too many"
+            return (
+                f"members of all groups may hold {self._most} bytes, and hold {self.total}: {grown} more are too many"
+            )
         if here > self._most // 2:
             return f"members at {host} may hold {self._most // 2} bytes: {here} are too many"
         return ""

@@ -119,7 +119,11 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
 
     ``stable``: where an open transaction wants to commit an offset, the answer is to ask again later (KIP-447).
     """
-    keys = [(topic, number) async for topic, numbers in call.pace.again(wanted or ()) async for number in call.pace.through(numbers)]
+    keys = [
+        (topic, number)
+        async for topic, numbers in call.pace.again(wanted or ())
+        async for number in call.pace.through(numbers)
+    ]
     lost = ErrorCode.COORDINATOR_NOT_AVAILABLE
     named = await partitions_of(call.shared, keys, lost, call.pace)
     if lost in named.values():
@@ -139,7 +143,10 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
             return _Row(number, _NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return _Row(number, committed.get(partition, _NONE), ErrorCode.NONE)
 
-    return [(topic, [await row(topic, number) for number in numbers]) async for topic, numbers in call.pace.again(wanted, 0.5)]
+    return [
+        (topic, [await row(topic, number) for number in numbers])
+        async for topic, numbers in call.pace.again(wanted, 0.5)
+    ]
 
 
 def _by_topic(partitions: Iterable[Partition]) -> _Wanted:

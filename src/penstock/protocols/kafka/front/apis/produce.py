@@ -96,8 +96,7 @@ async def _parts(call: Call, request: ProduceRequest, topic: ProduceRequestTopic
     """Each partition with its rules, or with what is wrong whatever its batch is like."""
     await call.pace.spend(1, 1)
     parts = [
-        _Part(Partition(topic.name, part.index), part.records)
-        async for part in call.pace.again(topic.partition_data)
+        _Part(Partition(topic.name, part.index), part.records) async for part in call.pace.again(topic.partition_data)
     ]
     try:
         found = await call.shared.enode.topic(topic.name)

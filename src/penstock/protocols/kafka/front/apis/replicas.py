@@ -36,7 +36,10 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
     """Serve ElectLeaders: every partition has its leader."""
     if request.topic_partitions is None:
         # All partitions that need it: none.
-        topics = [ElectLeadersResponseTopic(topic=topic.name) async for topic in call.pace.through(await call.shared.all_topics())]
+        topics = [
+            ElectLeadersResponseTopic(topic=topic.name)
+            async for topic in call.pace.through(await call.shared.all_topics())
+        ]
         return ElectLeadersResponse(replica_election_results=topics)
     known = request.election_type in (_PREFERRED, _UNCLEAN)
     results = []
