@@ -1,7 +1,9 @@
-"""``python -m tools.attacks``: what a client of small requests waits beside clients that mean harm, and what it costs.
+"""``python -m tools.attacks [WORD…]``: what a client of small requests waits beside hostile ones, and what it costs.
 
 A node in a process of its own, one attack after the other, each for some seconds; the figures are those of this
-machine, and of what else it does. What must not live here: tests, which assert memory and service, not times.
+machine, and of what else it does. After the attacks by many connections come single requests: to each API the largest
+that the node takes, and one of a million entries. ``WORD`` picks attacks by their names. What must not live here:
+tests, which assert memory and service, not times.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import penstock
@@ -23,11 +25,13 @@ from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from penstock.testing.process import NodeProcess
+from tests.hostile_requests import hostile_names, hostile_request
 from tests.unit.kafka_front.kit import batch, record
 
 Attack = Callable[[NodeProcess], AbstractContextManager[None]]
 
-_SECONDS = 5.0
+_SECONDS = 3.0
+_TAKEN, _MILLION = 49_000, 1_000_000
 _LIMIT_MS = 200.0
 _CLAIM = (100 << 20).to_bytes(4, "big") + b"\0"
 _SMALL = b"".join(request(ApiVersionsRequest(), 0, "canary")(7))
@@ -36,15 +40,22 @@ _SMALL = b"".join(request(ApiVersionsRequest(), 0, "canary")(7))
 def main() -> int:
     """Print a line an attack; 1 if the canary's 99th percentile was above the limit in any."""
     worst = 0.0
+    picked = [name for name in _attacks() if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
     with tempfile.TemporaryDirectory() as folder, NodeProcess(Path(folder)) as node:
         _fill(node)
-        for name, attack in _ATTACKS.items():
+        for name, attack in _attacks().items():
+            if name not in picked:
+                continue
+            _forget_peak(node)
             with attack(node):
                 waits = _canary(node)
             p99 = waits[int(len(waits) * 0.99)]
             worst = max(worst, p99)
             middle = waits[len(waits) // 2]
-            print(f"{name:22} p50 {middle:7.1f} ms  p99 {p99:7.1f} ms  max {waits[-1]:7.1f} ms  {_resident(node)} MB")
+            print(
+                f"{name:60} p50 {middle:7.1f} ms  p99 {p99:7.1f} ms  max {waits[-1]:7.1f} ms  peak {_peak(node):5} MB",
+                flush=True,
+            )
     return int(worst > _LIMIT_MS)
 
 
@@ -77,9 +88,14 @@ def _answer(client: socket.socket) -> None:
     client.recv(size, socket.MSG_WAITALL)
 
 
-def _resident(node: NodeProcess) -> int:
-    pages = int(Path(f"/proc/{node.pid}/statm").read_text().split()[1])
-    return pages * 4096 >> 20
+def _peak(node: NodeProcess) -> int:
+    """MB since `_forget_peak`."""
+    lines = Path(f"/proc/{node.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) >> 10
+
+
+def _forget_peak(node: NodeProcess) -> None:
+    Path(f"/proc/{node.pid}/clear_refs").write_text("5")
 
 
 @contextmanager
@@ -130,6 +146,39 @@ def _sent(data: bytes, threads: int) -> Attack:
                 one.join()
 
     return attack
+
+
+def _once(name: str, entries: int) -> Attack:
+    """One request of so many entries, whose answer is read, by a client that then goes."""
+
+    @contextmanager
+    def attack(node: NodeProcess) -> Iterator[None]:
+        asked = hostile_request(name, entries, "t")
+        data = b"".join(request(asked.message, asked.version, "me")(7))
+
+        def work() -> None:
+            with _connect(node) as client, suppress(OSError):
+                client.settimeout(4 * _SECONDS)
+                client.sendall(data)
+                _answer(client)
+
+        one = threading.Thread(target=work)
+        one.start()
+        try:
+            yield
+        finally:
+            one.join()
+
+    return attack
+
+
+def _attacks() -> dict[str, Attack]:
+    found = dict(_ATTACKS)
+    for name in hostile_names():
+        if name.endswith("different"):
+            found[f"{name.removesuffix(' different')}, {_TAKEN}"] = _once(name, _TAKEN)
+            found[f"{name.removesuffix(' different')}, {_MILLION}"] = _once(name, _MILLION)
+    return found
 
 
 def _bomb(size: int) -> bytes:

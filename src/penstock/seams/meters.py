@@ -103,7 +103,10 @@ class Meter:
         row.seconds += seconds
 
     def refused(self, api: int, code: int, times: int = 1) -> None:
-        """An answer, or ``times`` parts of one, say no. Numbers without a name are counted as one: servers behind may lie."""
+        """An answer, or ``times`` parts of one, say no.
+
+        Numbers without a name are counted as one: servers behind may lie.
+        """
         key = (api, code if self.code(code) is not None else OTHER)
         self.errors[key] = self.errors.get(key, 0) + times
 

@@ -41,6 +41,7 @@ def _front(services: Services, config: SnodeConfig) -> Front:
         default_partitions=config.default_partitions,
         max_message_bytes=config.max_message_bytes,
         transaction_partitions=config.offsets_partitions,
+        max_request_entries=ours.max_request_entries,
         offsets_retention_ms=ours.offsets_retention_minutes * 60_000,
         offsets_check_interval_ms=ours.offsets_check_ms,
         groups=GroupSettings(

@@ -16,9 +16,11 @@ _SHORTEST, _LONGEST = 6_000, 1_800_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaNodeConfig:
-    """Of groups; defaults are Kafka's, but for two.
+    """Defaults are Kafka's, but for three.
 
     ``initial_rebalance_delay_ms`` 0: a group's first member does not wait for others (three seconds at Kafka's).
+    ``max_request_entries`` 50,000 (Kafka: no limit): what so many become in memory, 50 MB, is looked through for
+    garbage in a few tens of milliseconds, in which nobody is served.
     ``group_max_size`` 10,000 members (Kafka: no limit), so that one group's memory is bounded.
     """
 
@@ -48,6 +50,9 @@ class KafkaNodeConfig:
         metadata=choice(
             MigrationPolicy, about="which way a group with members may go over from one protocol of groups to the other"
         ),
+    )
+    max_request_entries: int = number(
+        50_000, low=2_000, high=1_000_000, about="entries of one Kafka request; who sends more is hung up on"
     )
     group_max_size: int = number(10_000, low=1, about="members of one Kafka group; more are refused")
     offsets_retention_minutes: int = number(

@@ -36,7 +36,7 @@ class HeldByMembers:
         return self._by_host[host]
 
     def refusal(self, member: Hashable, host: str, size: int) -> str:
-        """Why ``member`` may not hold ``size`` bytes, in words; "" where it may. To hold less than before is allowed."""
+        """Why ``member`` may not hold ``size`` bytes; "" where it may. To hold less than before is always allowed."""
         before_host, before = self._known.get(member, (host, 0))
         if size <= before:
             return ""

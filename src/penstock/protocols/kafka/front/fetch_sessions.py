@@ -85,8 +85,8 @@ class FetchSessions:
     """At most ``slots`` sessions, which watch as many partitions together as an eighth of the memory has room for.
 
     A new session takes a free slot; else that of the session that nobody used for longest, if that is two minutes; else
-    that of the one with the fewest partitions, if the new one has no fewer and it is older than two minutes. Else there
-    is none, and its client fetches without. One address has half of the slots, and half of the partitions, at most,
+    that of the one with the fewest partitions, if the new one has more and it is older than two minutes. Else there is
+    none, and its client fetches without. One address has half of the slots, and half of the partitions, at most,
     one connection few slots: whoever has that much takes the place of its own.
     Source: Kafka's FetchSessionCache (KIP-227), which has no shares and counts no memory. Its followers' sessions come
     before those of consumers; a node has no followers.

@@ -70,7 +70,7 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
             break
         for partition in lump:
             del offsets[partition]
-        await call.pace.spend(0, len(lump) * _STEPS_TO_COMMIT if len(offsets) else 0)
+        await call.pace.spend(0, len(lump) * _STEPS_TO_COMMIT if offsets else 0)
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
