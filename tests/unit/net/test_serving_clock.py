@@ -15,7 +15,7 @@ from penstock.net.memory import MemoryNetwork
 from penstock.net.options import ListenerOptions
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import serve
-from tests.unit.client.virtual_time import VirtualLoop
+from tests.unit.client.virtual_time import VirtualLoop, passing
 from tests.unit.net.toy import ToyFront
 
 _STEP_S = 0.5
@@ -39,12 +39,12 @@ def test_time_away_is_not_counted_and_the_clock_never_goes_back(away_s: float) -
     async def test() -> None:
         runtime = AsyncioRuntime()
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(10)
+        await passing(10)
         assert runtime.monotonic() == pytest.approx(10)
         held(away_s)
         seen = [runtime.monotonic()]
         for _ in range(40):
-            await asyncio.sleep(0.05)
+            await passing(0.05)
             seen.append(runtime.monotonic())
         assert seen == sorted(seen)
         assert 12 <= runtime.monotonic() <= 12 + _STEP_S
@@ -60,7 +60,7 @@ def test_a_busy_loop_is_not_away() -> None:
         runtime = AsyncioRuntime()
         for _ in range(100):
             held(0.2)
-            await asyncio.sleep(0.01)
+            await passing(0.01)
         assert runtime.monotonic() == pytest.approx(21)
         await runtime.stop()
 
@@ -74,12 +74,12 @@ def test_a_timer_waits_for_as_long_as_the_node_was_away() -> None:
         rung: list[float] = []
         runtime.call_later(6, lambda: rung.append(loop.time()))
         cancelled = runtime.call_later(6, lambda: rung.append(-1))
-        await asyncio.sleep(1)
+        await passing(1)
         held(60)
-        await asyncio.sleep(1)
+        await passing(1)
         assert not rung
         cancelled.cancel()
-        await asyncio.sleep(10)
+        await passing(10)
         assert rung == [pytest.approx(66, abs=_STEP_S)]
         assert rung[0] >= 66 - _STEP_S
         await runtime.stop()
@@ -105,11 +105,11 @@ def test_a_heartbeat_that_lay_in_the_socket_is_read_before_its_session_is_judged
         judge()
         for _ in range(20):
             held(10)
-            await asyncio.sleep(0.01)  # the timers that came due meanwhile are looked at
+            await passing(0.01)  # the timers that came due meanwhile are looked at
             heard = runtime.monotonic()
-            await asyncio.sleep(2)
+            await passing(2)
             assert not expired
-        await asyncio.sleep(6.1)
+        await passing(6.1)
         assert expired
         await runtime.stop()
 
@@ -120,10 +120,10 @@ def test_a_long_time_away_is_told_in_one_line(caplog: pytest.LogCaptureFixture) 
     async def test() -> None:
         runtime = AsyncioRuntime()
         held(1.5)
-        await asyncio.sleep(1)
+        await passing(1)
         assert not caplog.records
         held(20)
-        await asyncio.sleep(1)
+        await passing(1)
         await runtime.stop()
 
     with caplog.at_level(logging.WARNING, "penstock.node"):
@@ -150,9 +150,9 @@ def test_clients_are_not_closed_as_idle_for_the_time_that_the_node_was_away() ->
 
         await network.connect(Client, listener.endpoint)
         held(7_200)
-        await asyncio.sleep(300)
+        await passing(300)
         assert listener.connections == 1
-        await asyncio.sleep(400)
+        await passing(400)
         assert listener.connections == 0
         await listener.close()
         await runtime.stop()
@@ -185,9 +185,9 @@ def test_who_could_not_read_on_while_the_node_was_away_is_not_hung_up_on() -> No
         reader = _Reader(runtime)
         budget.hold(reader, 2 << 20)
         held(30)
-        await asyncio.sleep(0.2)
+        await passing(0.2)
         assert not reader.cut
-        await asyncio.sleep(2)
+        await passing(2)
         assert reader.cut
         await runtime.stop()
 
@@ -215,7 +215,7 @@ def test_no_address_has_all_connections() -> None:
             await network.connect(Client, listener.endpoint)
         assert (listener.connections, listener.refused) == (200, 10)
         clients[0].close()
-        await asyncio.sleep(1)
+        await passing(1)
         await network.connect(Client, listener.endpoint)
         assert (listener.connections, listener.refused) == (200, 10)
         await listener.close()

@@ -13,7 +13,7 @@ from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.methods import LOCK_BATCH_MQ
 from penstock.protocols.tubemq import messages as t
 from penstock.protocols.tubemq.methods import CONSUMER_HEARTBEAT, CONSUMER_REGISTER, PARTITION_HEARTBEAT
-from tests.unit.client.virtual_time import VirtualLoop
+from tests.unit.client.virtual_time import VirtualLoop, passing
 from tests.unit.kafka_front import group_kit
 from tests.unit.kafka_front import kit as kafka
 from tests.unit.kafka_front.transaction_kit import Writer
@@ -33,7 +33,7 @@ async def away(seconds: float = AWAY_S) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     loop.now += seconds
-    await asyncio.sleep(0.001)
+    await passing(0.001)
 
 
 @pytest.mark.parametrize("times", [1, 5])
@@ -49,11 +49,11 @@ def test_a_kafka_member_and_its_transaction_outlive_a_node_that_was_away(times: 
             kit.runtime.now_ms = lambda: jumped_ms  # the machine's clock was set, by an hour
             beat = HeartbeatRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
             for _ in range(times):
-                await asyncio.sleep(3)
+                await passing(3)
                 await away()
                 assert (await kit.ask(beat, 4)).error_code == 0
             assert await writer.end(commit=True) == 0
-            await asyncio.sleep(11)
+            await passing(11)
             assert (await kit.ask(beat, 4)).error_code != 0
 
     go(test())
@@ -70,11 +70,11 @@ def test_tubemq_registrations_outlive_a_node_that_was_away() -> None:
                 client_id="c", group_name="g", read_status=0, partition_info=["1:127.0.0.1:1#demo:0"]
             )
             for _ in range(5):
-                await asyncio.sleep(13)
+                await passing(13)
                 await away()
                 assert (await kit.ask(CONSUMER_HEARTBEAT, beat)).err_code == 200
                 assert not (await kit.ask(PARTITION_HEARTBEAT, kept)).has_part_failure
-            await asyncio.sleep(31)
+            await passing(31)
             assert (await kit.ask(CONSUMER_HEARTBEAT, beat)).err_code == 411
             assert (await kit.ask(PARTITION_HEARTBEAT, kept)).has_part_failure
 
@@ -95,14 +95,14 @@ def test_rocketmq_members_and_locks_outlive_a_node_that_was_away() -> None:
             await kit.beat("demo", producer="p")
             assert await locked(kit)
             for _ in range(3):
-                await asyncio.sleep(15)
+                await passing(15)
                 await away()
                 assert not await locked(other)
             clients = kit.front.shared.clients
             assert (list(clients.consumers), list(clients.producers)) == (["g"], ["p"])
-            await asyncio.sleep(20)
+            await passing(20)
             assert await locked(other)
-            await asyncio.sleep(70)
+            await passing(70)
             assert (list(clients.consumers), list(clients.producers)) == ([], [])
 
     go(test())
@@ -112,9 +112,9 @@ def test_a_held_pull_waits_for_as_long_as_its_client_asked_of_a_node_that_serves
     async def test() -> None:
         async with rocketmq.serving() as kit:
             waiting = asyncio.ensure_future(kit.pull(hold_ms=20_000))
-            await asyncio.sleep(5)
+            await passing(5)
             await away()
-            await asyncio.sleep(5)
+            await passing(5)
             assert not waiting.done()
             await kit.client().put(b"it comes")
             assert rocketmq.stored(await waiting)[0].body == b"it comes"
