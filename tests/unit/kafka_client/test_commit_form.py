@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.commit_form import FIRST_VERSION, MARKED, CommitForm
-from penstock.protocols.kafka.client.committing import _commit_request
+from penstock.protocols.kafka.client.committing import _commit_message
 from penstock.protocols.kafka.client.identity import Identity
 from penstock.protocols.kafka.messages.commits import (
     OffsetCommitResponse,
@@ -26,7 +26,9 @@ FIRST_WITH_INSTANCES = 7
 
 
 @given(
-    st.integers(FIRST_VERSION, 9),
+    st.integers(FIRST_VERSION, 10),
+    st.sampled_from([0, 3, 0xA5, 0xA5A5]),
+    st.binary(min_size=16, max_size=16) | st.just(b"\xa5" * 16),
     TEXT,
     TEXT,
     TEXT,
@@ -35,18 +37,27 @@ FIRST_WITH_INSTANCES = 7
     st.integers(-1, 2**31 - 1),
 )
 def test_its_requests_are_the_codecs_bytes(
-    version: int, group: str, metadata: str, member: str, instance: str | None, offset: int, epoch: int
+    version: int,
+    number: int,
+    topic_id: bytes,
+    group: str,
+    metadata: str,
+    member: str,
+    instance: str | None,
+    offset: int,
+    epoch: int,
 ) -> None:
+    one = Partition("demo", number)
     identity = Identity(member, 7, instance if version >= FIRST_WITH_INSTANCES else None)
-    marked = _commit_request(group, {ONE: replace(MARKED, metadata=metadata)}, identity)
-    form = CommitForm(marked, ONE, version, "client")
-    wanted = _commit_request(group, {ONE: Committed(offset, metadata, epoch)}, identity)
+    marked = _commit_message(group, {one: replace(MARKED, metadata=metadata, topic_id=topic_id)}, identity)
+    form = CommitForm(marked, one, version, "client")
+    wanted = _commit_message(group, {one: Committed(offset, metadata, epoch, topic_id=topic_id)}, identity)
     assert b"".join(form.fill(offset, epoch)(77)) == b"".join(request(wanted, version, "client")(77))
 
 
 @pytest.mark.parametrize("version", range(FIRST_VERSION, 10))
 def test_an_answer_is_good_only_if_it_says_that_this_is_stored(version: int) -> None:
-    form = CommitForm(_commit_request("g", {ONE: MARKED}, Identity()), ONE, version, None)
+    form = CommitForm(_commit_message("g", {ONE: MARKED}, Identity()), ONE, version, None)
 
     def says(*partitions: tuple[int, int], topic: str = "demo") -> bool:
         parts = [OffsetCommitResponsePartition(partition_index=each, error_code=code) for each, code in partitions]

@@ -8,6 +8,7 @@ What must not live here: several partitions in a request, what an error means.
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Final
 
 from penstock.model import Committed, Partition
@@ -28,11 +29,14 @@ FIRST_VERSION: Final = 6
 
 _OFFSET_AND_EPOCH: Final = struct.Struct(">qi")
 _MARK: Final = b"\xa5" * _OFFSET_AND_EPOCH.size
-"""Stands nowhere else in a request: no letter of its texts begins with such a byte in UTF-8."""
+"""Each of its bytes differs from the byte of `_OTHER` in the same place."""
 
 _OFFSET, _EPOCH = _OFFSET_AND_EPOCH.unpack(_MARK)
 MARKED: Final = Committed(_OFFSET, leader_epoch=_EPOCH)
 """The offset to write a request with that a form is made of."""
+
+_OTHER: Final = (0, 0)
+"""Another offset and epoch: where two requests differ, these stand."""
 
 _BEFORE: Final = 8
 """Size, API and version; the correlation id follows."""
@@ -46,7 +50,8 @@ class CommitForm:
 
     def __init__(self, marked: OffsetCommitRequest, partition: Partition, version: int, client_id: str | None) -> None:
         whole = b"".join(request(marked, version, client_id)(0))
-        at = whole.index(_MARK)
+        # Not searched for: what stands next to it (a partition's number, a length, a topic's id) may have these bytes.
+        at = _first_difference(whole, b"".join(request(_with(marked, *_OTHER), version, client_id)(0)))
         self._before = whole[:_BEFORE]
         self._rest = whole[_BEFORE + _CORRELATION : at]
         self._after = whole[at + len(_MARK) :]
@@ -64,3 +69,14 @@ class CommitForm:
     def is_good(self, body: memoryview) -> bool:
         """Whether this answer says that it is stored, and nothing else."""
         return body[_CORRELATION:] == self._good
+
+
+def _with(marked: OffsetCommitRequest, offset: int, epoch: int) -> OffsetCommitRequest:
+    (topic,) = marked.topics
+    (part,) = topic.partitions
+    part = replace(part, committed_offset=offset, committed_leader_epoch=epoch)
+    return replace(marked, topics=[replace(topic, partitions=[part])])
+
+
+def _first_difference(one: bytes, other: bytes) -> int:
+    return next(at for at, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
