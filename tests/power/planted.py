@@ -117,7 +117,7 @@ PLANTS = {
     ),
     "a cut is not synced": Plant(lambda: (Segment, "cut", Segment.truncate), None),
     "a torn head is called damage": Plant(_refused_contradictions, 73),
-    "names from before a kill are not synced": Plant(_forgotten_names, 198),
+    "names from before a kill are not synced": Plant(_forgotten_names, None),
     "names are taken for synced when a flush is prepared": Plant(_early_names, 608),
     "a plan comes back while the next compaction writes": Plant(_plan_left, None),
     "deleted topics are not synced": Plant(_unsynced_deletion, 143),

@@ -158,7 +158,21 @@ def close_segment(store: Store, key: bytes, value: bytes) -> None:
     log.roll()
 
 
+def test_what_is_synced_after_a_kill_outlasts_the_power() -> None:
+    """The killed process made the file and its name, and synced neither."""
+    for seed in range(20):
+        disk = a_disk(seed)
+        store = Store(disk, StoreConfig(), now_ms=NOW)
+        store.create_topic("t", 1)
+        store.log("t", 0).append(one(b"1"), now_ms=NOW)
+        disk = disk.after(power=False)
+        store = Store(disk, StoreConfig(), now_ms=NOW)
+        store.log("t", 0).flush()
+        assert values(Store(disk.after(power=True), StoreConfig(), now_ms=NOW)) == [b"1"]
+
+
 OF_THEIR_OWN: dict[str, Callable[[], object]] = {
+    "names from before a kill are not synced": test_what_is_synced_after_a_kill_outlasts_the_power,
     "a cut is not synced": test_what_a_start_has_cut_is_gone_although_the_power_goes_at_once,
     "a plan comes back while the next compaction writes": (
         test_power_that_goes_in_a_compaction_leaves_all_of_it_or_nothing

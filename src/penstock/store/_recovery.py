@@ -307,8 +307,8 @@ class Recoverer:
             self._begin_at(folder, state, state.start_offset)
         if state.segments:
             state.start_offset = max(state.start_offset, state.segments[0].base)
-        if emptied or state.recovered:
-            folder.sync()
+        if emptied or state.recovered or folder.unsynced:
+            folder.sync()  # older snapshots must not come back either: they know of batches that are cut
         return state
 
     def _begin_at(self, folder: PartitionFolder, state: LogState, offset: int) -> None:
