@@ -44,7 +44,7 @@ class KafkaFront:
         self._shared = Shared(
             services,
             options,
-            GroupKeeper(options.groups, newer, services.offsets, runtime, near=services.enode.near),
+            GroupKeeper(options.groups, newer, services.offsets, runtime, near=services.enode.near, held=newer.held),
             FetchSessions(options.fetch_sessions, runtime.random_bytes, services.memory),
             ids,
             TransactionKeeper(

@@ -32,6 +32,7 @@ from penstock.protocols.kafka.coordinator import (
     State,
     Sync,
 )
+from penstock.protocols.kafka.coordinator.held import HeldByMembers
 from penstock.protocols.kafka.coordinator.stored import stored_value
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.alarm import Alarm
@@ -53,7 +54,8 @@ class GroupKeeper:
     """The coordinators of this node, alive. After each call to ``coordinator``, call `wake`.
 
     ``newer``: groups of KIP-848. ``near``: offsets and records are kept where a write mostly waits for nothing, so that
-    a record is written at the end of the call that it came of, in no task.
+    a record is written at the end of the call that it came of, in no task. ``held``: where it is counted what members
+    take.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class GroupKeeper:
         runtime: Runtime,
         *,
         near: bool = False,
+        held: HeldByMembers | None = None,
     ) -> None:
         self._offsets = offsets
         self._runtime = runtime
@@ -71,7 +74,7 @@ class GroupKeeper:
         self._stores: dict[str, int] = {}
         self._unbegun: list[tuple[str, Group | None, bytes, int | None]] = []
         self._numbers = itertools.count(1)
-        self.coordinator = Coordinator(settings, self, self._new_id, tell, newer.held)
+        self.coordinator = Coordinator(settings, self, self._new_id, tell, held)
         self.coordinator.no_room = _note_no_room
         self.newer = newer
         newer.live_beside(self)

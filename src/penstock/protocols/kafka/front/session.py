@@ -6,8 +6,9 @@ Source: Kafka protocol guide; KIP-511 for what happens to an ApiVersions request
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
+from typing import Final
 
 from penstock.errors import ProtocolViolation
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -32,6 +33,7 @@ __all__ = ["KafkaSession"]
 _API_VERSIONS = 18
 _AT_ONCE = 2_000
 """Entries that are decoded, or encoded, in a few milliseconds; more are in a thread."""
+_NO_CODES: Final[Mapping[int, int]] = {}
 _TOLD = 20
 """Codes of one answer that the log hears of."""
 
@@ -155,7 +157,8 @@ class KafkaSession:
         )
 
 
-def _packed(answer: object, header: RequestHeader) -> tuple[Pieces, Counter[int]]:
+def _packed(answer: object, header: RequestHeader) -> tuple[Pieces, Mapping[int, int]]:
     """An answer as it is sent, and the codes in it."""
     pieces = response(answer, header.api_version, header.correlation_id)
-    return pieces, Counter(codes_in(answer))
+    found = codes_in(answer)
+    return pieces, Counter(found) if found else _NO_CODES

@@ -68,6 +68,8 @@ def read_tags(reader: Reader, known: _Tags, values: dict[str, Any]) -> None:
     count = reader.uvarint()
     if not count:
         return
+    if count * 2 > reader.left():
+        reader.fail(f"{count} tagged fields with {reader.left()} bytes left")
     reader.elements(count, 2, "a section of tagged fields")
     previous = -1
     for _ in range(count):

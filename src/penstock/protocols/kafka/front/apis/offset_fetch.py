@@ -132,7 +132,10 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
     if wanted is None:
         named = {(each.topic, each.id): each for each in committed}
         wanted = _by_topic(committed)
-    undecided, committed = set(undecided), dict(committed)  # as they are now
+    # As they are now: others commit while this goes on.
+    asked = [each for each in named.values() if isinstance(each, Partition)]
+    undecided = {each for each in asked if each in undecided}
+    committed = {each: committed[each] for each in asked if each in committed}
 
     async def row(topic: str | bytes, number: int) -> _Row:
         await call.pace.spend()
