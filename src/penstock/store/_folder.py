@@ -65,7 +65,7 @@ class PartitionFolder:
         self._root = root
         self._id = topic_id
         self.saved_start = 0
-        """What is deleted for good, as far as it was saved or loaded here."""
+        """What this opening deleted for good. A file that was found may be one that a killed process did not sync."""
         self._unsynced: set[str] = set()
         self._made = False
         self._directory: Directory | None = root.folder(self.name) if exists else None
@@ -144,8 +144,7 @@ class PartitionFolder:
             raise StoreDamaged(
                 "not a start offset", file=f"{self.directory.path}/{_START}", position=0, hint="Remove it to start at 0"
             )
-        self.saved_start = number or 0
-        return self.saved_start
+        return number or 0
 
     def save_start(self, offset: int) -> None:
         """Durable at once: what was deleted must not come back."""
