@@ -34,5 +34,6 @@ def test_a_single_entry_of_a_journal_comes_with_its_header(key: bytes, value: by
     assert bytes(batch.data) == bytes(encode_few(FewRows([key], [value], [1_790_000_000_000])))
     assert batch.header == parse_header(batch.data)
     within = batch_of([(key, value)], 1_790_000_000_000, 7, 1)
-    assert isinstance(within, bytes)
-    assert (parse_header(within).producer_id, parse_header(within).transactional) == (7, True)
+    assert isinstance(within, Checked)
+    assert within.header == parse_header(within.data)
+    assert (within.header.producer_id, within.header.transactional) == (7, True)

@@ -11,7 +11,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout
+from penstock.errors import (
+    ConnectionLost,
+    PenstockError,
+    ProtocolViolation,
+    RequestTimeout,
+    TopicRecreated,
+    shown_id,
+)
 from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.kafka.client.calls import Calls
 from penstock.protocols.kafka.client.lineage import Lineage
@@ -35,7 +42,8 @@ _MOMENT_S = 0.5
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 _LEADER_NOT_AVAILABLE = 5
 _INVALID_NAME = 17
-_ABSENT = frozenset((3, _INVALID_NAME, 100))  # unknown topic, invalid name, unknown id
+_UNKNOWN_TOPIC_ID = 100
+_ABSENT = frozenset((_UNKNOWN_TOPIC_OR_PARTITION, _INVALID_NAME, _UNKNOWN_TOPIC_ID))
 
 
 class NamedLeader(Protocol):
@@ -185,6 +193,26 @@ class Cluster:
         """The id of a topic, None where the broker has none."""
         topic = self._topics.get(name)
         return None if topic is None else topic.id
+
+    def recreated(self, partition: Partition, offset: int, topic_id: bytes | None) -> TopicRecreated | None:
+        """The error for an offset of a topic that is not the one of its name any more, as far as ids are known."""
+        if topic_id is None:
+            return None
+        known = self.topic_id(partition.topic)
+        if known is None or known == topic_id:
+            return None
+        return TopicRecreated(
+            f"the topic was deleted and created anew: this offset is of the old topic, id {shown_id(topic_id)}, and"
+            f" means nothing in the one that has its name now, id {shown_id(known)}",
+            old_id=topic_id,
+            new_id=known,
+            code=_UNKNOWN_TOPIC_ID,
+            name="UNKNOWN_TOPIC_ID",
+            topic=partition.topic,
+            partition=partition.id,
+            offset=offset,
+            hint="Seek to where you want to begin in the new topic, or set auto_offset_reset to earliest or latest",
+        )
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name of a topic whose id is known."""

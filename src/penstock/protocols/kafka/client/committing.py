@@ -21,7 +21,6 @@ from penstock.protocols.kafka.client.commit_form import FIRST_VERSION, MARKED, C
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.identity import NOBODY, Identity
 from penstock.protocols.kafka.client.routing import by_topic
-from penstock.protocols.kafka.client.truncation import recreated
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.commits import (
@@ -120,7 +119,7 @@ def _without_topics_that_are_gone(cluster: Cluster, offsets: dict[Partition, Com
     """Take out the offsets of topics whose names other topics have now; the error for one of those."""
     error: TopicRecreated | None = None
     for partition, each in list(offsets.items()):
-        found = recreated(cluster, partition, each.offset, each.topic_id)
+        found = cluster.recreated(partition, each.offset, each.topic_id)
         if found is not None:
             found.message = f"cannot commit: {found.message}"
             found.hint = "Commit what was read of the new topic"
@@ -160,7 +159,7 @@ def commit_at_once(
         version = calls.version(link, OffsetCommitRequest, ids=committed.topic_id is not None)
         if version < FIRST_VERSION or committed.offset < 0:
             return False
-        if recreated(coordinator.cluster, partition, committed.offset, committed.topic_id) is not None:
+        if coordinator.cluster.recreated(partition, committed.offset, committed.topic_id) is not None:
             return False
         form = _form(coordinator, partition, committed, identity, version)
 

@@ -17,7 +17,7 @@ from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.fetched import LEFT_OUT, KafkaFetched
 from penstock.protocols.kafka.client.reading import KafkaReader, Read
 from penstock.protocols.kafka.client.routing import note_error
-from penstock.protocols.kafka.client.truncation import recreated, validate
+from penstock.protocols.kafka.client.truncation import validate
 from penstock.protocols.kafka.errors import OFFSET_OUT_OF_RANGE
 from penstock.protocols.kafka.messages.fetch import FetchResponse
 from penstock.seams.client import ReadFrom, ReadLimits
@@ -58,7 +58,7 @@ class KafkaRange:
         where the range is of another topic than the one that has its name now.
         """
         leader = await self._cluster.find_leader(self._partition, "reading a range failed")
-        if (error := recreated(self._cluster, self._partition, offset, self._topic_id)) is not None:
+        if (error := self._cluster.recreated(self._partition, offset, self._topic_id)) is not None:
             error.hint = "Plan the range anew: by the offsets that the new topic has"
             raise error
         self._topic_id = self._topic_id or self._cluster.topic_id(self._partition.topic)

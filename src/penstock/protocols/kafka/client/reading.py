@@ -23,7 +23,7 @@ from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.read_replicas import ReadReplicas
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.client.still_reads import StillRead
-from penstock.protocols.kafka.client.truncation import is_new, recreated, validate
+from penstock.protocols.kafka.client.truncation import is_new, validate
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchResponse
@@ -352,7 +352,7 @@ class KafkaReader:
 
     def _recreated(self, reads: Sequence[ReadFrom]) -> dict[Partition, PenstockError]:
         """Those whose position is in another topic than the one that has its name now."""
-        found = {each.partition: recreated(self._cluster, each.partition, each.offset, each.topic_id) for each in reads}
+        found = {each.partition: self._cluster.recreated(each.partition, each.offset, each.topic_id) for each in reads}
         return {partition: error for partition, error in found.items() if error is not None}
 
     def _note(self, reads: Sequence[ReadFrom], error: PenstockError) -> None:

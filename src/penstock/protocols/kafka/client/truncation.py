@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.errors import LogTruncated, PenstockError, ServerError, TopicRecreated, shown_id
+from penstock.errors import LogTruncated, PenstockError, ServerError
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.lineage import UNKNOWN
@@ -24,10 +24,9 @@ from penstock.protocols.kafka.messages.fetch import (
 )
 from penstock.seams.client import ReadFrom
 
-__all__ = ["EpochEnd", "is_new", "parting", "recreated", "truncated", "validate"]
+__all__ = ["EpochEnd", "is_new", "parting", "truncated", "validate"]
 
 _UNSUPPORTED_VERSION = 35
-_UNKNOWN_TOPIC_ID = 100
 _WHAT = "asking how far a leader epoch reaches failed"
 
 
@@ -75,27 +74,6 @@ def is_new(cluster: Cluster, read: ReadFrom) -> bool:
     """Whether the leader has neither written the record before this position nor been asked."""
     lineage, leader = cluster.lineage(read.partition), cluster.leader_epoch(read.partition)
     return lineage.epoch_before(read.offset) not in {UNKNOWN, leader} and leader not in {UNKNOWN, lineage.validated}
-
-
-def recreated(cluster: Cluster, partition: Partition, offset: int, topic_id: bytes | None) -> TopicRecreated | None:
-    """The error for an offset of a topic that is not the one of its name any more, as far as ids are known."""
-    if topic_id is None:
-        return None
-    known = cluster.topic_id(partition.topic)
-    if known is None or known == topic_id:
-        return None
-    return TopicRecreated(
-        f"the topic was deleted and created anew: this offset is of the old topic, id {shown_id(topic_id)}, and means"
-        f" nothing in the one that has its name now, id {shown_id(known)}",
-        old_id=topic_id,
-        new_id=known,
-        code=_UNKNOWN_TOPIC_ID,
-        name="UNKNOWN_TOPIC_ID",
-        topic=partition.topic,
-        partition=partition.id,
-        offset=offset,
-        hint="Seek to where you want to begin in the new topic, or set auto_offset_reset to earliest or latest",
-    )
 
 
 async def truncated(
