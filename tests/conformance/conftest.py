@@ -265,9 +265,6 @@ ROCKETMQ_LACKS = {
     Ability.FINDS_OWN_TIMES: "brokers look for the time of storing, which is theirs to say",
     Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
 }
-ROCKETMQ_FRONT_LACKS = {
-    ability: why for ability, why in ROCKETMQ_LACKS.items() if ability is not Ability.FINDS_OWN_TIMES
-}
 TOY_LACKS = {
     Ability.FORGETS_OFFSETS: "a toy forgets a group as a whole",
     Ability.REMOVES_MEMBERS: "members come by their heartbeats, and go without them",
@@ -297,7 +294,7 @@ LOGS: dict[str, Row] = {
     "real kafka": Row(real_kafka, ours=False),
     "kafka over real kafka": Row(over_kafka("kafka"), ours=False, short=()),
     "tubemq over real kafka": Row(over_kafka("tubemq"), TUBEMQ_LACKS, ours=False, short=()),
-    "rocketmq over real kafka": Row(over_kafka("rocketmq"), ROCKETMQ_FRONT_LACKS, ours=False, short=()),
+    "rocketmq over real kafka": Row(over_kafka("rocketmq"), ROCKETMQ_LACKS, ours=False, short=()),
     "real rocketmq 4.9": Row(real_rocketmq("4.9.7"), ROCKETMQ_LACKS, ours=False, short=()),
     "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False, short={"test_records_come_back"}),
     "real rocketmq 4.9 snode": Row(before(real_rocketmq("4.9.7")), ROCKETMQ_LACKS, ours=False, short=()),
@@ -306,9 +303,9 @@ LOGS: dict[str, Row] = {
     "kafka over real rocketmq 5.4": Row(before(real_rocketmq("5.4.0"), "kafka"), ours=False, short=()),
     "kafka over rocketmq": Row(before(rocketmq_front, "kafka")),
     "tubemq over rocketmq": Row(before(rocketmq_front, "tubemq"), TUBEMQ_LACKS),
-    "rocketmq": Row(rocketmq_front, ROCKETMQ_FRONT_LACKS),
-    "rocketmq snode": Row(before(rocketmq_front), ROCKETMQ_FRONT_LACKS),
-    "rocketmq far": Row(far(rocketmq_front, LATE), ROCKETMQ_FRONT_LACKS),
+    "rocketmq": Row(rocketmq_front, ROCKETMQ_LACKS),
+    "rocketmq snode": Row(before(rocketmq_front), ROCKETMQ_LACKS),
+    "rocketmq far": Row(far(rocketmq_front, LATE), ROCKETMQ_LACKS),
     "toy": Row(toy_front, TOY_LACKS),
     "toy far": Row(far(toy_front, LATE), TOY_LACKS),
     "toy cluster": Row(toy_nodes, TOY_LACKS),
