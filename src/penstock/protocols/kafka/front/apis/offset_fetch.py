@@ -6,7 +6,7 @@ Source: Kafka protocol, OffsetFetch v1-v10; KIP-447 (offsets that are undecided)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.errors import UpstreamLost
@@ -44,8 +44,8 @@ class _Row(NamedTuple):
     code: ErrorCode
 
 
-_Found = list[tuple[str | bytes, list[_Row]]]
-"""By topic name or topic id: topics as they were asked for, one that was named twice twice."""
+_Found = Callable[[str | bytes, int], _Row]
+"""Gives the row of a partition by its topic's name or id."""
 
 
 async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -54,24 +54,35 @@ async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
         stable = request.require_stable
         return OffsetFetchResponse(groups=[await _group(call, group, stable=stable) for group in request.groups])
     wanted = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
-    found = await _found(call, request.group_id, wanted, stable=request.require_stable)
+    topics, find = await _found(call, request.group_id, wanted, stable=request.require_stable)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
                 name=str(topic),
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=row.number,
-                        committed_offset=row.committed.offset,
-                        committed_leader_epoch=row.committed.leader_epoch,
-                        metadata=row.committed.metadata,
-                        error_code=row.code,
-                    )
-                    async for row in call.pace.again(rows)
-                ],
+                partitions=[_partition(find(topic, number)) async for number in call.pace.through(numbers)],
             )
-            async for topic, rows in call.pace.again(found, 0.5)
+            async for topic, numbers in call.pace.again(topics, 0.5)
         ]
+    )
+
+
+def _partition(row: _Row) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=row.number,
+        committed_offset=row.committed.offset,
+        committed_leader_epoch=row.committed.leader_epoch,
+        metadata=row.committed.metadata,
+        error_code=row.code,
+    )
+
+
+def _partition_of_group(row: _Row) -> OffsetFetchResponseGroupTopicPartition:
+    return OffsetFetchResponseGroupTopicPartition(
+        partition_index=row.number,
+        committed_offset=row.committed.offset,
+        committed_leader_epoch=row.committed.leader_epoch,
+        metadata=row.committed.metadata,
+        error_code=row.code,
     )
 
 
@@ -87,9 +98,9 @@ async def _group(call: Call, group: OffsetFetchRequestGroup, *, stable: bool) ->
     ):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=fault)
     try:
-        found = await _found(call, group.group_id, wanted, stable=stable)
+        topics, find = await _found(call, group.group_id, wanted, stable=stable)
         if by_id and wanted is None:
-            found = await _with_ids(call, found)
+            topics, find = await _with_ids(call, topics, find)
     except UpstreamLost:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return OffsetFetchResponseGroup(
@@ -98,33 +109,21 @@ async def _group(call: Call, group: OffsetFetchRequestGroup, *, stable: bool) ->
             OffsetFetchResponseGroupTopic(
                 name="" if isinstance(topic, bytes) else topic,
                 topic_id=topic if isinstance(topic, bytes) else NO_UUID,
-                partitions=[
-                    OffsetFetchResponseGroupTopicPartition(
-                        partition_index=row.number,
-                        committed_offset=row.committed.offset,
-                        committed_leader_epoch=row.committed.leader_epoch,
-                        metadata=row.committed.metadata,
-                        error_code=row.code,
-                    )
-                    async for row in call.pace.again(rows)
-                ],
+                partitions=[_partition_of_group(find(topic, number)) async for number in call.pace.through(numbers)],
             )
-            async for topic, rows in call.pace.again(found, 0.5)
+            async for topic, numbers in call.pace.again(topics, 0.5)
         ],
     )
 
 
-async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool) -> _Found:
-    """Everything the group has where ``wanted`` is None. Raises UpstreamLost where nobody can tell now.
+async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool) -> tuple[_Wanted, _Found]:
+    """The topics that were asked for, and what finds their rows; all that the group has where ``wanted`` is None.
 
-    ``stable``: where an open transaction wants to commit an offset, the answer is to ask again later (KIP-447).
+    Raises UpstreamLost where nobody can tell now. ``stable``: where an open transaction wants to commit an offset, the
+    answer is to ask again later (KIP-447).
     """
-    keys = [
-        (topic, number)
-        async for topic, numbers in call.pace.again(wanted or ())
-        async for number in call.pace.through(numbers)
-    ]
     lost = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    keys = ((topic, number) for topic, numbers in wanted or () for number in numbers)
     named = await partitions_of(call.shared, keys, lost, call.pace)
     if lost in named.values():
         raise UpstreamLost("what the topics are called cannot be asked now")
@@ -137,8 +136,7 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
     undecided = {each for each in asked if each in undecided}
     committed = {each: committed[each] for each in asked if each in committed}
 
-    async def row(topic: str | bytes, number: int) -> _Row:
-        await call.pace.spend()
+    def find(topic: str | bytes, number: int) -> _Row:
         partition = named[topic, number]
         if isinstance(partition, ErrorCode):
             return _Row(number, _NONE, partition)
@@ -146,10 +144,7 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
             return _Row(number, _NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return _Row(number, committed.get(partition, _NONE), ErrorCode.NONE)
 
-    return [
-        (topic, [await row(topic, number) for number in numbers])
-        async for topic, numbers in call.pace.again(wanted, 0.5)
-    ]
+    return wanted, find
 
 
 def _by_topic(partitions: Iterable[Partition]) -> _Wanted:
@@ -159,7 +154,7 @@ def _by_topic(partitions: Iterable[Partition]) -> _Wanted:
     return list(found.items())
 
 
-async def _with_ids(call: Call, found: _Found) -> _Found:
+async def _with_ids(call: Call, topics: _Wanted, find: _Found) -> tuple[_Wanted, _Found]:
     """By topic ids; without topics that are not there any more, which have none. Raises UpstreamLost."""
-    topics = [(await call.shared.enode.topic(str(name)), rows) for name, rows in found]
-    return [(topic.id, rows) for topic, rows in topics if topic is not None]
+    named = {topic.id: (name, rows) for name, rows in topics if (topic := await call.shared.enode.topic(str(name)))}
+    return [(each, rows) for each, (_, rows) in named.items()], lambda topic, number: find(named[topic][0], number)
