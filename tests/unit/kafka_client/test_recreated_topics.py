@@ -443,6 +443,18 @@ def test_a_range_of_the_old_topic_is_not_read_from_the_new_one() -> None:
     at_stage(work)
 
 
+def test_a_client_that_knows_only_the_old_topic_reads_a_range_of_the_new_one() -> None:
+    async def work(on: Stage, broker: Broker) -> None:
+        read = RangeRead(on.client, LogRange(TOPIC, 0, 10, 20))
+        assert [each.value for each in await read.next() or ()] == every(OLD, 10, 20)
+        read.close()
+        broker.recreate(500)
+        fresh = RangeRead(on.client, LogRange(TOPIC, 0, 10, 20, topic_id=NEW))
+        assert [each.value for each in await fresh.next() or ()] == every(NEW, 10, 20)
+
+    at_stage(work)
+
+
 def test_brokers_without_topic_ids_are_read_as_before() -> None:
     async def work(on: Stage, broker: Broker) -> None:
         reading = Reading(on)

@@ -7,7 +7,7 @@ Source: Kafka protocol guide, Metadata v1-v13, Fetch v12-v18, Produce v10-v13.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -193,6 +193,12 @@ class Cluster:
         """The id of a topic, None where the broker has none."""
         topic = self._topics.get(name)
         return None if topic is None else topic.id
+
+    async def refresh_recreated(self, ids: Iterable[tuple[str, bytes | None]]) -> None:
+        """Ask again for topics that have other ids here than these: what is known here may be the older of the two."""
+        differ = {name for name, each in ids if each is not None and self.topic_id(name) not in {None, each}}
+        if differ:
+            await self.topics(differ, fresh=True)
 
     def recreated(self, partition: Partition, offset: int, topic_id: bytes | None) -> TopicRecreated | None:
         """The error for an offset of a topic that is not the one of its name any more, as far as ids are known."""

@@ -84,6 +84,7 @@ async def commit(
     complete = with_epochs(coordinator.cluster, offsets)
     if len(complete) > 1 and any(each.topic_id is not None for each in complete.values()):
         complete = _with_ids(coordinator.cluster, complete)  # one request goes by ids, or by names
+    await coordinator.cluster.refresh_recreated([(place.topic, each.topic_id) for place, each in complete.items()])
     gone = _without_topics_that_are_gone(coordinator.cluster, complete)
     while complete:
         try:

@@ -58,6 +58,7 @@ class KafkaRange:
         where the range is of another topic than the one that has its name now.
         """
         leader = await self._cluster.find_leader(self._partition, "reading a range failed")
+        await self._cluster.refresh_recreated([(self._partition.topic, self._topic_id)])
         if (error := self._cluster.recreated(self._partition, offset, self._topic_id)) is not None:
             error.hint = "Plan the range anew: by the offsets that the new topic has"
             raise error

@@ -161,6 +161,9 @@ class KafkaReader:
         try:
             reads = self._led(node, reads)
             parted: Mapping[Partition, PenstockError] = self._recreated(reads)
+            if parted:
+                await self._cluster.refresh_recreated([(each.partition.topic, each.topic_id) for each in reads])
+                parted = self._recreated(reads)
             parted = parted or await validate(self._cluster, node, reads, lane or _LANE)
             if parted:
                 options = self._calls.options
