@@ -35,7 +35,7 @@ class Checked:
     Nobody writes to ``data`` afterwards.
     """
 
-    __slots__ = ("data", "header")
+    __slots__ = ("data", "header", "transaction_v2")
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
         """Raises CorruptBatch."""
@@ -45,12 +45,16 @@ class Checked:
         verify_crc(data, header)
         self.data = data
         self.header = header
+        self.transaction_v2 = False
+        """Whether it is of a transaction of the protocol's second version (KIP-890), whose sequences begin with 0."""
 
     @classmethod
-    def known(cls, data: bytes | bytearray | memoryview, header: BatchHeader) -> Checked:
+    def known(
+        cls, data: bytes | bytearray | memoryview, header: BatchHeader, *, transaction_v2: bool = False
+    ) -> Checked:
         """The batch whose header and checksum the caller has just computed itself."""
         made = cls.__new__(cls)
-        made.data, made.header = data, header
+        made.data, made.header, made.transaction_v2 = data, header, transaction_v2
         return made
 
     def __len__(self) -> int:

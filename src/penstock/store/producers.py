@@ -10,7 +10,9 @@ and KIP-360):
 |---|---|
 | equals one of the five: same epoch, first and last sequence | a duplicate: the first one's offsets, nothing is written
 |
-| producer id unknown | accepted, whatever its sequence: the log may have forgotten the producer |
+| producer id unknown | accepted, whatever its sequence: the log may have forgotten the producer. In a transaction of the
+second version (KIP-890), which begins with sequence 0, another one is OutOfOrderSequence: batches before it are missing
+(the topic was created anew, or they failed) |
 | epoch below the known one | StaleProducerEpoch |
 | epoch above the known one | accepted if it starts at sequence 0, else OutOfOrderSequence |
 | same epoch, starts where the last batch ended | accepted |
@@ -109,14 +111,20 @@ class ProducerTable:
     def __len__(self) -> int:
         return len(self._producers)
 
-    def check(self, batch: SequencedBatch) -> KnownBatch | None:
+    def check(self, batch: SequencedBatch, *, transaction_v2: bool = False) -> KnownBatch | None:
         """The batch that ``batch`` repeats; None if ``batch`` may be appended.
 
+        ``transaction_v2``: it is of a transaction of the second version, whose sequences begin with 0.
         Raises StaleProducerEpoch, OutOfOrderSequence and OutsideTransaction, without topic and partition: the caller
         knows them.
         """
         producer = self._producers.get(batch.producer_id)
         if producer is None:
+            if transaction_v2 and batch.first > 0:
+                raise OutOfOrderSequence(
+                    f"producer {batch.producer_id}, epoch {batch.epoch}, sent sequence {batch.first}, but the batches "
+                    "of its transaction before it are not in this partition: they failed, or the topic was created anew"
+                )
             return None
         if batch.epoch == producer.epoch:
             for known in producer.batches:
