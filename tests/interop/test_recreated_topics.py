@@ -152,7 +152,9 @@ def test_ranges_and_commits_by_id_are_refused_and_a_producer_goes_on(where: str,
 @WHERE
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_goes_on_only_in_the_first_version(where: str, version: int, commit: bool, tmp_path: Path) -> None:
+def test_a_transaction_goes_on_only_in_the_first_version(
+    where: str, version: int, commit: bool, tmp_path: Path
+) -> None:
     async def work(on: Scene, bootstrap: str) -> None:
         async with wired(bootstrap) as wire:
             writer = Writer(wire, f"tx-{on.topic}", version)

@@ -10,14 +10,16 @@ and KIP-360):
 |---|---|
 | equals one of the five: same epoch, first and last sequence | a duplicate: the first one's offsets, nothing is written
 |
-| producer id unknown | accepted, whatever its sequence: the log may have forgotten the producer. In a transaction of the
-second version (KIP-890), which begins with sequence 0, another one is OutOfOrderSequence: batches before it are missing
-(the topic was created anew, or they failed) |
+| producer id unknown, in a transaction of version 2, sequence not 0 | OutOfOrderSequence: earlier batches are missing |
+| producer id unknown otherwise | accepted, whatever its sequence: the log may have forgotten the producer |
 | epoch below the known one | StaleProducerEpoch |
 | epoch above the known one | accepted if it starts at sequence 0, else OutOfOrderSequence |
 | same epoch, starts where the last batch ended | accepted |
 | same epoch, anything else (also a duplicate older than the five) | OutOfOrderSequence |
 | in order, but not transactional while the producer has a transaction open here | OutsideTransaction |
+
+In version 2 of the protocol (KIP-890) a transaction begins with sequence 0 in each partition. Where the log does not
+know the producer of a later sequence, the batches before it failed, or went with the topic that was deleted.
 
 A transaction is open from its first batch to its marker. A marker may raise the epoch (KIP-890): the producer then
 continues with sequence 0. The log's own batches (a group's offsets) may be transactional, but have no sequence.
