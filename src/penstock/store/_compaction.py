@@ -362,6 +362,8 @@ def _rewritten(
     extents = [extent for extent, one in zip(_extents(records), keep, strict=True) if one]
     kept = None if horizon_ms is None else _from_base(records, extents, header, horizon_ms)
     batch = bytearray(raw[:HEADER_BYTES])
+    if kept is None and all(keep):
+        return raw
     if kept is None:
         kept = b"".join(records[begin:end] for begin, end in extents)
     elif horizon_ms is not None:
