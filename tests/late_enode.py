@@ -263,4 +263,6 @@ class LateEnode:
 
 def _copied(batch: Batch) -> Batch:
     data = bytearray(bytes_of(batch))
-    return Checked.known(data, batch.header) if isinstance(batch, Checked) else data
+    if isinstance(batch, Checked):
+        return Checked.known(data, batch.header, transaction_v2=batch.transaction_v2)
+    return data

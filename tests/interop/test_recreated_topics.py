@@ -14,8 +14,11 @@ import pytest
 
 from penstock import Admin, AsyncConsumer, Committed, Consumer, Producer, RangeReader, TopicRecreated
 from penstock.model import LogRange, Partition
+from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
 from penstock.seams import NewTopic
 from tests.interop.node_or_kafka import WHERE, node_or_kafka
+from tests.interop.wire import told, wired
+from tests.unit.kafka_front.transaction_kit import FIRST, VERSIONS, Writer
 
 pytestmark = pytest.mark.interop
 
@@ -144,3 +147,45 @@ def test_ranges_and_commits_by_id_are_refused_and_a_producer_goes_on(where: str,
             on.admin.commit(on.group, {on.parts[0]: Committed(OLD, topic_id=old)})
         assert on.committed() == {}
         assert producer.send(on.topic, b"and one more", partition=0).result(10).offset == NEW
+
+
+@WHERE
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_goes_on_only_in_the_first_version(
+    where: str, version: int, commit: bool, tmp_path: Path
+) -> None:
+    async def work(on: Scene, bootstrap: str) -> None:
+        async with wired(bootstrap) as wire:
+            writer = Writer(wire, f"tx-{on.topic}", version)
+            find = FindCoordinatorRequest(coordinator_keys=[writer.name], key_type=1)
+
+            async def coordinator() -> int:
+                return int((await wire.ask(find, 4)).coordinators[0].error_code)
+
+            async def add() -> list[int]:
+                return await writer.add((on.topic, 0)) if version == FIRST else [0]
+
+            assert await told(coordinator) == 0
+            assert await told(writer.init) == 0
+            assert await told(add) == [0]
+            assert await told(lambda: writer.produce(on.topic, b"lost")) == 0
+            await asyncio.to_thread(on.again)
+            # In the second version a transaction begins with sequence 0, in every partition.
+            assert await told(lambda: writer.produce(on.topic, b"next")) == (0 if version == FIRST else 45)
+            assert await told(lambda: writer.end(commit=commit)) == 0
+            assert await told(add) == [0]
+            assert await told(lambda: writer.produce(on.topic, b"new")) == 0
+            assert await told(lambda: writer.end(commit=True)) == 0
+
+            def read() -> list[bytes | None]:
+                with RangeReader(on.address, isolation_level="read_committed") as reader:
+                    return [row.value for rows in reader.read(on.parts[0]) for row in rows][NEW:]
+
+            # A real broker answers before it has written the marker.
+            while b"new" not in (found := await asyncio.to_thread(read)):
+                pass
+            assert found == ([b"next"] if commit and version == FIRST else []) + [b"new"]
+
+    with scene(where, tmp_path) as on:
+        asyncio.run(work(on, on.address.removeprefix("kafka://")))

@@ -121,7 +121,7 @@ PLANTS = {
     "names are taken for synced when a flush is prepared": Plant(_early_names, 608),
     "a plan comes back while the next compaction writes": Plant(_plan_left, None),
     "deleted topics are not synced": Plant(_unsynced_deletion, 143),
-    "the recovery point is saved before the sync": Plant(_point_first, 18),
+    "the recovery point is saved before the sync": Plant(_point_first, 37),
     "a flush syncs nothing": Plant(lambda: (Flush, "run", _nothing_synced), 0),
     "a start offset is not synced": Plant(lambda: (PartitionFolder, "save_start", _start_not_durable), 2),
     "deletions overtake new segments": Plant(lambda: (Durability, "dropping", Durability._forget), 170),

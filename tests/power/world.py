@@ -75,6 +75,8 @@ class Known:
     """Producer, first offset, offset of the marker."""
     pending: list[tuple[Flush, int]] = field(default_factory=list)
     compacts: bool = False
+    forgets: bool = False
+    """Compaction may drop a tombstone; with the longer time it never may, for no world lasts so long."""
 
 
 @dataclass
@@ -225,7 +227,8 @@ class World:
         rows = []
         for _ in range(count):
             self.count += 1
-            rows.append((random.choice(KEYS), b"%d" % self.count + b"." * random.choice((0, 20, 100))))
+            key, value = random.choice(KEYS), b"%d" % self.count + b"." * random.choice((0, 20, 100))
+            rows.append((key, None if key is not None and self.count % 5 == 0 else value))
         producing = Producing()
         if writer >= 0 and _restarted(log, writer):
             writer = -1
@@ -358,6 +361,7 @@ class World:
         topic = Topic(config, [config], [Known() for _ in range(self.random.choice((1, 1, 1, 2)))], sure=False)
         for part in topic.parts:
             part.compacts = "compact" in config["cleanup.policy"]
+            part.forgets = config["delete.retention.ms"] == "0"
         self.tell(f"create {name} {config}")
         self.topics[name] = topic
         topic.id = self.store.create_topic(name, len(topic.parts), config).id
@@ -387,6 +391,7 @@ class World:
         topic.configs.append(config)
         for part in topic.parts:
             part.compacts = part.compacts or "compact" in config["cleanup.policy"]
+            part.forgets = part.forgets or config["delete.retention.ms"] == "0"
         self.store.set_config(name, config)
         topic.config, topic.configs = config, [config]
 
@@ -396,7 +401,7 @@ class World:
         topic = self.topics[name]
         if len(topic.parts) < 3:
             self.tell(f"grow {name}")
-            topic.parts.append(Known(compacts=topic.parts[0].compacts))
+            topic.parts.append(Known(compacts=topic.parts[0].compacts, forgets=topic.parts[0].forgets))
             self.store.add_partitions(name, len(topic.parts))
 
     def delete(self) -> None:
@@ -554,6 +559,13 @@ class _Check:
                 and part.sent[offset].ended is None
                 and (part.sent[offset].key is None or newest.get(part.sent[offset].key or b"") == offset)
             ]
+            if part.forgets:
+                forgotten = {part.sent[offset].key: offset for offset in lost if part.sent[offset].value is None}
+                lost = [offset for offset in lost if part.sent[offset].value is not None]
+                for offset in self.found.keys() - dead:
+                    key = part.sent[offset].key
+                    if key is not None and offset < forgotten.get(key, -1):
+                        self.fail(f"{offset} is back: its tombstone at {forgotten[key]} is gone")
         if lost:
             self.fail(f"{lost} were on the disk, and are gone")
 

@@ -3,7 +3,7 @@
 Only the 61-byte header is read here; records stay bytes. What must not live here: loops over records (`decode`,
 `encode`), and anything that needs a compiled kernel, since the store scans its segments with this module at start-up.
 
-Source: Kafka protocol, record batch v2 (KIP-98).
+Source: Kafka protocol, record batch v2 (KIP-98, KIP-534).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ __all__ = [
     "BATCH_HEADER",
     "CONTROL",
     "CRC_START",
+    "DELETE_HORIZON",
     "HEADER_BYTES",
     "TRANSACTIONAL",
     "BatchHeader",
@@ -50,7 +51,8 @@ _CODEC_MASK: Final = 7
 APPEND_TIME: Final = 8
 TRANSACTIONAL: Final = 16
 CONTROL: Final = 32
-"""Bits of the attributes, above those of the codec."""
+DELETE_HORIZON: Final = 64
+"""Bits of the attributes, above those of the codec. Producers set neither of the last two."""
 _CODECS: Final = tuple(Codec)
 
 
@@ -99,6 +101,14 @@ class BatchHeader(NamedTuple):
     def control(self) -> bool:
         """Whether the batch holds a marker of the log itself, which readers never see."""
         return bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """Until when compaction keeps the batch's tombstones, or its marker; None if no compaction has met it yet.
+
+        The log writes it in place of the base timestamp, and counts the records' timestamps from there.
+        """
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
     def last_offset(self) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 from penstock.columnar.batch import (
     APPEND_TIME,
     CRC_START,
+    DELETE_HORIZON,
     HEADER_BYTES,
     BatchHeader,
     parse_header,
@@ -35,7 +36,7 @@ class Checked:
     Nobody writes to ``data`` afterwards.
     """
 
-    __slots__ = ("data", "header")
+    __slots__ = ("data", "header", "transaction_v2")
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
         """Raises CorruptBatch."""
@@ -45,12 +46,16 @@ class Checked:
         verify_crc(data, header)
         self.data = data
         self.header = header
+        self.transaction_v2 = False
+        """Whether it is of a transaction of the protocol's second version (KIP-890), whose sequences begin with 0."""
 
     @classmethod
-    def known(cls, data: bytes | bytearray | memoryview, header: BatchHeader) -> Checked:
+    def known(
+        cls, data: bytes | bytearray | memoryview, header: BatchHeader, *, transaction_v2: bool = False
+    ) -> Checked:
         """The batch whose header and checksum the caller has just computed itself."""
         made = cls.__new__(cls)
-        made.data, made.header = data, header
+        made.data, made.header, made.transaction_v2 = data, header, transaction_v2
         return made
 
     def __len__(self) -> int:
@@ -63,13 +68,14 @@ def largest_time(header: BatchHeader, times: RecordTimes) -> int:
 
 
 def true_head(batch: Checked, times: RecordTimes, *, append_time: bool | None = None) -> Checked:
-    """The batch with the largest timestamp that its records, walked to ``times``, really have.
+    """The batch with the largest timestamp that its records, walked to ``times``, really have, and no delete horizon.
 
     It is the same one where its head is right, else a copy with another head and checksum. ``append_time`` says whose
-    time the batch has, where that is not for its head to say; the log's own time is no matter of the records.
+    time the batch has, where that is not for its head to say; the log's own time is no matter of the records. A delete
+    horizon is set by compaction only: one that a producer sent would make the next compaction drop its tombstones.
     """
     header = batch.header
-    attributes = header.attributes
+    attributes = header.attributes & ~DELETE_HORIZON
     if append_time is not None:
         attributes = attributes | APPEND_TIME if append_time else attributes & ~APPEND_TIME
     newest = header.max_timestamp if attributes & APPEND_TIME else largest_time(header, times)

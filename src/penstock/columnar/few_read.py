@@ -12,7 +12,14 @@ from typing import Final
 
 import google_crc32c
 
-from penstock.columnar.batch import APPEND_TIME, BATCH_HEADER, CRC_START, HEADER_BYTES, TRANSACTIONAL
+from penstock.columnar.batch import (
+    APPEND_TIME,
+    BATCH_HEADER,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+)
 from penstock.columnar.buffers import BytesLike, as_view
 from penstock.columnar.plain_fields import read_bytes, read_record, read_varint
 from penstock.errors import CorruptBatch
@@ -126,7 +133,7 @@ def _read(data: bytes, partition: Partition, start: int, stop: int, check_crcs: 
         if end > len(data) and magic == 2 and length >= HEADER_BYTES - _LENGTH_AFTER:
             break  # cut off
         left -= count
-        plain = magic == 2 and not attributes & ~(APPEND_TIME | TRANSACTIONAL) and base >= 0
+        plain = magic == 2 and not attributes & ~(APPEND_TIME | TRANSACTIONAL | DELETE_HORIZON) and base >= 0
         if not plain or length < HEADER_BYTES - _LENGTH_AFTER or not 0 < count <= last_delta + 1 or left < 0:
             raise _NotPlain
         if base >= stop:

@@ -1,9 +1,11 @@
 """Compaction: of the closed segments of a topic with ``cleanup.policy=compact``, keep the last record of each key.
 
-Records that stay keep their offset, timestamp, producer and codec. Records without a key stay; a tombstone (a null
-value) stays until it is older than ``delete.retention.ms``. Small segments are merged. Nothing is compacted where a
-transaction is open; records of aborted transactions are dropped, and markers some time after their transaction's
-records.
+Records that stay keep their offset, timestamp, producer and codec. Records without a key stay. Small segments are
+merged. Nothing is compacted where a transaction is open; records of aborted transactions are dropped.
+
+A tombstone (a null value) stays for ``delete.retention.ms`` after the first compaction that met it, and so does a
+marker after the first one that left no other batch of its transaction: whoever has read what was removed then, has
+that time to read on. Until when is said in the batch's head, its delete horizon (KIP-534).
 
 `Compaction.run`, which may run in another thread, writes new segments beside the old ones, under names that recovery
 ignores. `Compaction.finish` puts them in place (`_swap`). What must not live here: when to compact.
@@ -17,8 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import CRC_START, HEADER_BYTES, BatchHeader, parse_header
+from penstock.columnar.batch import CRC_START, DELETE_HORIZON, HEADER_BYTES, BatchHeader, parse_header
 from penstock.columnar.buffers import crc32c
+from penstock.columnar.few import varint
+from penstock.columnar.plain_fields import read_varint
 from penstock.errors import CorruptBatch, WriteFailed
 from penstock.model import TimestampType
 from penstock.store._flush import Durability
@@ -42,6 +46,7 @@ _MAX_KEYS: Final = 500_000
 """Keys held in memory by one compaction, about 100 MB; records after them wait for the next one."""
 
 
+_LONG: Final = 1 << 63
 _RETRY_MS: Final = 600_000
 """Pause after a failure: each attempt reads the whole log, even if the log is damaged or the disk is full."""
 
@@ -119,7 +124,8 @@ class Compaction:
         self._pool = pool
         self._now_ms = now_ms
         self._aborted = state.aborted.within(segments[0].base, segments[-1].next_offset)
-        self._markers = Markers(now_ms - config.tombstone_ms)
+        self._horizon_ms = min(now_ms + config.tombstone_ms, _LONG - 1)
+        self._markers = Markers()
         self._outputs: list[Segment] = []
         self._begun = self._complete = False
 
@@ -186,31 +192,46 @@ class Compaction:
     def _filter(self, raw: bytes, header: BatchHeader, newest: Mapping[bytes, int]) -> bytes | None:
         """The batch without superseded records; None if nothing is left, or if it was aborted."""
         if header.control:
-            return raw if self._markers.stays(raw, header) else None
+            return self._marker(raw, header)
         kept = None if self._was_aborted(header) else self._without_superseded(raw, header, newest)
         if kept is not None:
             self._markers.keeps(header)
         return kept
+
+    def _marker(self, raw: bytes, header: BatchHeader) -> bytes | None:
+        if not self._markers.is_last(raw, header):
+            return raw
+        if header.delete_horizon_ms is None:
+            return _rewritten(raw, header, [True], header.max_timestamp, self._horizon_ms)
+        if self._now_ms < header.delete_horizon_ms:
+            return raw
+        self._markers.dropped.add(header.base_offset)
+        return None
 
     def _without_superseded(self, raw: bytes, header: BatchHeader, newest: Mapping[bytes, int]) -> bytes | None:
         rows = _decoded(raw, header, ["key", "value", "offset", "timestamp"])
         if rows is None:
             return raw
         keys, offsets = rows.column("key").to_pylist(), rows.column("offset").to_pylist()
-        times = [-1 if time is None else time // 1_000 for time in rows.column("timestamp").cast("int64").to_pylist()]
-        # The records' times, not the head's, which an older node may have believed.
-        old = self._now_ms - max(times, default=-1) > self._config.tombstone_ms
-        dead = rows.column("value").is_null().to_pylist() if old else [False] * len(keys)
+        dead = rows.column("value").is_null().to_pylist()
+        horizon_ms = header.delete_horizon_ms
+        over = horizon_ms is not None and self._now_ms >= horizon_ms
         keep = [
-            key is None or (newest.get(key, offset) <= offset and not gone)
+            key is None or (newest.get(key, offset) <= offset and not (over and gone))
             for key, offset, gone in zip(keys, offsets, dead, strict=True)
         ]
-        if all(keep):
-            return raw
         if not any(keep):
             return None
-        largest = max(time for time, kept in zip(times, keep, strict=True) if kept)
-        return _thinned(raw, header, keep, largest)
+        # What a tombstone stands for is removed by the compaction that counts its key: only then its time begins.
+        met = header.next_offset <= self._cleaned and any(
+            key is not None and gone and kept for key, gone, kept in zip(keys, dead, keep, strict=True)
+        )
+        begins = self._horizon_ms if met and horizon_ms is None else None
+        if all(keep) and begins is None:
+            return raw
+        times = [-1 if time is None else time // 1_000 for time in rows.column("timestamp").cast("int64").to_pylist()]
+        largest = max(-1, *(time for time, kept in zip(times, keep, strict=True) if kept))
+        return _rewritten(raw, header, keep, largest, begins)
 
     def _was_aborted(self, header: BatchHeader) -> bool:
         """Whether it belongs to an aborted transaction: then it supersedes nothing and can go."""
@@ -251,7 +272,9 @@ class Compaction:
 
     def _write(self, batch: bytes) -> None:
         header = parse_header(batch)
-        if not self._outputs[-1].fits(header.length, header.last_offset, self._config.segment_bytes):
+        output = self._outputs[-1]
+        fits = output.fits(header.length, header.last_offset, self._config.segment_bytes)
+        if not fits and header.base_offset > output.base:  # with a delete horizon it may be larger than a segment
             self._begin(header.base_offset)
         output = self._outputs[-1]
         step = Step(
@@ -325,13 +348,27 @@ def _decoded(raw: bytes, header: BatchHeader, columns: Sequence[str]) -> pa.Reco
         return None
 
 
-def _thinned(raw: bytes, header: BatchHeader, keep: Sequence[bool], largest: int) -> bytes:
-    """The batch with only some of its records: new length, count, checksum, largest timestamp; all else unchanged."""
+def _rewritten(
+    raw: bytes, header: BatchHeader, keep: Sequence[bool], largest: int, horizon_ms: int | None = None
+) -> bytes:
+    """The batch with only some of its records: new length, count, checksum, largest timestamp; all else unchanged.
+
+    With ``horizon_ms`` it also gets that delete horizon, which replaces its base timestamp; the records' timestamps
+    stay what they are, unless they are so far away from it that the difference cannot be written: then it gets none.
+    """
     from penstock.columnar.compression import compress, inflate
 
-    records = inflate(header.codec, memoryview(raw)[HEADER_BYTES:])
-    kept = b"".join(records[begin:end] for (begin, end), one in zip(_extents(records), keep, strict=True) if one)
+    records = bytes(inflate(header.codec, memoryview(raw)[HEADER_BYTES:]))
+    extents = [extent for extent, one in zip(_extents(records), keep, strict=True) if one]
+    kept = None if horizon_ms is None else _from_base(records, extents, header, horizon_ms)
     batch = bytearray(raw[:HEADER_BYTES])
+    if kept is None and all(keep):
+        return raw
+    if kept is None:
+        kept = b"".join(records[begin:end] for begin, end in extents)
+    elif horizon_ms is not None:
+        struct.pack_into(">h", batch, 21, header.attributes | DELETE_HORIZON)
+        struct.pack_into(">q", batch, 27, horizon_ms)
     batch += compress(header.codec, kept)
     struct.pack_into(">i", batch, 8, len(batch) - LENGTH_AFTER)
     struct.pack_into(">i", batch, 57, sum(keep))
@@ -341,7 +378,25 @@ def _thinned(raw: bytes, header: BatchHeader, keep: Sequence[bool], largest: int
     return bytes(batch)
 
 
-def _extents(records: memoryview) -> Iterator[tuple[int, int]]:
+def _from_base(records: bytes, extents: Sequence[tuple[int, int]], header: BatchHeader, base_ms: int) -> bytes | None:
+    """Those records with their timestamps counted from ``base_ms``; None where a difference has more than 64 bits.
+
+    With LogAppendTime all of them have the time of their batch.
+    """
+    append_time = header.timestamp_type is TimestampType.LOG_APPEND
+    parts: list[bytes] = []
+    for begin, end in extents:
+        _, at = read_varint(records, begin, end)
+        delta, after = read_varint(records, at + 1, end)
+        later = (header.max_timestamp if append_time else header.base_timestamp + delta) - base_ms
+        if not -_LONG <= later < _LONG:
+            return None
+        rest = records[at : at + 1] + varint(later) + records[after:end]
+        parts += (varint(len(rest)), rest)
+    return b"".join(parts)
+
+
+def _extents(records: bytes) -> Iterator[tuple[int, int]]:
     """Start and end of each record, which begins with its length, a zigzag varint. Decoding has checked the lengths."""
     at = 0
     while at < len(records):

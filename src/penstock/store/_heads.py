@@ -172,7 +172,7 @@ class HeadCheck:
 
 def _mended(raw: bytes, header: BatchHeader) -> Checked | None:
     """The batch with the right head; None if it has that, or nobody can say."""
-    if header.control:
+    if header.control or header.delete_horizon_ms is not None:  # a compaction has written that head
         return None
     header = header._replace(position=0)
     try:

@@ -39,15 +39,15 @@ def entry_of(header: BatchHeader, batch: Buffer) -> Entry:
     return Marker(header.producer_id, header.producer_epoch, kind == COMMIT)
 
 
-def check(state: LogState, entry: Entry) -> KnownBatch | None:
-    """The batch that ``entry`` repeats; None if ``entry`` may be appended.
+def check(state: LogState, entry: Entry, *, transaction_v2: bool = False) -> KnownBatch | None:
+    """The batch that ``entry`` repeats; None if ``entry`` may be appended. See `ProducerTable.check`.
 
     Raises StaleProducerEpoch, OutOfOrderSequence, OutsideTransaction.
     """
     if isinstance(entry, Marker):
         state.producers.check_marker(entry.producer_id, entry.epoch)
         return None
-    return None if entry is None else state.producers.check(entry)
+    return None if entry is None else state.producers.check(entry, transaction_v2=transaction_v2)
 
 
 def note(state: LogState, entry: Entry, step: Step, now_ms: int) -> None:

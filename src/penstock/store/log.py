@@ -175,8 +175,10 @@ class PartitionLog:
             checked = batch if isinstance(batch, Checked) else verified(batch)
             header = checked.header
             entry = entry_of(header, checked.data) if header.attributes & CONTROL or header.producer_id >= 0 else None
-            if entry is not None and (known := check(self._state, entry)) is not None:
-                return Appended(known.base_offset, known.last_offset, known.timestamp_ms, self.start_offset, True)
+            if entry is not None:
+                known = check(self._state, entry, transaction_v2=checked.transaction_v2)
+                if known is not None:
+                    return Appended(known.base_offset, known.last_offset, known.timestamp_ms, self.start_offset, True)
             return self._write(checked.data, header, entry, now_ms)
         except PenstockError as error:
             error.topic, error.partition = self.topic, self.partition

@@ -10,12 +10,16 @@ and KIP-360):
 |---|---|
 | equals one of the five: same epoch, first and last sequence | a duplicate: the first one's offsets, nothing is written
 |
-| producer id unknown | accepted, whatever its sequence: the log may have forgotten the producer |
+| producer id unknown, in a transaction of version 2, sequence not 0 | OutOfOrderSequence: earlier batches are missing |
+| producer id unknown otherwise | accepted, whatever its sequence: the log may have forgotten the producer |
 | epoch below the known one | StaleProducerEpoch |
 | epoch above the known one | accepted if it starts at sequence 0, else OutOfOrderSequence |
 | same epoch, starts where the last batch ended | accepted |
 | same epoch, anything else (also a duplicate older than the five) | OutOfOrderSequence |
 | in order, but not transactional while the producer has a transaction open here | OutsideTransaction |
+
+In version 2 of the protocol (KIP-890) a transaction begins with sequence 0 in each partition. Where the log does not
+know the producer of a later sequence, the batches before it failed, or went with the topic that was deleted.
 
 A transaction is open from its first batch to its marker. A marker may raise the epoch (KIP-890): the producer then
 continues with sequence 0. The log's own batches (a group's offsets) may be transactional, but have no sequence.
@@ -109,14 +113,20 @@ class ProducerTable:
     def __len__(self) -> int:
         return len(self._producers)
 
-    def check(self, batch: SequencedBatch) -> KnownBatch | None:
+    def check(self, batch: SequencedBatch, *, transaction_v2: bool = False) -> KnownBatch | None:
         """The batch that ``batch`` repeats; None if ``batch`` may be appended.
 
+        ``transaction_v2``: it is of a transaction of the second version, whose sequences begin with 0.
         Raises StaleProducerEpoch, OutOfOrderSequence and OutsideTransaction, without topic and partition: the caller
         knows them.
         """
         producer = self._producers.get(batch.producer_id)
         if producer is None:
+            if transaction_v2 and batch.first > 0:
+                raise OutOfOrderSequence(
+                    f"producer {batch.producer_id}, epoch {batch.epoch}, sent sequence {batch.first}, but the batches "
+                    "of its transaction before it are not in this partition: they failed, or the topic was created anew"
+                )
             return None
         if batch.epoch == producer.epoch:
             for known in producer.batches:

@@ -49,6 +49,31 @@ async def begun(kit: Kit, version: int, *, name: str = "tx", topic: str = "t") -
     return writer
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_does_not_go_on_in_a_topic_that_was_created_anew(commit: bool) -> None:
+    """Kafka 4.3.1 answers so in the second version; in the first one it takes the batch, as we do."""
+
+    async def test(kit: Kit) -> None:
+        writers = [await begun(kit, version, name=f"tx-{version}") for version in VERSIONS]
+        for writer in writers:
+            assert await writer.write("t", b"lost") == OK
+        await kit.enode.delete_topic("t")
+        await kit.enode.create_topic("t", 2, {})
+        assert [await writer.produce("t", b"next") for writer in writers] == [
+            OK,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ]
+        for writer in writers:
+            assert await writer.end(commit=commit) == OK
+        assert seen(await fetch(kit, "t")) == ([0] if commit else [])
+        for writer in writers:
+            assert await writer.write("t", b"new") == OK
+            assert await writer.end(commit=True) == OK
+        assert seen(await fetch(kit, "t")) == ([0] if commit else []) + [3, 5]
+
+    run(test)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_readers_of_committed_records_see_all_of_a_transaction_at_once_or_nothing(version: int) -> None:
     async def test(kit: Kit) -> None:

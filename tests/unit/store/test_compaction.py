@@ -9,16 +9,27 @@ import struct
 import pytest
 
 from penstock.columnar import decode_v2
-from penstock.columnar.batch import batches, verify_crc
-from penstock.columnar.checked import Checked
+from penstock.columnar.batch import DELETE_HORIZON, batches, verify_crc
+from penstock.columnar.checked import Checked, plain_records
+from penstock.columnar.few_read import read_few
+from penstock.columnar.plain_records import stored_records
+from penstock.columnar.record_walk import walk_records
 from penstock.errors import WriteFailed
-from penstock.model import Codec
+from penstock.model import Codec, Partition
 from penstock.store import PartitionLog, Store, StoreConfig, StoreDamaged
 from penstock.store import _compaction as module
 from penstock.store._memory import MemoryDirectory
+from tests.kernels.ways import same
 from tests.unit.store.homes import BIG, NOW, Home, batch
 
 DAY = 86_400_000
+
+KAFKAS = (
+    "02bd447a2f004000000003000001a21a92171200000174876e8009ffffffffffffffffffffffffffff00000004"
+    "1c00a3dc9cb2b20b00026104763100180099dc9cb2b20b02026201001a0091dc9cb2b20b040263027a00180095dc9cb2b20b0602640100"
+)
+"""From the magic on."""
+
 Row = tuple[int, bytes | None, bytes | None, int]
 
 
@@ -122,19 +133,158 @@ def test_records_without_a_key_stay(home: Home) -> None:
     assert sum(key == b"k" for _, key, _, _ in kept) < 5
 
 
-def test_a_tombstone_goes_when_it_is_old(home: Home) -> None:
+def more(log: PartitionLog, now_ms: int = NOW) -> None:
+    """Enough that is new for another compaction."""
+    log.append(batch([b"y"] * 40, keys=[b"more"] * 40), now_ms=now_ms)
+    log.roll()
+
+
+def horizons(log: PartitionLog) -> list[int | None]:
+    """The delete horizon of each batch of a log that fits into one read."""
+    return [header.delete_horizon_ms for header in batches(log.read(log.start_offset, BIG).data)]
+
+
+@pytest.mark.parametrize("time", [NOW - 1_000 * DAY, NOW + DAY, -1], ids=["old", "to come", "none"])
+def test_a_tombstone_stays_for_its_time_after_the_first_compaction_that_met_it(home: Home, time: int) -> None:
+    """However old its record says it is: a reader that has seen what was before it has that time to see it."""
     store = home.open()
     store.create_topic("t", 1, {"cleanup.policy": "compact", "delete.retention.ms": "1000"})
     log = store.log("t", 0)
     for value in (b"1", None):
-        log.append(batch([value, b"x"], keys=[b"k", b"other"]), now_ms=NOW)
+        log.append(batch([value, b"x"], keys=[b"k", b"other"], times=[time, time]), now_ms=NOW)
     log.roll()
-    compact(store, NOW + 1_000)
-    assert [row[:3] for row in rows_of(log)] == [(2, b"k", None), (3, b"other", b"x")]
-    log.append(batch([b"y"] * 20, keys=[b"more"] * 20), now_ms=NOW)
+    compact(store, NOW + 5_000)
+    assert rows_of(log)[:2] == [(2, b"k", None, time), (3, b"other", b"x", time)]
+    assert horizons(log)[0] == NOW + 6_000
+    more(log)
+    # It was said then until when: neither another start nor another option changes that.
+    store.close()
+    store = home.open()
+    store.set_config("t", {"cleanup.policy": "compact", "delete.retention.ms": "0"})
+    log = store.log("t", 0)
+    assert compact(store, NOW + 5_999) == 1
+    assert rows_of(log)[:2] == [(2, b"k", None, time), (3, b"other", b"x", time)]
+    more(log)
+    assert compact(store, NOW + 6_000) == 1
+    assert rows_of(log)[0] == (3, b"other", b"x", time)
+    more(log)
+    log.append(batch([b"z"], keys=[b"other"]), now_ms=NOW)
     log.roll()
-    compact(store, NOW + 1_001)
-    assert [row[:3] for row in rows_of(log)] == [(3, b"other", b"x"), (23, b"more", b"y")]
+    assert compact(store, NOW + 6_000) == 1
+    assert [row[1] for row in rows_of(log)] == [b"more", b"other"]
+    assert horizons(log) == [None, None]
+
+
+@pytest.mark.parametrize("append_time", [False, True])
+@pytest.mark.parametrize("codec", list(Codec))
+def test_every_reader_sees_the_times_of_records_behind_a_delete_horizon(
+    home: Home, codec: Codec, append_time: bool
+) -> None:
+    kind = "LogAppendTime" if append_time else "CreateTime"
+    store = home.open()
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "message.timestamp.type": kind})
+    log = store.log("t", 0)
+    said = [NOW - 7 * DAY, -1, NOW + 90, NOW - 7 * DAY + 1]
+    keys, values = [b"a", b"b", b"c", b"d"], [b"1", None, b"3" * 300, None]
+    log.append(batch(values, keys=keys, times=said, codec=codec), now_ms=NOW + 7)
+    log.roll()
+    assert compact(store, NOW + 20 * DAY) == 1
+    assert horizons(log) == [NOW + 21 * DAY]
+    times = [NOW + 7] * 4 if append_time else said
+    rows = list(zip(range(4), keys, values, times, strict=True))
+    assert same(lambda: rows_of(log)) == rows
+    data = bytes(log.read(0, BIG).data)
+    (header,) = batches(data)
+    assert (header.codec, header.max_timestamp, header.record_count) == (codec, max(times), 4)
+    assert [(each.offset, each.key, each.value, each.timestamp_ms) for each in stored_records(data, 0)] == rows
+    if codec is Codec.NONE:
+        few = read_few(data, Partition("t", 0), start=0)
+        assert few is not None
+        assert [(each.offset, each.key, each.value, each.timestamp_ms) for each in few[0]] == rows
+    found = walk_records(plain_records(data, header), 4)
+    if not append_time:
+        assert (header.base_timestamp + found.least, header.base_timestamp + found.largest) == (-1, NOW + 90)
+    for time in (NOW - 8 * DAY, NOW - 7 * DAY + 1, NOW + 7, NOW + 90, NOW + 91):
+        wanted = next(((row[0], row[3]) for row in rows if row[3] >= time), None)
+        assert log.offset_for_time(time) == wanted
+    assert log.max_timestamp() == (0 if append_time else 2, max(times))
+
+
+def test_a_delete_horizon_is_written_as_kafka_does(home: Home) -> None:
+    """The batch before and after it was compacted by a real broker (4.3.1)."""
+    old = 1_600_000_000_000
+    store = home.open()
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "delete.retention.ms": "20000"})
+    log = store.log("t", 0)
+    sent = batch([b"v1", None, b"z", None], keys=[b"a", b"b", b"c", b"d"], times=[old, old + 5, old + 9, old + 7])
+    log.append(sent, now_ms=NOW)
+    log.roll()
+    assert compact(store, 1_795_742_091_506) == 1
+    assert bytes(log.read(0, BIG).data)[16:].hex() == KAFKAS
+
+
+def test_a_tombstone_behind_too_many_keys_waits_with_them(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it stands for is still there: its time has not begun."""
+    monkeypatch.setattr(module, "_MAX_KEYS", 3)
+    store = home.open()
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "delete.retention.ms": "0"})
+    log = store.log("t", 0)
+    log.append(batch([b"1", None], keys=[b"a", b"b"]), now_ms=NOW)
+    log.append(batch([b"1"], keys=[b"c"]), now_ms=NOW)
+    log.append(batch([None], keys=[b"a"]), now_ms=NOW)
+    log.roll()
+    assert compact(store) == 1
+    assert horizons(log) == [NOW, None, None]
+    assert compact(store) == 1
+    assert [row[:3] for row in rows_of(log)] == [(2, b"c", b"1"), (3, b"a", None)]
+    assert horizons(log) == [None, NOW]
+
+
+def test_a_batch_that_grows_beyond_a_segment_gets_one_of_its_own(home: Home) -> None:
+    """A delete horizon takes some bytes more in each record."""
+    store = home.open()
+    size = len(batch([None] * 40, keys=[b"0-%02d" % each for each in range(40)]))
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "segment.bytes": str(size)})
+    log = store.log("t", 0)
+    for number in range(4):
+        log.append(batch([None] * 40, keys=[b"%d-%02d" % (number, each) for each in range(40)]), now_ms=NOW)
+    log.roll()
+    rows = rows_of(log)
+    assert compact(store) == 1
+    assert [header.length > size for header in batches(log.read(0, BIG).data)] == [True]
+    assert (rows_of(log), log.segments) == (rows, 5)
+    store.close()
+    assert rows_of(home.open().log("t", 0)) == rows
+
+
+def test_a_difference_of_more_than_64_bits_leaves_a_tombstone_for_good(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "delete.retention.ms": "0"})
+    log = store.log("t", 0)
+    far = bytearray(batch([None], keys=[b"k"]))
+    struct.pack_into(">q", far, 27, 1 - (1 << 63))
+    struct.pack_into(">I", far, 17, module.crc32c(far, 21))
+    log.append(Checked(far), now_ms=NOW)
+    for _ in range(2):
+        more(log)
+        compact(store)
+    assert bytes(log.read(0, 1).data)[16:] == far[16:]
+    assert horizons(log)[0] is None
+
+
+def test_only_a_compaction_sets_a_delete_horizon(home: Home) -> None:
+    """A producer that claims one would have its tombstones dropped by the first compaction."""
+    store = home.open()
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "delete.retention.ms": "1000"})
+    log = store.log("t", 0)
+    claims = bytearray(batch([None], keys=[b"k"], times=[NOW - DAY]))
+    struct.pack_into(">h", claims, 21, DELETE_HORIZON)
+    struct.pack_into(">I", claims, 17, module.crc32c(claims, 21))
+    log.append(bytes(claims), now_ms=NOW)
+    assert horizons(log) == [None]
+    log.roll()
+    compact(store)
+    assert horizons(log) == [NOW + 1_000]
 
 
 def test_nothing_is_done_where_nothing_is_wanted_or_little_is_new(home: Home) -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.columnar.transactions import end_marker
 from penstock.model import Codec
 from tests.unit.store.homes import NOW, Home, batch
+from tests.unit.store.test_compaction import compact
+from tests.unit.store.test_transactions import sent
 from tools.peers import kafka, maven
 
 
@@ -65,3 +68,28 @@ def test_dump_log_segments_agrees(disk: Home, version: str, clean: bool) -> None
     assert len(re.findall(r"^offset: ", entries, re.MULTILINE)) > 10
     assert len(re.findall(r"^timestamp: ", entries, re.MULTILINE)) > 10
     assert not re.findall(r"^(?!Dumping|offset: |timestamp: ).+", entries, re.MULTILINE)
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(not shutil.which("java"), reason="no Java here")
+@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+def test_dump_log_segments_sees_delete_horizons(disk: Home, version: str) -> None:
+    store = disk.open()
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "delete.retention.ms": "1000"})
+    log = store.log("t", 0)
+    for codec in Codec:
+        keys = [b"%d-%d" % (codec, each) for each in range(3)]
+        log.append(batch([b"v", None, b"w"], keys=keys, times=[NOW - 5, NOW - 9, -1], codec=codec), now_ms=NOW)
+    log.append(sent(7, 0, b"t", key=b"0-0"), now_ms=NOW)
+    log.append(end_marker(7, 0, commit=False, coordinator_epoch=3, now_ms=NOW), now_ms=NOW)
+    log.roll()
+    assert compact(store, NOW + 50) == 1
+    store.close()
+    assert disk.path is not None
+    logs = sorted(str(path) for path in (disk.path / "t-0").glob("*.log"))
+    records = dump(jars_of(version), logs, "--deep-iteration")
+    assert "isvalid: false" not in records
+    assert re.findall(r"deleteHorizonMs: (\S+)", records) == [f"OptionalLong[{NOW + 1_050}]"] * (len(Codec) + 1)
+    times = re.findall(r"^\| offset: \d+ (?:CreateTime|NoTimestampType)?:? ?(-?\d+)", records, re.MULTILINE)
+    assert times == [str(time) for _ in Codec for time in (NOW - 5, NOW - 9, -1)] + [str(NOW)]
+    assert "endTxnMarker: ABORT coordinatorEpoch: 3" in records

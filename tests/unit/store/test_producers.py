@@ -61,6 +61,14 @@ def test_an_unknown_producer_may_start_anywhere() -> None:
     accept(ProducerTable(), 7)
 
 
+def test_an_unknown_producer_starts_a_transaction_of_the_second_version_at_zero() -> None:
+    table = ProducerTable()
+    with pytest.raises(OutOfOrderSequence, match="batches of its transaction before it are not in this partition"):
+        table.check(sent(7), transaction_v2=True)
+    accept(table, 0, 7)
+    assert table.check(sent(7), transaction_v2=True) is None
+
+
 def test_an_older_epoch_is_fenced_even_if_it_repeats_itself() -> None:
     table = ProducerTable()
     accept(table, 0, epoch=3)

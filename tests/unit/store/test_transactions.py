@@ -215,17 +215,23 @@ def test_compaction_stops_at_an_open_transaction(home: Home) -> None:
 
 
 def test_the_end_of_a_transaction_stays_as_long_as_anything_of_it_and_not_much_longer(home: Home) -> None:
-    store, log = opened(home, segment_bytes="300", cleanup_policy="compact", delete_retention_ms="1000")
+    options = {"cleanup_policy": "compact", "delete_retention_ms": "1000", "min_cleanable_dirty_ratio": "0"}
+    store, log = opened(home, segment_bytes="300", **options)
     append(log, sent(1, 0, b"kept", key=b"k"), marker(1, commit=True))
     append(log, sent(1, 1, b"bad", key=b"k"), marker(1, commit=False))
     append(log, sent(1, 2, b"old", key=b"j"), marker(1, commit=True), batch([b"new"], keys=[b"j"]))
     append(log, *[batch([b"filler"], keys=[b"f%d" % each]) for each in range(8)])
     log.roll()
-    assert compact(store, NOW + 1_000) == 1
-    assert markers_of(log) == [1, 3, 5]
-    append(log, *[batch([b"filler"], keys=[b"f%d" % each]) for each in range(20)])
-    log.roll()
-    assert compact(store, NOW + 1_001) == 1
+    # However old they are: their time begins when nothing else is left of the transaction.
+    for later in (5_000, 5_999):
+        assert compact(store, NOW + later) == 1
+        assert markers_of(log) == [1, 3, 5]
+        assert [(entry.first, entry.last) for entry in log.aborted(0, 99)] == [(2, 3)]
+        append(log, *[batch([b"filler"], keys=[b"f%d" % each]) for each in range(20)])
+        log.roll()
+        home = home.crash()
+        store, log = opened(home)
+    assert compact(store, NOW + 6_000) == 1
     for each in (log, opened(home.crash())[1]):
         assert markers_of(each) == [1]
         assert [value for value in visible(each) if value != b"filler"] == [b"kept", b"new"]

@@ -132,6 +132,8 @@ def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int)
             raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
     if checked.header.attributes & APPEND_TIME:
         raise Refused(ErrorCode.INVALID_TIMESTAMP, "only the log itself sets its append time")
+    if checked.header.delete_horizon_ms is not None:
+        raise Refused(ErrorCode.INVALID_RECORD, "only the log itself sets a delete horizon")
     return checked
 
 

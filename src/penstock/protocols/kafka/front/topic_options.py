@@ -89,7 +89,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
     "delete.retention.ms": Option(
         _LONG,
         str(DAY_MS),
-        "How long compaction keeps a tombstone, so that readers have time to see it.",
+        "How long a tombstone stays after the first compaction that met it, so that readers have time to see it.",
         at_least(0),
         ("log.cleaner.delete.retention.ms", str(DAY_MS)),
     ),

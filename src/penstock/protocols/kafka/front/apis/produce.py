@@ -298,6 +298,7 @@ def _check_transactions(call: Call, transactional_id: str | None, parts: Sequenc
             if refusal or code:
                 words = f"transactional id {transactional_id!r} may not write here now"
                 part.fault = Refused(refusal or code, words)
+            part.batch.transaction_v2 = call.version >= _TAKES_PART_SINCE
 
 
 def _hang_up_on_errors(results: list[tuple[Partition, Appended | PenstockError]]) -> None:
