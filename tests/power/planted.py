@@ -104,7 +104,7 @@ def _start_not_durable(self: PartitionFolder, offset: int) -> None:
 class Plant:
     """``make``: what is put where instead of what, for ``patch.object``.
 
-    ``seed``: one that finds it; None where few do, so that a test of its own looks for it.
+    ``seed``: the first to try; None where few seeds find it, so that a test of its own looks for it.
     """
 
     make: Callable[[], Target]

@@ -180,10 +180,16 @@ OF_THEIR_OWN: dict[str, Callable[[], object]] = {
 }
 
 
+def play_from(seed: int) -> None:
+    """Play this seed, and others after it: any change of the store may make the next ones find what this one found."""
+    for each in range(seed, seed + 400):
+        play(each)
+
+
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_bug_is_found(name: str) -> None:
     plant = PLANTS[name]
-    find = OF_THEIR_OWN[name] if plant.seed is None else partial(play, plant.seed)
+    find = OF_THEIR_OWN[name] if plant.seed is None else partial(play_from, plant.seed)
     with patch.object(*plant.make()), pytest.raises(AssertionError):
         find()
     if plant.seed is not None:
