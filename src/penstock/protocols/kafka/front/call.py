@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
     from penstock.protocols.kafka.front.group_keeper import GroupKeeper
     from penstock.protocols.kafka.front.incoming import Rules
+    from penstock.protocols.kafka.front.limits import Limits
     from penstock.protocols.kafka.front.producer_ids import ProducerIds
     from penstock.protocols.kafka.front.table import Row
     from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
@@ -58,6 +59,7 @@ class Shared:
     offered: Mapping[int, Row]
     meter: Meter
     large: Portion
+    limits: Limits
     unstored: Unstored = field(default_factory=Unstored)
     rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
 
