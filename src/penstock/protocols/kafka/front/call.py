@@ -114,14 +114,16 @@ class Shared:
 class Line(Parking):
     """One client's connection as handlers see it: where it comes from, and whether anybody still waits for an answer.
 
-    ``host`` is the address as Kafka's tools show it, with a slash before.
+    ``host`` is the address as Kafka's tools show it, with a slash before. ``throttled_s``: for so long its next request
+    waits, whether or not the client obeys the throttle time that it was given (KIP-219).
     """
 
-    __slots__ = ("__weakref__", "address")
+    __slots__ = ("__weakref__", "address", "throttled_s")
 
     def __init__(self, address: Endpoint) -> None:
         super().__init__()
         self.address = address
+        self.throttled_s = 0.0
 
     @property
     def host(self) -> str:

@@ -41,7 +41,7 @@ class KafkaFront:
         behind: object = services.enode.relay(_SCHEME)
         asked = behind.producer_id if isinstance(behind, GivesProducerIds) else None
         ids = ProducerIds(services.identity.epoch, asked)
-        limits = Limits(options, services.memory, Room(options, services.memory, services.enode))
+        limits = Limits(options, services.memory, Room(options, services.memory, services.enode, runtime.monotonic))
         newer = ConsumerGroupKeeper(options.newer_groups, services, tell, limits.members, limits.groups)
         groups = GroupKeeper(
             options.groups,
@@ -56,9 +56,7 @@ class KafkaFront:
             services,
             options,
             groups,
-            FetchSessions(
-                options.fetch_sessions, runtime.random_bytes, services.memory, options.address_share_percent
-            ),
+            FetchSessions(options.fetch_sessions, runtime.random_bytes, services.memory, options.address_share_percent),
             ids,
             TransactionKeeper(
                 services,
@@ -113,5 +111,6 @@ class KafkaFront:
             try:
                 await self._shared.groups.expire_offsets(options.offsets_retention_ms)
                 await self._shared.transactions.forget_unused(options.transactional_id_expiration_ms)
+                await self._shared.limits.room.look()
             except PenstockError as error:
                 _log.warning("cannot forget what is too old, will try again: %s", error)

@@ -6,7 +6,8 @@ coordinator, `fetch_sessions`. What must not live here: what is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,8 @@ _PARTITION_BYTES = 1_600
 """What an empty partition takes in the embedded log: measured."""
 NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """For what a real broker has no limit of: clients back off and try again, and by then others may have gone."""
+_LOOK_AGAIN_S = 1.0
+"""A request may ask for thousands of topics that are all refused."""
 _PART = 8
 """Held requests, and partitions, may take such a part of the memory each."""
 
@@ -91,8 +94,10 @@ class Room:
     has its own limits.
     """
 
-    def __init__(self, options: KafkaFrontOptions, memory: Memory, enode: Enode) -> None:
+    def __init__(self, options: KafkaFrontOptions, memory: Memory, enode: Enode, now: Callable[[], float]) -> None:
         self._enode = enode
+        self._now = now
+        self._looked_at = -math.inf
         self._shares: Shares[str] = Shares(
             "partitions of topics",
             "max_topic_partitions",
@@ -109,6 +114,7 @@ class Room:
         """Count what there is: topics come and go by other fronts, too."""
         if not self._enode.near:
             return
+        self._looked_at = self._now()
         try:
             there = {
                 topic.name: topic.partitions for topic in await self._enode.topics() if not is_internal(topic.name)
@@ -126,7 +132,7 @@ class Room:
         if not self._enode.near:
             return
         why = self._shares.put(topic, host, partitions * _PARTITION_BYTES, partitions)
-        if why is not None:
+        if why is not None and self._now() - self._looked_at >= _LOOK_AGAIN_S:
             await self.look()  # some may have gone
             why = self._shares.put(topic, host, partitions * _PARTITION_BYTES, partitions)
         if why is not None:

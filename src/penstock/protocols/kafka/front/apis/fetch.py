@@ -38,6 +38,7 @@ _STEPS = 2
 _AT_A_TURN = 100
 _LONGEST_LARGE_WAIT_MS = 500
 """Of a fetch with thousands of partitions, whatever it asks for: as long as clients wait by default."""
+_LONGEST_THROTTLE_S = 1.0
 ROUNDING_S = 1e-6
 """A timer for what is left of the time may ring so much early: a difference and a sum of times round differently."""
 
@@ -143,7 +144,8 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[
         }
         if (why := await news(shared, call.line, known, left)) is not None:
             _not_held(call, why)
-            return answers, math.ceil(left * 1_000)
+            call.line.throttled_s = min(left, _LONGEST_THROTTLE_S)
+            return answers, math.ceil(call.line.throttled_s * 1_000)
 
 
 def _not_held(call: Call, why: str) -> None:
