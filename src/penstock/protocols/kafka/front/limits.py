@@ -1,7 +1,7 @@
 """What Kafka's clients make a node keep, and how much of it one address and one connection may have.
 
-A real broker has no such totals. Answers, members of groups and fetch sessions have their own: `large`, `held` of the
-coordinator, `fetch_sessions`. What must not live here: what is kept.
+A real broker has no such totals. Requests and answers of many entries are limited by `session` and `Pace`, and fetch
+sessions by `fetch_sessions`. What must not live here: what is kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def no_room(why: PenstockError) -> ErrorCode:
 
 
 class Limits:
-    """One front's. ``held``: requests that wait; ``ids``: transactional ids with their open transactions."""
+    """One front's. ``ids``: transactional ids with their transactions; ``members``: what members of groups bring;
+    ``groups``: with members or without; ``room``: for partitions of topics.
+    """
 
     def __init__(self, options: KafkaFrontOptions, memory: Memory, room: Room) -> None:
         percent = options.address_share_percent
