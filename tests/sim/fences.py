@@ -194,7 +194,11 @@ def observed(watch: Watch, fences: Fences) -> Iterator[None]:
         watch.recovered(await self.committed(GROUP))
 
     async def on_commit(
-        self: OffsetsService, group: str, offsets: Mapping[Partition, Committed], look: Any = None
+        self: OffsetsService,
+        group: str,
+        offsets: Mapping[Partition, Committed],
+        look: Any = None,
+        host: str | None = None,
     ) -> None:
         mine = alive() and self is live[-1] and group == GROUP
         late = watch.world.net.late
@@ -208,7 +212,7 @@ def observed(watch: Watch, fences: Fences) -> Iterator[None]:
                 told = True
                 watch.writes(offsets, late=late)
 
-        await commit(self, group, offsets, looked)
+        await commit(self, group, offsets, looked, host)
         if mine and alive() and self is live[-1]:
             watch.wrote(offsets)
 

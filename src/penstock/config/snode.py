@@ -88,7 +88,8 @@ class SnodeConfig:
     ``offsets_partitions`` of the topic that committed offsets are kept in, Kafka's number; fixed once it is there.
     ``memory_bytes``: five of the largest requests; when it is taken, clients that hold more than a little wait, and
     those that stall meanwhile are hung up on. ``address_share_percent`` 50: one address shuts no other out; where all
-    clients come from one (a proxy, a translated network), 100.
+    clients come from one (a proxy, a translated network), 100. ``max_committed_offsets``: of three thousand groups that
+    read sixty partitions each; Kafka has no limit.
     ``retention_check_ms``: how often old segments are looked for; ``drain_ms``: what requests in progress, and then the
     disk, get when the node stops.
 
@@ -132,6 +133,7 @@ class SnodeConfig:
     offsets_partitions: int = number(
         50, low=1, high=1_000, about="of the topic that committed offsets are kept in; fixed once it is there"
     )
+    max_committed_offsets: int = number(200_000, low=1, about="of all groups; a commit of further ones is refused")
     retention_check_ms: int = number(30_000, low=1, about="how often old segments are looked for")
     processes: int = number(
         1, low=1, high=256, about="share the listeners, to use more cores; only before a cluster that keeps everything"

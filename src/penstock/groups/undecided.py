@@ -34,11 +34,18 @@ committed=Committed(offset=5, metadata='', leader_epoch=-1, timestamp_ms=-1), po
     """
 
     def __init__(self) -> None:
-        self._places: dict[int, dict[int, dict[int, Wanted]]] = {}
+        self._places: dict[int, dict[int, dict[tuple[str, Partition], Wanted]]] = {}
 
     def add(self, place: int, producer_id: int, wanted: Wanted) -> None:
-        """A producer's open transaction wants this. Hearing of it twice is hearing of it once."""
-        self._places.setdefault(place, {}).setdefault(producer_id, {})[wanted.position] = wanted
+        """A producer's open transaction wants this. Hearing of it twice is hearing of it once.
+
+        Of one offset only the last counts: a producer that repeats itself takes no more room.
+        """
+        mine = self._places.setdefault(place, {}).setdefault(producer_id, {})
+        key = wanted.group, wanted.partition
+        before = mine.get(key)
+        if before is None or before.position < wanted.position:
+            mine[key] = wanted
 
     def end(self, place: int, producer_id: int) -> list[Wanted]:
         """The producer's transaction is over there; returns what it wanted, in the order of the log."""
@@ -46,14 +53,14 @@ committed=Committed(offset=5, metadata='', leader_epoch=-1, timestamp_ms=-1), po
         wanted = producers.pop(producer_id, {})
         if not producers:
             self._places.pop(place, None)
-        return [wanted[position] for position in sorted(wanted)]
+        return sorted(wanted.values(), key=lambda each: each.position)
 
     def forget(self, place: int, group: str, partition: Partition, position: int) -> None:
         """The group's offset was taken away at ``position``: also what stands before that and is not decided."""
         for all_of_one in self._places.get(place, {}).values():
-            for at, wanted in list(all_of_one.items()):
-                if at < position and (wanted.group, wanted.partition) == (group, partition):
-                    del all_of_one[at]
+            wanted = all_of_one.get((group, partition))
+            if wanted is not None and wanted.position < position:
+                del all_of_one[group, partition]
 
     def of(self, group: str) -> Mapping[Partition, Committed]:
         """What somebody wants to commit for the group."""

@@ -76,7 +76,12 @@ class Offsets(Protocol):
         in between would show its offsets in neither."""
         ...
 
-    async def commit(self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None) -> None: ...
+    async def commit(
+        self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None, host: str | None = None
+    ) -> None:
+        """New offsets count as of a client at ``host``. Raises NoRoom where it has too many; none is committed."""
+        ...
+
     async def forget(self, group: str, which: Which, look: Look | None = None) -> None:
         """Take offsets away, also what open transactions wanted to commit there so far."""
         ...
@@ -110,8 +115,9 @@ class Offsets(Protocol):
         producer_id: int,
         epoch: int,
         look: Look | None = None,
+        host: str | None = None,
     ) -> None:
-        """Commit when, and if, that producer's open transaction commits: `end_within`."""
+        """Commit when, and if, that producer's open transaction commits: `end_within`. Raises NoRoom, as `commit`."""
         ...
 
     async def end_within(self, place: Partition, producer_id: int, marker: bytes, *, commit: bool) -> None:

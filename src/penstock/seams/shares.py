@@ -6,14 +6,15 @@ total only, and one connection a small part. Small totals are not divided.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 from penstock._dataclasses import dataclass
+from penstock.errors import PenstockError
 from penstock.model import Endpoint
 from penstock.seams.memory import UNLIMITED, Memory
 
-__all__ = ["ADDRESS_PERCENT", "Divided", "Owner", "Shares", "divided"]
+__all__ = ["ADDRESS_PERCENT", "Divided", "NoRoom", "Owner", "Shares", "divided"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -25,6 +26,13 @@ _LEAST_BYTES: Final = 64 << 10
 _BYTES_OF_CONNECTION_PERCENT: Final = 30
 """More than of their number: what one client keeps may well be larger than what others do."""
 _PART_OF_MEMORY: Final = 16
+_ORDINALS: Final = {16: "sixteenth", 8: "eighth", 4: "quarter"}
+_NOTHING: Final = (0, 0)
+_SHARE_OPTION: Final = "address_share_percent"
+
+
+class NoRoom(PenstockError):
+    """What a client wants kept is above a limit; the text says which, and which option raises it."""
 
 
 class Owner(Protocol):
@@ -62,10 +70,13 @@ def divided(
 
 
 class Shares(Generic[K]):
-    """Things that are kept for clients, by key: whose they are, how many bytes they take.
+    """Things that are kept for clients, by key: whose they are, how many they count as, how many bytes they take.
 
     ``what`` names them in refusals, ``option`` names the total. ``most`` bounds their number. Their bytes, which are
-    estimates, count as ``memory``, and all of them may have a sixteenth of that.
+    estimates, count as ``memory``, and all of them may have one ``part``th of that.
+
+    The owner is a connection for what goes with it, and an address (its host) for what outlives connections. Without
+    an owner, as for what was found in a log, only the totals are looked at.
     """
 
     def __init__(
@@ -75,42 +86,67 @@ class Shares(Generic[K]):
         most: int,
         memory: Memory = UNLIMITED,
         address_percent: int = ADDRESS_PERCENT,
+        part: int = _PART_OF_MEMORY,
     ) -> None:
         self._what = what
         self._option = option
         self._memory = memory
+        self._part = part
         self._count = divided(most, address_percent)
-        self._bytes = divided(
-            memory.limit // _PART_OF_MEMORY, address_percent, _LEAST_BYTES, _BYTES_OF_CONNECTION_PERCENT
-        )
-        self._kept: dict[K, tuple[Owner | None, int]] = {}
+        self._bytes = divided(memory.limit // part, address_percent, _LEAST_BYTES, _BYTES_OF_CONNECTION_PERCENT)
+        self._kept: dict[K, tuple[Owner | str | None, int, int]] = {}
         self._of: dict[object, tuple[int, int]] = {}
+        self._number = 0
         self._size = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return self._number
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._kept)
 
     @property
     def size(self) -> int:
         """Bytes that all of them take."""
         return self._size
 
-    def put(self, key: K, owner: Owner | None, size: int) -> str | None:
-        """Keep ``key`` for ``owner``, instead of what is kept under it. Why not, in a sentence: nothing changed then.
+    def put(self, key: K, owner: Owner | str | None, size: int, number: int = 1) -> str | None:
+        """Keep ``key`` for ``owner``, instead of what is kept under it. Or why not; nothing has changed then."""
+        why = self.refusal(key, owner, size, number)
+        if why is None:
+            self.take(key, owner, size, number)
+        return why
 
-        Without an owner only the totals are looked at.
-        """
+    def refusal(self, key: K, owner: Owner | str | None, size: int, number: int = 1) -> str | None:
+        """Why `put` would refuse this; None where it would not. To keep no more than before is always allowed."""
         before = self._kept.get(key)
-        if before is not None and before[0] is owner and before[1] == size:
+        if before is None:
+            return self._why_not(owner, size, number)
+        if before[0] == owner and size <= before[1] and number <= before[2]:
             return None
+        self._forget(key, before)
+        try:
+            return self._why_not(owner, size, number)
+        finally:
+            self._keep(key, *before)
+
+    def take(self, key: K, owner: Owner | str | None, size: int, number: int = 1) -> None:
+        """Keep it whatever the limits are: it is there already."""
+        before = self._kept.get(key)
+        if before == (owner, size, number):
+            return
         if before is not None:
             self._forget(key, before)
-        why = self._why_not(owner, size)
-        if why is None:
-            self._keep(key, owner, size)
-        elif before is not None:
-            self._keep(key, *before)
-        return why
+        self._keep(key, owner, size, number)
+
+    def shrink(self, key: K, size: int) -> None:
+        """What is kept under ``key`` takes no more bytes than that."""
+        found = self._kept.get(key)
+        if found is not None and found[1] > size:
+            self.take(key, found[0], size, found[2])
 
     def drop(self, key: K) -> None:
         """It is kept no more; nothing happens if it is not kept."""
@@ -118,38 +154,54 @@ class Shares(Generic[K]):
         if found is not None:
             self._forget(key, found)
 
-    def _why_not(self, owner: Owner | None, size: int) -> str | None:
+    def _why_not(self, owner: Owner | str | None, size: int, number: int) -> str | None:
         what, option, count, room = self._what, self._option, self._count, self._bytes
-        if len(self._kept) >= count.total:
-            return f"{len(self._kept)} {what}, more are not taken ({option})"
+        more = "more are not taken" if number == 1 else f"{number} more are not taken"
+        if self._number + number > count.total:
+            return f"{self._number} {what}, {more} ({option})"
         if self._size + size > room.total:
-            return f"{what} take {self._size} bytes, and {size} more are too many (a sixteenth of memory_bytes)"
+            part = _ORDINALS[self._part]
+            return f"{what} take {self._size} bytes, and {size} more are too many (a {part} of memory_bytes)"
         if owner is None:
             return None
-        for whose, most, bytes_most, words in (
-            (owner, count.connection, room.connection, "over this connection"),
-            (owner.address.host, count.address, room.address, f"from {owner.address.host}"),
-        ):
-            has, takes = self._of.get(whose, (0, 0))
-            if has >= most:
-                return f"{has} {what} {words}, its share of {count.total} ({option}); more are not taken"
-            if takes + size > bytes_most:
-                return f"{what} {words} take {takes} bytes, and {size} more are above its share, which is {bytes_most}"
+        if not isinstance(owner, str):
+            has, takes = self._of.get(owner, _NOTHING)
+            if has + number > count.connection:
+                return f"{has} {what} over this connection, its share of {count.total} ({option}); {more}"
+            if takes + size > room.connection:
+                return (
+                    f"{what} over this connection take {takes} bytes, and {size} more are above its share, "
+                    f"which is {room.connection} (of memory_bytes)"
+                )
+        host = owner if isinstance(owner, str) else owner.address.host
+        has, takes = self._of.get(host, _NOTHING)
+        if has + number > count.address:
+            return (
+                f"{has} {what} from {host.lstrip('/')}, its share of {count.total} ({option}, {_SHARE_OPTION}); {more}"
+            )
+        if takes + size > room.address:
+            return (
+                f"{what} from {host.lstrip('/')} take {takes} bytes, and {size} more are above its share, "
+                f"which is {room.address} (memory_bytes, {_SHARE_OPTION})"
+            )
         return None
 
-    def _keep(self, key: K, owner: Owner | None, size: int) -> None:
-        self._kept[key] = owner, size
-        self._add(owner, 1, size)
+    def _keep(self, key: K, owner: Owner | str | None, size: int, number: int) -> None:
+        self._kept[key] = owner, size, number
+        self._add(owner, number, size)
 
-    def _forget(self, key: K, found: tuple[Owner | None, int]) -> None:
+    def _forget(self, key: K, found: tuple[Owner | str | None, int, int]) -> None:
         del self._kept[key]
-        self._add(found[0], -1, -found[1])
+        self._add(found[0], -found[2], -found[1])
 
-    def _add(self, owner: Owner | None, count: int, size: int) -> None:
+    def _add(self, owner: Owner | str | None, count: int, size: int) -> None:
+        self._number += count
         self._size += size
         self._memory.keep(size)
-        for whose in () if owner is None else (owner, owner.address.host):
-            has, takes = self._of.get(whose, (0, 0))
+        if owner is None:
+            return
+        for whose in (owner,) if isinstance(owner, str) else (owner, owner.address.host):
+            has, takes = self._of.get(whose, _NOTHING)
             if has + count:
                 self._of[whose] = has + count, takes + size
             else:

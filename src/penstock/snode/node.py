@@ -36,7 +36,7 @@ from penstock.seams.runtime import Promise
 from penstock.snode.enodes.opening import open_enode
 from penstock.snode.ops.watched import Stage, Watched
 from penstock.snode.services.journal import JournalService
-from penstock.snode.services.offsets import OffsetsService
+from penstock.snode.services.offsets import OffsetsService, kept_offsets
 
 if TYPE_CHECKING:
     from penstock.snode.processes import Place
@@ -167,7 +167,12 @@ class Node:
         keeper = enode if isinstance(enode, KeepsOffsets) and beside is None else None
         kept_in = enode if keeper is None else open_enode("memory:", Surroundings(runtime, config, self._channel_of))
         journals = beside or _journals_in(kept_in, runtime, own)
-        own_offsets = OffsetsService(journals, _offsets_codec(), partitions=config.offsets_partitions)
+        own_offsets = OffsetsService(
+            journals,
+            _offsets_codec(),
+            partitions=config.offsets_partitions,
+            kept=kept_offsets(config.max_committed_offsets, self._budget, config.address_share_percent),
+        )
         if enode.abilities.records:
             await own_offsets.load()
         offsets = own_offsets if keeper is None else keeper.offsets_with(own_offsets)

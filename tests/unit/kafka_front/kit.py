@@ -39,10 +39,10 @@ from tests.waiting_enode import WaitingEnode
 class Client:
     """One connection to a front."""
 
-    def __init__(self, front: KafkaFront, again: Again) -> None:
+    def __init__(self, front: KafkaFront, again: Again, host: str = "127.0.0.1") -> None:
         self.hung_up = False
         self.again = again
-        peer = Peer(Endpoint("127.0.0.1", 50_000), lambda buffers: None, self.hang_up)
+        peer = Peer(Endpoint(host, 50_000), lambda buffers: None, self.hang_up)
         self.session: KafkaSession = front.session(peer)
 
     def hang_up(self) -> None:
@@ -94,9 +94,9 @@ class Kit(Client):
         self.front = KafkaFront(Services(identity, runtime, enode, self.offsets, self.journals, memory), options)
         super().__init__(self.front, Again(enode, runtime))
 
-    def client(self) -> Client:
-        """Another connection."""
-        return Client(self.front, self.again)
+    def client(self, host: str = "127.0.0.1") -> Client:
+        """Another connection, from there."""
+        return Client(self.front, self.again, host)
 
     async def produce(
         self, topic: str, *batches: bytes, version: int = 9, acks: int = -1, partition: int = 0

@@ -32,6 +32,7 @@ from penstock.protocols.rocketmq.methods import (
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
     UPDATE_CONSUMER_OFFSET,
 )
+from penstock.snode.services.offsets import kept_offsets
 from tests.unit.rocketmq_front.kit import BROKER, Client, Kit, run, serving
 
 NOTICE = NOTIFY_CONSUMER_IDS_CHANGED.code
@@ -67,6 +68,23 @@ def test_all_of_a_group_are_told_when_one_comes_and_when_one_goes() -> None:
         other.session.lost()
         assert len(kit.told(NOTICE)) == 3
         assert await members(kit) == ["first"]
+
+    run(check)
+
+
+def test_an_offset_for_which_there_is_no_room_is_refused_as_busy_and_known_ones_move_on() -> None:
+    async def check(kit: Kit) -> None:
+        kit.offsets._kept = kept_offsets(1)
+        await commit(kit, 3)
+        with pytest.raises(
+            ServerError, match=r"1 committed offsets, more are not taken \(max_committed_offsets\)"
+        ) as no:
+            await commit(kit, 3, group="other")
+        assert no.value.code == Code.SYSTEM_BUSY
+        await commit(kit, 5)
+        assert await committed(kit) == 5
+        await commit(kit, -1)  # takes it away
+        await commit(kit, 3, group="other")
 
     run(check)
 

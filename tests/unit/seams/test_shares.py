@@ -68,7 +68,7 @@ def test_one_connection_gets_a_twentieth_one_address_half_and_all_together_the_t
         assert filled(shares, Connection("10.0.0.1"))[0] == 500
     assert filled(shares, Connection("10.0.0.1")) == (
         0,
-        "5000 places from 10.0.0.1, its share of 10000 (max_places); more are not taken",
+        "5000 places from 10.0.0.1, its share of 10000 (max_places, address_share_percent); more are not taken",
     )
     other = Connection("10.0.0.2")
     assert shares.put((other, 0), other, 1) is None
@@ -93,7 +93,8 @@ def test_bytes_have_parts_of_a_sixteenth_of_memory() -> None:
     count, why = filled(shares, Connection("10.0.0.1"), size=100_000)
     assert count == (32 << 20) * 30 // 100 // 100_000
     assert (
-        why == "places over this connection take 10000000 bytes, and 100000 more are above its share, which is 10066329"
+        why == "places over this connection take 10000000 bytes, and 100000 more are above its share,"
+        " which is 10066329 (of memory_bytes)"
     )
     while filled(shares, Connection("10.0.0.1"), size=100_000)[0]:
         pass
@@ -116,3 +117,42 @@ def test_what_is_kept_again_is_not_counted_twice_and_a_refusal_changes_nothing()
     for key in ("x", "y", "z"):
         shares.drop(key)
     assert (len(shares), shares.size, memory.kept) == (0, 0, 0)
+
+
+def test_an_address_owns_what_outlives_its_connections_and_has_no_share_of_a_connection() -> None:
+    shares: Shares[int] = Shares("groups", "max_groups", 10_000)
+    assert all(shares.put(number, "10.0.0.1", 1) is None for number in range(5_000))
+    assert shares.put(5_000, "10.0.0.1", 1) == (
+        "5000 groups from 10.0.0.1, its share of 10000 (max_groups, address_share_percent); more are not taken"
+    )
+    assert shares.put(5_000, "10.0.0.2", 1) is None
+    assert shares.put(0, "10.0.0.2", 1) is None  # it goes over to the other address
+    assert shares.put(5_001, "10.0.0.1", 1) is None
+
+
+def test_a_thing_may_count_as_several() -> None:
+    shares: Shares[str] = Shares("partitions", "max_partitions", 1_000)
+    assert shares.put("a", "10.0.0.1", 1, 400) is None
+    assert shares.put("b", "10.0.0.1", 1, 200) == (
+        "400 partitions from 10.0.0.1, its share of 1000 (max_partitions, address_share_percent);"
+        " 200 more are not taken"
+    )
+    assert shares.put("b", "10.0.0.1", 1, 100) is None
+    assert len(shares) == 500
+    shares.drop("a")
+    assert len(shares) == 100
+
+
+def test_what_is_there_already_counts_whatever_the_limits_are_and_may_shrink() -> None:
+    memory = Memory(1 << 20)
+    shares: Shares[str] = Shares("offsets", "max_offsets", 1, memory, part=4)
+    shares.take("a", "10.0.0.1", 400_000)
+    shares.take("b", None, 0)
+    assert (len(shares), memory.kept) == (2, 400_000)
+    assert shares.put("a", "10.0.0.1", 300_000) is None
+    assert shares.put("c", "10.0.0.1", 1) == "2 offsets, more are not taken (max_offsets)"
+    shares.shrink("a", 100)
+    shares.shrink("a", 200)
+    assert shares.size == memory.kept == 100
+    assert shares.put("a", "10.0.0.1", 400_000) is not None
+    assert shares.size == 100

@@ -14,6 +14,7 @@ from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
 from penstock.columnar.transactions import end_marker
 from penstock.errors import PenstockError
 from penstock.groups.committed import CommittedTable
+from penstock.groups.undecided import Undecided, Wanted
 from penstock.model import Committed, Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.coordinator.stored import restored
@@ -201,3 +202,15 @@ def test_the_table_is_what_the_log_says_in_whatever_order_it_hears_of_it(
         (group, partition.id): each.offset for group in table.groups() for partition, each in table.of(group).items()
     } == expected
     assert len(table) == len(expected)
+
+
+def test_a_transaction_that_repeats_an_offset_keeps_only_the_last() -> None:
+    undecided = Undecided()
+    for position in (5, 9, 7):
+        undecided.add(0, 1, Wanted("g", T0, Committed(position), position))
+    undecided.forget(0, "g", T0, 8)
+    assert undecided.of("g") == {T0: Committed(9)}
+    assert undecided.end(0, 1) == [Wanted("g", T0, Committed(9), 9)]
+    undecided.add(0, 1, Wanted("g", T0, Committed(1), 10))
+    undecided.forget(0, "g", T0, 11)
+    assert undecided.end(0, 1) == []

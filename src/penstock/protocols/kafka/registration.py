@@ -42,6 +42,11 @@ def _front(services: Services, config: SnodeConfig) -> Front:
         max_message_bytes=config.max_message_bytes,
         transaction_partitions=config.offsets_partitions,
         max_request_entries=ours.max_request_entries,
+        max_held=ours.max_held,
+        max_transactional_ids=ours.max_transactional_ids,
+        max_groups=ours.max_groups,
+        max_topic_partitions=ours.max_topic_partitions,
+        address_share_percent=config.address_share_percent,
         offsets_retention_ms=ours.offsets_retention_minutes * 60_000,
         offsets_check_interval_ms=ours.offsets_check_ms,
         groups=GroupSettings(

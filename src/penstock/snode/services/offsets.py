@@ -9,22 +9,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Final, TypeAlias
 
 from penstock.groups.committed import CommittedTable
 from penstock.groups.latest import Latest
 from penstock.groups.undecided import Undecided, Wanted
 from penstock.model import Committed, Partition
 from penstock.seams.journal import Ended, Entry, Journals, Noted, Within
+from penstock.seams.memory import UNLIMITED, Memory
 from penstock.seams.node import Look, Standing, Which
 from penstock.seams.offsets import OffsetsCodec, Replayed
+from penstock.seams.shares import ADDRESS_PERCENT, NoRoom, Shares
 
-__all__ = ["OffsetsService"]
+__all__ = ["KeptOffsets", "OffsetsService", "kept_offsets"]
+
+OFFSET_BYTES: Final = 600
+"""What a committed offset takes without its metadata, in all tables."""
+_MOST: Final = 200_000
+_PART_OF_MEMORY: Final = 4
+
+KeptOffsets: TypeAlias = Shares[tuple[str, Partition]]
+
+
+def kept_offsets(most: int = _MOST, memory: Memory = UNLIMITED, address_percent: int = ADDRESS_PERCENT) -> KeptOffsets:
+    """Where offsets are counted. The owner is the host that committed first; one that was found in the log has none."""
+    return Shares("committed offsets", "max_committed_offsets", most, memory, address_percent, _PART_OF_MEMORY)
 
 
 class OffsetsService:
-    """``penstock.seams.node.Offsets``. ``partitions`` of the journal are fixed when it is created."""
+    """``penstock.seams.node.Offsets``. ``partitions`` of the journal are fixed when it is created.
 
-    def __init__(self, journals: Journals, codec: OffsetsCodec, *, partitions: int) -> None:
+    ``kept`` counts offsets that are committed, or that a transaction wants to commit, by group and partition.
+    """
+
+    def __init__(
+        self, journals: Journals, codec: OffsetsCodec, *, partitions: int, kept: KeptOffsets | None = None
+    ) -> None:
+        self._kept = kept_offsets() if kept is None else kept
         self._codec = codec
         self._journal = journals.journal(codec.topic, places=partitions, config=codec.config)
         self._table = CommittedTable()
@@ -56,11 +77,14 @@ class OffsetsService:
         await self._journal.settled()
         return Standing(self._table.of(group), self._undecided.of(group))
 
-    async def commit(self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None) -> None:
-        """Raises StoreError; then nothing, or only a first part, is committed."""
+    async def commit(
+        self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None, host: str | None = None
+    ) -> None:
+        """Raises StoreError; then nothing, or only a first part, is committed. Raises NoRoom; then nothing is."""
 
         def compose() -> list[Replayed]:
             _ask(look)
+            self._find_room(group, offsets, host)
             return _commits(group, offsets)
 
         await self._write(group, compose)
@@ -131,11 +155,13 @@ class OffsetsService:
         producer_id: int,
         epoch: int,
         look: Look | None = None,
+        host: str | None = None,
     ) -> None:
-        """Raises StoreError; the transaction can then only be aborted."""
+        """Raises StoreError; the transaction can then only be aborted. Raises NoRoom."""
 
         def compose() -> list[Replayed]:
             _ask(look)
+            self._find_room(group, offsets, host)
             return _commits(group, offsets)
 
         await self._write(group, compose, Within(producer_id, epoch))
@@ -144,6 +170,26 @@ class OffsetsService:
         """Raises StoreError; nothing is decided then."""
         await self._journal.mark(place.id, marker)
         self._decide(place.id, producer_id, commit=commit)
+
+    def _find_room(self, group: str, offsets: Mapping[Partition, Committed], host: str | None) -> None:
+        """Count what is new. Raises NoRoom, and then counts nothing."""
+        known = self._table.of(group)
+        counted: list[Partition] = []
+        for partition, committed in offsets.items():
+            before = known.get(partition)
+            if before is not None and len(before.metadata) >= len(committed.metadata):
+                continue
+            why = self._kept.put((group, partition), host, OFFSET_BYTES + len(committed.metadata))
+            if why is not None:
+                for each in counted:
+                    self._correct(group, each)
+                raise NoRoom(why)
+            counted.append(partition)
+
+    def _correct(self, group: str, partition: Partition) -> None:
+        """It may not have come to be committed, or be committed no more: then it counts no more."""
+        if partition not in self._table.of(group):
+            self._kept.drop((group, partition))
 
     # The tables, which change only by what is in the log.
 
@@ -163,6 +209,11 @@ class OffsetsService:
             positions = await self._journal.append(place, entries, within)
             for position, each in zip(positions, said, strict=True):
                 self._take(place, position, each, -1 if within is None else within.producer_id)
+        except BaseException:
+            for each in said:
+                if each.partition is not None and each.committed is not None and within is None:
+                    self._correct(group, each.partition)
+            raise
         finally:
             self._writing[group] = [each for each in self._writing[group] if each is not said]
             if not self._writing[group]:
@@ -193,14 +244,20 @@ class OffsetsService:
             self._table.set(said.group, said.partition, said.committed, position=position)
             if said.committed is None:
                 self._undecided.forget(place, said.group, said.partition, position)
+                self._correct(said.group, said.partition)
+            elif (said.group, said.partition) not in self._kept:
+                self._kept.take((said.group, said.partition), None, 0)
         elif said.committed is not None:
             self._undecided.add(place, producer_id, Wanted(said.group, said.partition, said.committed, position))
+            if (said.group, said.partition) not in self._kept:
+                self._kept.take((said.group, said.partition), None, 0)
 
     def _decide(self, place: int, producer_id: int, *, commit: bool) -> None:
         for wanted in self._undecided.end(place, producer_id):
             if commit:
                 # At the position of the commit, not of the marker: a commit from outside that came in between stays.
                 self._table.set(wanted.group, wanted.partition, wanted.committed, position=wanted.position)
+            self._correct(wanted.group, wanted.partition)
 
     def _quiet(self) -> None:
         self._table.quiet()

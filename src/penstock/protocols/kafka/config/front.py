@@ -55,6 +55,16 @@ class KafkaNodeConfig:
         50_000, low=2_000, high=1_000_000, about="entries of one Kafka request; who sends more is hung up on"
     )
     group_max_size: int = number(10_000, low=1, about="members of one Kafka group; more are refused")
+    max_groups: int = number(
+        16_000,
+        low=1,
+        about="Kafka groups, with members or without, until their offsets are forgotten; more are refused",
+    )
+    max_transactional_ids: int = number(40_000, low=1, about="transactional ids that are remembered; more are refused")
+    max_topic_partitions: int = number(
+        40_000, low=1, about="partitions of all topics in the node's own log; Kafka clients can make no more"
+    )
+    max_held: int = number(50_000, low=1, about="Kafka requests that wait; more are answered at once")
     offsets_retention_minutes: int = number(
         10_080,
         low=1,

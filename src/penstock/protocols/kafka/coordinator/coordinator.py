@@ -13,7 +13,15 @@ from typing import Final
 from penstock.protocols.kafka.coordinator import joining, membership
 from penstock.protocols.kafka.coordinator.effects import ACTS
 from penstock.protocols.kafka.coordinator.group import Group
-from penstock.protocols.kafka.coordinator.held import MEMBER_BYTES, HeldByMembers
+from penstock.protocols.kafka.coordinator.held import (
+    GROUP_BYTES,
+    MEMBER_BYTES,
+    HeldByMembers,
+    KeptGroups,
+    held_by_members,
+    kept_groups,
+    plain_host,
+)
 from penstock.protocols.kafka.coordinator.requests import CommitIdentity, Join, JoinAnswer, Leaver, Sync, SyncAnswer
 from penstock.protocols.kafka.coordinator.rounds import Cause, Moment, Rounds, Storage, Wait
 from penstock.protocols.kafka.coordinator.settings import GroupSettings
@@ -25,12 +33,15 @@ from penstock.seams.rebalances import Rebalance
 __all__ = ["Coordinator"]
 
 _BAD_SESSION: Final = ErrorCode.INVALID_SESSION_TIMEOUT
+_NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+"""For what a real broker has no limit of: clients back off and try again, and by then others may have gone."""
 
 
 class Coordinator:
     """``new_id`` makes the unique part of a member id: 36 characters of a random UUID.
 
-    ``told`` is called with each rebalance that has come to its end, and its group's name.
+    ``told`` is called with each rebalance that has come to its end, and its group's name. ``held`` counts what members
+    take, ``kept`` the groups.
     """
 
     def __init__(
@@ -40,11 +51,13 @@ class Coordinator:
         new_id: Callable[[], str],
         told: Callable[[str, Rebalance], None] = lambda group, over: None,
         held: HeldByMembers | None = None,
+        kept: KeptGroups | None = None,
     ) -> None:
-        self.held = HeldByMembers() if held is None else held
+        self.held = held_by_members() if held is None else held
+        self._kept = kept_groups() if kept is None else kept
         self._settings = settings
         self._new_id = new_id
-        self.no_room: Callable[[str], None] = lambda reason: None
+        self.no_room: Callable[[ErrorCode, str], None] = lambda code, reason: None
         self._groups: dict[str, Group] = {}
         self._rounds = Rounds(settings, storage, dict(ACTS), told)
 
@@ -61,18 +74,34 @@ class Coordinator:
         if self.refused(member, request.client_host, MEMBER_BYTES + brought):
             request.reply(JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id))
             return
-        group = self._groups.get(request.group)
+        group = self._group(request.group, request.client_host, now, ErrorCode.GROUP_MAX_SIZE_REACHED)
         if group is None:
-            group = self._groups[request.group] = Group(request.group, state_since_ms=now.wall_ms, held=self.held)
+            request.reply(JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id))
+            return
         joining.join(self._rounds, group, request, now, self._new_id)
         self._forget_if_blank(group)
 
     def refused(self, member: tuple[str, str], host: str, size: int) -> bool:
         """Whether there is no room for what a member would hold; ``no_room`` is called with the reason then."""
         reason = self.held.refusal(member, host, size)
-        if reason:
-            self.no_room(reason)
-        return bool(reason)
+        if reason is not None:
+            self.no_room(ErrorCode.GROUP_MAX_SIZE_REACHED, reason)
+        return reason is not None
+
+    def _group(self, group_id: str, host: str | None, now: Moment, refusal: ErrorCode) -> Group | None:
+        """The group, a new one where there is none; None where no more groups are kept for that host."""
+        group = self._groups.get(group_id)
+        if group is None:
+            reason = self._kept.put((group_id,), plain_host(host), GROUP_BYTES)
+            if reason is not None:
+                self.no_room(refusal, reason)
+                return None
+            group = self._groups[group_id] = Group(group_id, state_since_ms=now.wall_ms, held=self.held)
+        return group
+
+    def _forget(self, group_id: str) -> Group:
+        self._kept.drop((group_id,))
+        return self._groups.pop(group_id)
 
     def bounds_fault(self, request: Join) -> ErrorCode:
         """What is wrong with a join whatever its group is."""
@@ -142,7 +171,9 @@ class Coordinator:
         if group is None:
             if identity.generation >= 0:
                 return ErrorCode.GROUP_ID_NOT_FOUND
-            group = self._groups[identity.group] = Group(identity.group, state_since_ms=now.wall_ms, held=self.held)
+            group = self._group(identity.group, identity.host, now, _NO_ROOM)
+            if group is None:
+                return _NO_ROOM
         answer = self._commit_answer(group, identity, now)
         group.kept = group.kept or not answer
         return answer
@@ -164,7 +195,9 @@ class Coordinator:
         if group is None:
             if identity.generation >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
-            group = self._groups[identity.group] = Group(identity.group, state_since_ms=now.wall_ms, held=self.held)
+            group = self._group(identity.group, identity.host, now, _NO_ROOM)
+            if group is None:
+                return _NO_ROOM
         answer = ErrorCode.NONE
         if not identity.anonymous and not (identity.generation < 0 and group.state is State.EMPTY):
             answer = group.identity_fault(identity.member_id, identity.instance_id)
@@ -196,15 +229,15 @@ class Coordinator:
             return ErrorCode.GROUP_ID_NOT_FOUND
         answer = self._rounds.step(group, Event.DELETE, Cause(now))
         if group.state is State.DEAD:
-            del self._groups[group_id]
+            self._forget(group_id)
         return answer
 
     # Groups that go over to the newer protocol with their members, and come back.
 
     def release(self, group_id: str) -> None:
         """The group goes on elsewhere: whoever waits in it is told to join again."""
-        group = self._groups.pop(group_id)
-        group.hold_in(HeldByMembers())
+        group = self._forget(group_id)
+        group.hold_in(held_by_members())
         for member in group.members.values():
             self._rounds.cancel(group, Wait.SESSION, member.member_id)
             member.answer_join(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
@@ -222,6 +255,8 @@ class Coordinator:
         if len(group.members) > self._settings.max_size:
             return False
         self._groups[group.group_id] = group
+        host = next((each.client_host for each in group.members.values()), None)
+        self._kept.take((group.group_id,), plain_host(host), GROUP_BYTES)
         group.hold_in(self.held)
         for member in group.members.values():
             self._rounds.touch(group, member, now)
@@ -254,6 +289,8 @@ class Coordinator:
                 self._rounds.touch(group, member, now)
         for group_id in with_offsets:
             self._groups.setdefault(group_id, Group(group_id, kept=True, held=self.held))
+        for group_id in self._groups:
+            self._kept.take((group_id,), None, 0)
 
     def stored(self, group_id: str, ticket: int, accepted: bool, now: Moment) -> None:
         """The outcome of ``Storage.store`` with that ticket."""
@@ -285,4 +322,4 @@ class Coordinator:
 
     def _forget_if_blank(self, group: Group) -> None:
         if group.blank:
-            del self._groups[group.group_id]
+            self._forget(group.group_id)

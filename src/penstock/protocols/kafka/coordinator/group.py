@@ -11,7 +11,7 @@ from dataclasses import field
 
 from penstock._dataclasses import dataclass
 from penstock.groups.rebalances import Account
-from penstock.protocols.kafka.coordinator.held import MEMBER_BYTES, HeldByMembers
+from penstock.protocols.kafka.coordinator.held import MEMBER_BYTES, HeldByMembers, held_by_members
 from penstock.protocols.kafka.coordinator.requests import JoinAnswer, JoinedMember, Protocols, SyncAnswer
 from penstock.protocols.kafka.coordinator.states import State
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -118,7 +118,7 @@ class Group:
     storing: int | None = None
     kept: bool = False
     takeovers: dict[int, Takeover] = field(default_factory=dict)
-    held: HeldByMembers = field(default_factory=HeldByMembers)
+    held: HeldByMembers = field(default_factory=held_by_members)
     account: Account = field(default_factory=Account)
 
     @property
@@ -199,12 +199,12 @@ class Group:
 
     def weigh(self, member: Member) -> None:
         """Count what is kept of a member now."""
-        self.held.set((self.group_id, member.member_id), member.client_host, member.holds)
+        self.held.take((self.group_id, member.member_id), member.client_host, member.holds)
 
     def hold_in(self, held: HeldByMembers) -> None:
         """Count what is kept of all members there from now on, not where it was before."""
         for member_id in (*self.members, *self.pending_join):
-            self.held.set((self.group_id, member_id), "", 0)
+            self.held.drop((self.group_id, member_id))
         self.held = held
         for member in self.members.values():
             self.weigh(member)
@@ -212,12 +212,12 @@ class Group:
     def add_pending(self, member_id: str, host: str) -> None:
         """An id was given to a member that has not joined yet."""
         self.pending_join.add(member_id)
-        self.held.set((self.group_id, member_id), host, MEMBER_BYTES)
+        self.held.take((self.group_id, member_id), host, MEMBER_BYTES)
 
     def remove_pending(self, member_id: str) -> None:
         """It joins, or does not come."""
         self.pending_join.remove(member_id)
-        self.held.set((self.group_id, member_id), "", 0)
+        self.held.drop((self.group_id, member_id))
 
     def remove(self, member_id: str) -> Member:
         """Take a member out; who leads, if it led, is the first that is left."""
@@ -227,7 +227,7 @@ class Group:
         self.pending_sync.discard(member_id)
         self.parked.discard(member_id)
         self._forget_protocols(member)
-        self.held.set((self.group_id, member_id), "", 0)
+        self.held.drop((self.group_id, member_id))
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return member
@@ -238,7 +238,7 @@ class Group:
         member = members[old_id]
         self.members = {new_id if name == old_id else name: each for name, each in members.items()}
         member.member_id = new_id
-        self.held.set((self.group_id, old_id), "", 0)
+        self.held.drop((self.group_id, old_id))
         self.weigh(member)
         if old_id in self.parked:
             self.parked.remove(old_id)

@@ -1,68 +1,47 @@
-"""What members of groups take in memory, which their clients leave behind when they go: counted, and limited.
+"""Groups, and what their members take in memory, which clients leave behind when they go: counted, and limited.
 
 Source: Kafka limits the members of a group (``group.max.size``), and what they bring by the heap alone.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable
+from typing import TypeAlias
 
-__all__ = ["MEMBER_BYTES", "HeldByMembers"]
+from penstock.seams.memory import UNLIMITED, Memory
+from penstock.seams.shares import ADDRESS_PERCENT, Shares
+
+__all__ = ["GROUP_BYTES", "MEMBER_BYTES", "HeldByMembers", "KeptGroups", "held_by_members", "kept_groups", "plain_host"]
 
 MEMBER_BYTES = 2_000
 """What a member takes that brings nothing, or an id that was given to one that has not joined yet, with its group."""
+GROUP_BYTES = 2_000
+"""What a group takes without members and offsets."""
+_PART_OF_MEMORY = 4
+_MAX_GROUPS = 16_000
+_NUMBER = 1 << 40
+"""Their bytes alone are limited; members of one group by ``group_max_size``."""
+
+HeldByMembers: TypeAlias = Shares[tuple[str, ...]]
+"""By group and member; by "newer", group and member for groups of KIP-848. The owner is the member's host."""
 
 
-def _nothing(change: int) -> None:
-    del change
+def held_by_members(memory: Memory = UNLIMITED, address_percent: int = ADDRESS_PERCENT) -> HeldByMembers:
+    """Where members of all groups are counted: a quarter of the memory, of which one address may have its share."""
+    return Shares("members of groups", "memory_bytes", _NUMBER, memory, address_percent, _PART_OF_MEMORY)
 
 
-class HeldByMembers:
-    """Bytes that members of all groups hold: ``most`` together, half of that from one address.
+KeptGroups: TypeAlias = Shares[tuple[str, ...]]
+"""By name; by "newer" and name for groups of KIP-848. The owner is the host that made the group; a group that was found
+in the log has none."""
 
-    ``keep`` is called with each change.
-    """
 
-    def __init__(self, most: int = 1 << 62, keep: Callable[[int], None] = _nothing) -> None:
-        self._most = most
-        self._keep = keep
-        self._by_host: Counter[str] = Counter()
-        self._known: dict[Hashable, tuple[str, int]] = {}
-        self.total = 0
+def kept_groups(
+    most: int = _MAX_GROUPS, memory: Memory = UNLIMITED, address_percent: int = ADDRESS_PERCENT
+) -> KeptGroups:
+    """Where groups of both protocols are counted, with members or without."""
+    return Shares("groups", "max_groups", most, memory, address_percent)
 
-    def from_host(self, host: str) -> int:
-        """Bytes that members at this address hold."""
-        return self._by_host[host]
 
-    def refusal(self, member: Hashable, host: str, size: int) -> str:
-        """Why ``member`` may not hold ``size`` bytes; "" where it may. To hold less than before is always allowed."""
-        before_host, before = self._known.get(member, (host, 0))
-        if size <= before:
-            return ""
-        grown = size - before
-        here = self._by_host[host] + (grown if before_host == host else size)
-        if self.total + grown > self._most:
-            return (
-                f"members of all groups may hold {self._most} bytes, and hold {self.total}: {grown} more are too many"
-            )
-        if here > self._most // 2:
-            return f"members at {host} may hold {self._most // 2} bytes: {here} are too many"
-        return ""
-
-    def set(self, member: Hashable, host: str, size: int) -> None:
-        """``member`` holds so much now; 0: it is gone."""
-        before_host, before = self._known.pop(member, ("", 0))
-        if before:
-            self._change(before_host, -before)
-        if size:
-            self._known[member] = (host, size)
-            self._change(host, size)
-        if size != before:
-            self._keep(size - before)
-
-    def _change(self, host: str, change: int) -> None:
-        self.total += change
-        self._by_host[host] += change
-        if not self._by_host[host]:
-            del self._by_host[host]
+def plain_host(client_host: str | None) -> str | None:
+    """An address as other protocols write it: Kafka's tools show it with a slash before."""
+    return None if client_host is None else client_host.removeprefix("/")

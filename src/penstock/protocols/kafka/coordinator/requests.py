@@ -104,12 +104,13 @@ class Leaver(NamedTuple):
 
 
 class CommitIdentity(NamedTuple):
-    """Who commits offsets: a member in a generation, or nobody (generation -1, no ids)."""
+    """Who commits offsets: a member in a generation, or nobody (generation -1, no ids). ``host``: from where."""
 
     group: str
     generation: int = -1
     member_id: str = ""
     instance_id: str | None = None
+    host: str | None = None
 
     @property
     def anonymous(self) -> bool:

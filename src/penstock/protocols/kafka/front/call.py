@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
     from penstock.protocols.kafka.front.group_keeper import GroupKeeper
     from penstock.protocols.kafka.front.incoming import Rules
+    from penstock.protocols.kafka.front.limits import Limits
     from penstock.protocols.kafka.front.producer_ids import ProducerIds
     from penstock.protocols.kafka.front.table import Row
     from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
@@ -58,6 +59,7 @@ class Shared:
     offered: Mapping[int, Row]
     meter: Meter
     large: Portion
+    limits: Limits
     unstored: Unstored = field(default_factory=Unstored)
     rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
 
@@ -112,14 +114,16 @@ class Shared:
 class Line(Parking):
     """One client's connection as handlers see it: where it comes from, and whether anybody still waits for an answer.
 
-    ``host`` is the address as Kafka's tools show it, with a slash before.
+    ``host`` is the address as Kafka's tools show it, with a slash before. ``throttled_s``: for so long its next request
+    waits, whether or not the client obeys the throttle time that it was given (KIP-219).
     """
 
-    __slots__ = ("__weakref__", "address")
+    __slots__ = ("__weakref__", "address", "throttled_s")
 
     def __init__(self, address: Endpoint) -> None:
         super().__init__()
         self.address = address
+        self.throttled_s = 0.0
 
     @property
     def host(self) -> str:

@@ -22,13 +22,22 @@ from penstock.protocols.kafka.consumer_groups import (
 from penstock.protocols.kafka.consumer_groups.checking import check_beat
 from penstock.protocols.kafka.consumer_groups.requests import JOIN, BeatRefused
 from penstock.protocols.kafka.coordinator import Group, Join, JoinAnswer, Leaver, Moment, Sync, SyncAnswer
-from penstock.protocols.kafka.coordinator.held import MEMBER_BYTES, HeldByMembers
+from penstock.protocols.kafka.coordinator.held import (
+    GROUP_BYTES,
+    MEMBER_BYTES,
+    HeldByMembers,
+    KeptGroups,
+    held_by_members,
+    kept_groups,
+    plain_host,
+)
 from penstock.protocols.kafka.coordinator.stored import stored_value
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.alarm import Alarm
 from penstock.protocols.kafka.front.consumer_group_log import ConsumerGroupLog
 from penstock.protocols.kafka.front.faults import Refused
 from penstock.protocols.kafka.front.group_settings import own_settings
+from penstock.protocols.kafka.front.limits import MORE_ROOM
 from penstock.protocols.kafka.front.own_group_options import OwnGroupOptions
 from penstock.protocols.kafka.front.why import note
 from penstock.seams.journal import OWN_TOPICS
@@ -39,7 +48,6 @@ from penstock.seams.rebalances import Rebalance
 __all__ = ["ConsumerGroupKeeper", "OlderGroups"]
 
 _log = logging.getLogger("penstock.node")
-_SHARE_OF_MEMORY = 4
 _MOST_NAMES = 10_000
 _PLACE_BYTES = 300
 
@@ -65,10 +73,18 @@ class OlderGroups(Protocol):
 
 
 class ConsumerGroupKeeper:
-    """``told`` is called with each rebalance that has come to its end, and its group's name."""
+    """``told`` is called with each rebalance that has come to its end, and its group's name.
+
+    ``held``, ``kept``: where members and groups of both protocols are counted.
+    """
 
     def __init__(
-        self, settings: ConsumerGroupSettings, services: Services, told: Callable[[str, Rebalance], None]
+        self,
+        settings: ConsumerGroupSettings,
+        services: Services,
+        told: Callable[[str, Rebalance], None],
+        held: HeldByMembers | None = None,
+        kept: KeptGroups | None = None,
     ) -> None:
         self._services = services
         self._settings = settings
@@ -79,9 +95,8 @@ class ConsumerGroupKeeper:
         self._alarm = Alarm(services.runtime, self.coordinator.not_before, self._expire)
         self._older: OlderGroups | None = None
         self._going: dict[str, bytes] = {}
-        memory = services.memory
-        self.held = HeldByMembers(memory.limit // _SHARE_OF_MEMORY, memory.keep)
-        """Of members of both protocols."""
+        self.held = held_by_members(services.memory) if held is None else held
+        self._kept = kept_groups(memory=services.memory) if kept is None else kept
         self._weighed: dict[str, set[str]] = {}
         self._locks: Locks[str] = Locks(services.runtime.promise)
 
@@ -147,19 +162,28 @@ class ConsumerGroupKeeper:
             raise BeatRefused(ErrorCode.INVALID_REQUEST, text)
         if beat.subscribes or beat.epoch == JOIN:
             size = MEMBER_BYTES + sum(map(len, beat.names or ())) + len(beat.pattern or "")
-            if reason := self.held.refusal(("newer", beat.group, beat.member_id), beat.client_host, size):
+            reason = self.held.refusal(("newer", beat.group, beat.member_id), beat.client_host, size)
+            if reason is None and self.coordinator.group(beat.group) is None:
+                reason = self._kept.refusal(("newer", beat.group), plain_host(beat.client_host), GROUP_BYTES)
+            if reason is not None:
+                _note_no_room(reason)
                 raise BeatRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, reason)
 
     def _weigh(self, group_id: str, member_id: str = "") -> None:
         """Count what a member holds now; and of all of its group, where some have come or gone."""
         group = self.coordinator.group(group_id)
         members = {} if group is None else group.members
+        if group is None:
+            self._kept.drop(("newer", group_id))
+        elif ("newer", group_id) not in self._kept:
+            host = next((each.client_host for each in members.values()), None)
+            self._kept.take(("newer", group_id), plain_host(host), GROUP_BYTES)
         weighed = self._weighed.get(group_id, set())
         due = {member_id} & members.keys()
         if len(weighed) != len(members) or not due <= weighed:
             due |= members.keys() - weighed
             for gone in weighed - members.keys():
-                self.held.set(("newer", group_id, gone), "", 0)
+                self.held.drop(("newer", group_id, gone))
             self._weighed[group_id] = set(members)
             if not members:
                 del self._weighed[group_id]
@@ -169,7 +193,7 @@ class ConsumerGroupKeeper:
             protocols = () if member.older is None else member.older.protocols
             brought += sum(len(name) + len(metadata) for name, metadata in protocols)
             brought += _PLACE_BYTES * (len(member.assigned) + len(member.target))
-            self.held.set(("newer", group_id, each), member.client_host, MEMBER_BYTES + brought)
+            self.held.take(("newer", group_id, each), member.client_host, MEMBER_BYTES + brought)
 
     def _wanted(self, beat: Beat) -> Wanted | None:
         wanted = self.coordinator.wanted(beat, self.now())
@@ -180,7 +204,7 @@ class ConsumerGroupKeeper:
         """JoinGroup; None if there is no such group with members."""
         size = MEMBER_BYTES + sum(len(name) + len(metadata) for name, metadata in request.protocols)
         if reason := self.held.refusal(("newer", request.group, request.member_id), request.client_host, size):
-            note(ErrorCode.GROUP_MAX_SIZE_REACHED, Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, reason))
+            _note_no_room(reason)
             return JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id)
         try:
             topics = await self._topics(lambda: self.coordinator.older_members.wanted(request))
@@ -291,3 +315,8 @@ class ConsumerGroupKeeper:
             await self.save(group_id)
         except PenstockError as error:
             _log.warning("cannot store what became of group %s, will try with its next heartbeat: %s", group_id, error)
+
+
+def _note_no_room(reason: str) -> None:
+    code = ErrorCode.GROUP_MAX_SIZE_REACHED
+    note(code, Refused(code, reason, hint=MORE_ROOM))

@@ -37,8 +37,10 @@ class Refused(PenstockError):
     ``rows`` says of single records of a batch what is wrong with them.
     """
 
-    def __init__(self, code: ErrorCode, message: str = "", *, rows: Mapping[int, str] | None = None) -> None:
-        super().__init__(message or code.name)
+    def __init__(
+        self, code: ErrorCode, message: str = "", *, rows: Mapping[int, str] | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message or code.name, hint=hint)
         self.code = code
         self.rows = rows or {}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._dataclasses import dataclass
 from penstock.seams.memory import UNLIMITED, Memory
+from penstock.seams.shares import ADDRESS_PERCENT
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.messages.fetch import FetchRequestPartition
@@ -86,17 +87,25 @@ class FetchSessions:
 
     A new session takes a free slot; else that of the session that nobody used for longest, if that is two minutes; else
     that of the one with the fewest partitions, if the new one has more and it is older than two minutes. Else there is
-    none, and its client fetches without. One address has half of the slots, and half of the partitions, at most,
+    none, and its client fetches without. One address has its share of the slots, and of the partitions, at most,
     one connection few slots: whoever has that much takes the place of its own.
     Source: Kafka's FetchSessionCache (KIP-227), which has no shares and counts no memory. Its followers' sessions come
     before those of consumers; a node has no followers.
     """
 
-    def __init__(self, slots: int, random_bytes: Callable[[int], bytes], memory: Memory = UNLIMITED) -> None:
+    def __init__(
+        self,
+        slots: int,
+        random_bytes: Callable[[int], bytes],
+        memory: Memory = UNLIMITED,
+        address_percent: int = ADDRESS_PERCENT,
+    ) -> None:
         self._slots = slots
+        self._slots_of_address = max(1, slots * address_percent // 100)
         self._random_bytes = random_bytes
         self._memory = memory
         self._most_watched = memory.limit // _SHARE_OF_MEMORY // WATCHED_BYTES
+        self._watched_of_address = self._most_watched * address_percent // 100
         self._sessions: dict[int, FetchSession] = {}
         self._watched = 0
 
@@ -143,7 +152,7 @@ class FetchSessions:
         if grown > 0 and (
             session.size > _MOST_PARTITIONS
             or self._watched > self._most_watched
-            or self._watched_from(session.host) > self._most_watched // 2
+            or self._watched_from(session.host) > self._watched_of_address
         ):
             self.remove(session.id)
             return False
@@ -163,12 +172,12 @@ class FetchSessions:
         if len(mine) >= _SLOTS_OF_A_CONNECTION:
             self.remove(min(mine, key=_last_used).id)
         here = [each for each in self._sessions.values() if each.host == host]
-        if len(here) >= max(1, self._slots // 2) and not self._evict(here, partitions, now):
+        if len(here) >= self._slots_of_address and not self._evict(here, partitions, now):
             return False
         if len(self._sessions) >= self._slots and not self._evict(self._sessions.values(), partitions, now):
             return False
         while self._watched + partitions > self._most_watched or (
-            self._watched_from(host) + partitions > self._most_watched // 2
+            self._watched_from(host) + partitions > self._watched_of_address
         ):
             if not self._evict_idle(self._sessions.values(), now):
                 return False

@@ -10,6 +10,7 @@ from penstock.protocols.kafka.front.call import Shared
 from penstock.protocols.kafka.front.consumer_group_keeper import ConsumerGroupKeeper
 from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
 from penstock.protocols.kafka.front.group_keeper import GroupKeeper, tell
+from penstock.protocols.kafka.front.limits import Limits, Room
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.front.producer_ids import GivesProducerIds, ProducerIds
 from penstock.protocols.kafka.front.session import KafkaSession
@@ -40,24 +41,36 @@ class KafkaFront:
         behind: object = services.enode.relay(_SCHEME)
         asked = behind.producer_id if isinstance(behind, GivesProducerIds) else None
         ids = ProducerIds(services.identity.epoch, asked)
-        newer = ConsumerGroupKeeper(options.newer_groups, services, tell)
+        limits = Limits(options, services.memory, Room(options, services.memory, services.enode, runtime.monotonic))
+        newer = ConsumerGroupKeeper(options.newer_groups, services, tell, limits.members, limits.groups)
+        groups = GroupKeeper(
+            options.groups,
+            newer,
+            services.offsets,
+            runtime,
+            near=services.enode.near,
+            held=limits.members,
+            kept=limits.groups,
+        )
         self._shared = Shared(
             services,
             options,
-            GroupKeeper(options.groups, newer, services.offsets, runtime, near=services.enode.near, held=newer.held),
-            FetchSessions(options.fetch_sessions, runtime.random_bytes, services.memory),
+            groups,
+            FetchSessions(options.fetch_sessions, runtime.random_bytes, services.memory, options.address_share_percent),
             ids,
             TransactionKeeper(
                 services,
                 ids,
                 partitions=options.transaction_partitions,
                 max_timeout_ms=options.transaction_max_timeout_ms,
+                kept=limits.ids,
             ),
             Beside(runtime, services.memory),
             Turns(runtime),
             offered(services.enode.abilities),
             services.meters.front("kafka", api_name, CODES),
             Portion(services.memory, services.memory.limit // _LARGE_SHARE, runtime.promise),
+            limits,
         )
         self._shared.meter.levels.update(
             held=lambda: sum(each.line.held for each in self._sessions),
@@ -73,6 +86,7 @@ class KafkaFront:
         """Take over groups and transactions from the log. Raises ProtocolViolation where their records are damaged."""
         await self._shared.transactions.start()
         await self._shared.groups.start()
+        await self._shared.limits.room.look()
         self._shared.services.runtime.spawn(self._expire(), "expire committed offsets and transactional ids")
 
     def session(self, peer: Peer) -> KafkaSession:
@@ -97,5 +111,6 @@ class KafkaFront:
             try:
                 await self._shared.groups.expire_offsets(options.offsets_retention_ms)
                 await self._shared.transactions.forget_unused(options.transactional_id_expiration_ms)
+                await self._shared.limits.room.look()
             except PenstockError as error:
                 _log.warning("cannot forget what is too old, will try again: %s", error)

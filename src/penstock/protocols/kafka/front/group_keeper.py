@@ -32,13 +32,14 @@ from penstock.protocols.kafka.coordinator import (
     State,
     Sync,
 )
-from penstock.protocols.kafka.coordinator.held import HeldByMembers
+from penstock.protocols.kafka.coordinator.held import HeldByMembers, KeptGroups
 from penstock.protocols.kafka.coordinator.stored import stored_value
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.alarm import Alarm
 from penstock.protocols.kafka.front.consumer_group_keeper import ConsumerGroupKeeper
 from penstock.protocols.kafka.front.expiry import has_expired, newer_has_expired
 from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.front.limits import MORE_ROOM
 from penstock.protocols.kafka.front.why import note
 from penstock.seams.node import Offsets
 from penstock.seams.patience import patiently
@@ -55,7 +56,7 @@ class GroupKeeper:
 
     ``newer``: groups of KIP-848. ``near``: offsets and records are kept where a write mostly waits for nothing, so that
     a record is written at the end of the call that it came of, in no task. ``held``: where it is counted what members
-    take.
+    take; ``kept``: where groups are.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class GroupKeeper:
         *,
         near: bool = False,
         held: HeldByMembers | None = None,
+        kept: KeptGroups | None = None,
     ) -> None:
         self._offsets = offsets
         self._runtime = runtime
@@ -74,7 +76,7 @@ class GroupKeeper:
         self._stores: dict[str, int] = {}
         self._unbegun: list[tuple[str, Group | None, bytes, int | None]] = []
         self._numbers = itertools.count(1)
-        self.coordinator = Coordinator(settings, self, self._new_id, tell, held)
+        self.coordinator = Coordinator(settings, self, self._new_id, tell, held, kept)
         self.coordinator.no_room = _note_no_room
         self.newer = newer
         newer.live_beside(self)
@@ -341,8 +343,8 @@ class GroupKeeper:
         return str(uuid.UUID(bytes=self._runtime.random_bytes(16), version=4))
 
 
-def _note_no_room(reason: str) -> None:
-    note(ErrorCode.GROUP_MAX_SIZE_REACHED, Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, reason))
+def _note_no_room(code: ErrorCode, reason: str) -> None:
+    note(code, Refused(code, reason, hint=MORE_ROOM))
 
 
 def tell(group_id: str, over: Rebalance) -> None:

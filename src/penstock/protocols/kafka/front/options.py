@@ -27,6 +27,10 @@ class KafkaFrontOptions:
     objects of a thousand, and the objects of more would stop the node's loop when they are looked through for garbage.
     ``max_answer_entries``: the same of an answer, which may have many to a single entry of its request.
     ``fetch_sessions``: incremental sessions kept at once.
+    ``max_held``: requests that wait (Fetch, JoinGroup, SyncGroup); ``max_transactional_ids``: with the ids whose
+    transactions are over, until they expire; ``max_groups``: with those that have no members, until their offsets
+    expire; ``max_topic_partitions``: of all topics in the embedded log. Kafka has no such totals; of each, one address
+    may have ``address_share_percent``, and of what goes with its connection, one connection a twentieth (`limits`).
     ``transaction_partitions`` of the topic in which transactional ids are kept; chosen when it is made.
     """
 
@@ -40,6 +44,11 @@ class KafkaFrontOptions:
     max_request_entries: int = 50_000
     max_answer_entries: int = 200_000
     fetch_sessions: int = 1_000
+    max_held: int = 50_000
+    max_transactional_ids: int = 40_000
+    max_groups: int = 16_000
+    max_topic_partitions: int = 40_000
+    address_share_percent: int = 50
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * DAY_MS
     offsets_check_interval_ms: int = 600_000

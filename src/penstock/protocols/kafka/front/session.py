@@ -61,6 +61,8 @@ class KafkaSession:
 
     async def handle(self, frame: Frame) -> Pieces | None:
         """Serve one request. Raises ProtocolViolation for what cannot be answered, as Kafka hangs up then."""
+        if self.line.throttled_s:
+            await self._throttle()
         began = self._now()
         ask = single(key := int.from_bytes(frame.body[:2], "big"))
         if ask is not None and (packed := await ask(self._shared, self.line, frame.body)) is not None:
@@ -83,6 +85,16 @@ class KafkaSession:
             body.at = begins
             return await self._handle_large(header, pair.request, body, began)
         return await self._answer(header, request, began)
+
+    async def _throttle(self) -> None:
+        """Serve nothing for as long as the client was asked to wait; at once if it goes."""
+        runtime, over = self._shared.services.runtime, self._shared.services.runtime.promise()
+        timer = runtime.call_later(self.line.throttled_s, lambda: over.set(None))
+        self.line.throttled_s = 0.0
+        try:
+            await self.line.park(over)
+        finally:
+            timer.cancel()
 
     async def _handle_large(
         self, header: RequestHeader, kind: type[object], body: Reader, began: float

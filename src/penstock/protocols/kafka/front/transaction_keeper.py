@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from penstock.errors import PenstockError
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.limits import Limits, no_room
 from penstock.protocols.kafka.front.producer_ids import ProducerIds
 from penstock.protocols.kafka.front.transaction_log import TransactionLog
 from penstock.protocols.kafka.front.transaction_markers import Markers
@@ -35,6 +36,7 @@ from penstock.protocols.kafka.transactions import (
 )
 from penstock.seams.node import Look, Services
 from penstock.seams.runtime import Promise, Timer
+from penstock.seams.shares import NoRoom, Shares
 
 __all__ = ["Ended", "TransactionKeeper"]
 
@@ -50,7 +52,9 @@ Ended = tuple[ErrorCode, int, int]
 class TransactionKeeper:
     """The transaction coordinator of this node, alive. Methods raise StoreError where the log refuses."""
 
-    def __init__(self, services: Services, ids: ProducerIds, *, partitions: int, max_timeout_ms: int) -> None:
+    def __init__(
+        self, services: Services, ids: ProducerIds, *, partitions: int, max_timeout_ms: int, kept: Shares[str]
+    ) -> None:
         self.markers = Markers(services)
         self._services = services
         self._runtime = services.runtime
@@ -58,6 +62,7 @@ class TransactionKeeper:
         self._max_timeout_ms = max_timeout_ms
         self._log = TransactionLog(services.journals, partitions)
         self._known: dict[str, Transaction] = {}
+        self._kept = kept
         self._turns: dict[str, Promise[None]] = {}
         self._timers: dict[str, Timer] = {}
         self._appends: dict[str, int] = {}
@@ -66,6 +71,8 @@ class TransactionKeeper:
     async def start(self) -> None:
         """Take over what the log knows, and finish what was decided. Raises ProtocolViolation for damaged records."""
         self._known = await self._log.load()
+        for transactional_id in self._known:
+            self._kept.take(transactional_id, None, 0)
         for it in list(self._known.values()):
             if it.decided:
                 _log.warning("transaction of %r was left %s: finishing it", it.transactional_id, it.state)
@@ -111,13 +118,20 @@ class TransactionKeeper:
 
     # Requests.
 
-    async def init(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> Ended:
-        """InitProducerId: take the id over; an open transaction is aborted, its producer fenced."""
+    async def init(
+        self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int, host: str | None = None
+    ) -> Ended:
+        """InitProducerId: take the id over; an open transaction is aborted, its producer fenced.
+
+        The id counts as that of a client at ``host`` from then on.
+        """
         if not 0 < timeout_ms <= self._max_timeout_ms:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT, -1, -1
 
         async def work() -> Ended:
             it = self._known.get(transactional_id)
+            if fault := self._no_room(it, transactional_id, host, 0):
+                return fault, -1, -1
             if it is None:
                 it = Transaction(transactional_id, self._ids.new())
             elif asks_again(it, producer_id, epoch):
@@ -126,18 +140,29 @@ class TransactionKeeper:
                 return fault, -1, -1
             if it.state is State.ONGOING:
                 it = await self._fence(it, Event.INIT)
-            it, code = await self._happen(it, Event.INIT, timeout_ms=timeout_ms)
+            try:
+                it, code = await self._happen(it, Event.INIT, timeout_ms=timeout_ms)
+            finally:
+                if transactional_id not in self._known:
+                    self._kept.drop(transactional_id)
             return (code, -1, -1) if code else (code, it.producer_id, it.epoch)
 
         return await self._exclusively(transactional_id, work)
 
     async def add(
-        self, transactional_id: str, producer_id: int, epoch: int, partitions: Collection[Partition], *, second: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: Collection[Partition],
+        *,
+        second: bool,
+        host: str | None = None,
     ) -> ErrorCode:
-        """They take part in the transaction, which begins if it has not."""
+        """They take part in the transaction, which begins if it has not; its client is at ``host``."""
 
         async def work() -> ErrorCode:
-            return await self._add(transactional_id, producer_id, epoch, frozenset(partitions), second)
+            return await self._add(transactional_id, producer_id, epoch, frozenset(partitions), second, host)
 
         if self._takes_part(self._known.get(transactional_id), producer_id, epoch, partitions):
             return ErrorCode.NONE
@@ -153,6 +178,7 @@ class TransactionKeeper:
         look: Look,
         *,
         second: bool,
+        host: str | None = None,
     ) -> ErrorCode:
         """Offsets of a group whose place takes part; in the second version it does by this.
 
@@ -161,11 +187,13 @@ class TransactionKeeper:
 
         async def work() -> ErrorCode:
             place = await self._services.offsets.place_of(group)
-            if second and (fault := await self._add(transactional_id, producer_id, epoch, frozenset({place}), True)):
+            if second and (
+                fault := await self._add(transactional_id, producer_id, epoch, frozenset({place}), True, host)
+            ):
                 return fault
             code = self.may_write(transactional_id, producer_id, epoch, place)
             if not code:
-                await self._services.offsets.commit_within(group, offsets, producer_id, epoch, look)
+                await self._services.offsets.commit_within(group, offsets, producer_id, epoch, look, host)
             return code
 
         return await self._exclusively(transactional_id, work)
@@ -200,15 +228,36 @@ class TransactionKeeper:
     # Walking the table; only in the id's turn.
 
     async def _add(
-        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[Partition], second: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: frozenset[Partition],
+        second: bool,
+        host: str | None = None,
     ) -> ErrorCode:
         it = self._known.get(transactional_id)
         fault = holder_fault(it, producer_id, epoch)
         if fault or self._takes_part(it, producer_id, epoch, partitions):
             return fault
         assert it is not None
+        if fault := self._no_room(it, transactional_id, host, len(it.partitions | partitions)):
+            return fault
         _, code = await self._happen(it, Event.ADD, partitions=partitions, second=second)
         return code
+
+    def _no_room(self, it: Transaction | None, transactional_id: str, host: str | None, partitions: int) -> ErrorCode:
+        """Count the id, with its partitions, as that host's: why it may not have so many, for which clients back off.
+
+        An id that the node has already is never refused for itself, only for more partitions than it has.
+        """
+        size = Limits.size_of_transaction(partitions)
+        if it is not None and partitions <= len(it.partitions):
+            return ErrorCode.NONE
+        why = self._kept.put(transactional_id, host, size)
+        if why is None:
+            return ErrorCode.NONE
+        return no_room(NoRoom(why))
 
     @staticmethod
     def _takes_part(it: Transaction | None, producer_id: int, epoch: int, partitions: Collection[Partition]) -> bool:
@@ -262,8 +311,10 @@ class TransactionKeeper:
         await self._log.store(it)
         if it.state is State.DEAD:
             self._known.pop(it.transactional_id, None)
+            self._kept.drop(it.transactional_id)
         else:
             self._known[it.transactional_id] = it
+            self._kept.shrink(it.transactional_id, Limits.size_of_transaction(len(it.partitions)))
         self._watch(it)
 
     # Time and turns.

@@ -87,8 +87,10 @@ class BrokerOffsets:
 
     # Changing.
 
-    async def commit(self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None) -> None:
-        """Raises UpstreamLost and its kin; some of them may be committed then."""
+    async def commit(
+        self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None, host: str | None = None
+    ) -> None:
+        """Raises UpstreamLost and its kin; some of them may be committed then. Brokers keep what is committed."""
         async with self._turns.held(group):
             homes = [(await self._topics.home(partition), each.offset) for partition, each in offsets.items()]
             if look is not None:
@@ -171,6 +173,7 @@ class BrokerOffsets:
         producer_id: int,
         epoch: int,
         look: Look | None = None,
+        host: str | None = None,
     ) -> None:
         raise _no_transactions()
 

@@ -18,6 +18,7 @@ from penstock.errors import (
     WriteFailed,
 )
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.seams.shares import NoRoom
 from penstock.wire.refusals import CodedRefusal, code_for
 
 __all__ = ["Refused", "refusal", "unmade"]
@@ -35,6 +36,7 @@ _ROWS: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (LogOffsetOutOfRange, Code.PULL_OFFSET_MOVED),
     (WriteFailed, Code.SERVICE_NOT_AVAILABLE),
     (UpstreamLost, Code.SYSTEM_BUSY),
+    (NoRoom, Code.SYSTEM_BUSY),
     (Unsupported, Code.REQUEST_CODE_NOT_SUPPORTED),
     (ProtocolViolation, Code.SYSTEM_ERROR),
     (CorruptBatch, Code.SYSTEM_ERROR),

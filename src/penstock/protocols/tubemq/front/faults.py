@@ -16,6 +16,7 @@ from penstock.errors import (
     WriteFailed,
 )
 from penstock.protocols.tubemq.error_codes import Code
+from penstock.seams.shares import NoRoom
 from penstock.wire.refusals import CodedRefusal, code_for
 
 __all__ = ["Refused", "Thrown", "refusal"]
@@ -41,6 +42,7 @@ _ROWS: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (LogOffsetOutOfRange, Code.MOVED),
     (WriteFailed, Code.SERVICE_UNAVAILABLE),
     (UpstreamLost, Code.SERVICE_UNAVAILABLE),
+    (NoRoom, Code.SERVICE_UNAVAILABLE),
     (Unsupported, Code.BAD_REQUEST),
     (CorruptBatch, Code.INTERNAL_SERVER_ERROR),
 )

@@ -5,6 +5,7 @@ Source: Kafka protocol, Fetch v4-v16; KIP-227 (sessions), KIP-516 (topic ids fro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from penstock._dataclasses import dataclass
@@ -12,6 +13,7 @@ from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, Line, Shared
 from penstock.protocols.kafka.front.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
+from penstock.protocols.kafka.front.limits import MORE_ROOM
 from penstock.protocols.kafka.front.reading import partitions_of, read_partitions
 from penstock.protocols.kafka.messages.fetch import (
     FetchRequest,
@@ -22,9 +24,11 @@ from penstock.protocols.kafka.messages.fetch import (
 )
 from penstock.seams.beside import STEP_BYTES
 from penstock.seams.enode import Budget
+from penstock.seams.refusals import Asker
 
 __all__ = ["ROUNDING_S", "budget_of", "fetch", "news", "steps_of"]
 
+_FETCH = 1
 _IDS_SINCE = 13
 _SHARE = 4
 _LEAST = 64 * 1024
@@ -34,6 +38,7 @@ _STEPS = 2
 _AT_A_TURN = 100
 _LONGEST_LARGE_WAIT_MS = 500
 """Of a fetch with thousands of partitions, whatever it asks for: as long as clients wait by default."""
+_LONGEST_THROTTLE_S = 1.0
 ROUNDING_S = 1e-6
 """A timer for what is left of the time may ring so much early: a difference and a sum of times round differently."""
 
@@ -52,17 +57,17 @@ async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
     plan = await _plan(call, request)
     if isinstance(plan, ErrorCode):
         return FetchResponse(error_code=plan)
-    answers = await _read_enough(call, request, plan)
+    answers, throttle_ms = await _read_enough(call, request, plan)
     session = plan.session
     if session is None:
-        return FetchResponse(responses=await _grouped(call, answers))
+        return FetchResponse(throttle_time_ms=throttle_ms, responses=await _grouped(call, answers))
     if plan.incremental:
         # Who ends his session, or changes it by another connection, while this request waits gets what is left of it.
         watched = session.watched
         answers = {key: answer for key, answer in answers.items() if key in watched and _is_news(watched[key], answer)}
     for key, answer in answers.items():
         _remember(session, key, answer)
-    return FetchResponse(session_id=session.id, responses=await _grouped(call, answers))
+    return FetchResponse(throttle_time_ms=throttle_ms, session_id=session.id, responses=await _grouped(call, answers))
 
 
 # Which partitions.
@@ -116,8 +121,11 @@ def _forgotten(call: Call, request: FetchRequest) -> Iterator[Key]:
 # Reading and waiting.
 
 
-async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[Key, FetchResponsePartition]:
-    """Read; while that is less than the client wants, wait for arrivals and read again, until its time is over."""
+async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
+    """Read; while that is less than the client wants, wait for arrivals and read again, until its time is over.
+
+    Where no more requests are held for the client, it is answered at once, and told for how long not to ask again.
+    """
     shared = call.shared
     runtime = shared.services.runtime
     # What a large request takes in memory is kept from others like it, which is no reason to wait for long.
@@ -127,18 +135,32 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[K
         answers, taken = await _read_all(call, request, plan)
         left = deadline - runtime.monotonic()
         if left <= ROUNDING_S or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
-            return answers
+            return answers, 0
         partitions = await partitions_of(shared, plan.parts, pace=call.pace)
         known = {
             partition: answers[key].high_watermark
             async for key, partition in call.pace.again(partitions.items())
             if isinstance(partition, Partition)
         }
-        await news(shared, call.line, known, left)
+        if (why := await news(shared, call.line, known, left)) is not None:
+            _not_held(call, why)
+            call.line.throttled_s = min(left, _LONGEST_THROTTLE_S)
+            return answers, math.ceil(call.line.throttled_s * 1_000)
 
 
-async def news(shared: Shared, line: Line, known: Mapping[Partition, int], within_s: float) -> None:
-    """Return when a partition ends elsewhere than is known, when the time is over, or when the client is gone."""
+def _not_held(call: Call, why: str) -> None:
+    meter, code = call.shared.meter, ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    meter.refused(_FETCH, code)
+    meter.tell(Asker(call.client_id, call.line.address), _FETCH, code, why=why, advice=MORE_ROOM)
+
+
+async def news(shared: Shared, line: Line, known: Mapping[Partition, int], within_s: float) -> str | None:
+    """Return when a partition ends elsewhere than is known, when the time is over, or when the client is gone.
+
+    At once, and why, where the request may not be held.
+    """
+    if (why := shared.limits.hold(line, len(known))) is not None:
+        return why
     arrival = shared.enode.arrival(known)
     timer = shared.services.runtime.call_later(within_s, lambda: arrival.set(None))
     try:
@@ -146,6 +168,8 @@ async def news(shared: Shared, line: Line, known: Mapping[Partition, int], withi
     finally:
         timer.cancel()
         shared.enode.forget_arrival(arrival)
+        shared.limits.let_go(line)
+    return None
 
 
 async def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:

@@ -27,7 +27,11 @@ async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitPr
         return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
     try:
         code, producer_id, epoch = await call.shared.transactions.init(
-            request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            request.producer_id,
+            request.producer_epoch,
+            call.line.address.host,
         )
     except PenstockError:
         code, producer_id, epoch = ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1

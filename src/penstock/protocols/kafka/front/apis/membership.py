@@ -5,10 +5,14 @@ Source: Kafka protocol, JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, Leave
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.coordinator import Join, JoinAnswer, Leaver, Sync, SyncAnswer
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.faults import Refused, code_of
 from penstock.protocols.kafka.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -22,6 +26,8 @@ from penstock.protocols.kafka.messages.groups import (
     SyncGroupResponse,
 )
 from penstock.seams.runtime import Promise
+
+T = TypeVar("T")
 
 __all__ = ["heartbeat", "join_group", "leave_group", "sync_group"]
 
@@ -62,7 +68,20 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
         reason=_said(request.reason),
     )
     answer = await call.shared.groups.join(join)
-    return _joined(call, await promise if answer is None else answer)
+    if answer is None:
+        answer = await _answer(call, promise, lambda code: JoinAnswer(code, request.member_id))
+    return _joined(call, answer)
+
+
+async def _answer(call: Call, promise: Promise[T], refused: Callable[[ErrorCode], T]) -> T:
+    """What the group answers, sooner or later; ``refused`` where no more requests may wait for the client."""
+    if promise.done:
+        return await promise
+    try:
+        with call.shared.limits.holding(call.line):
+            return await promise
+    except Refused as error:
+        return refused(ErrorCode(code_of(error)))
 
 
 def _said(reason: str | None) -> str:
@@ -93,8 +112,8 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
     """Serve SyncGroup; waits for the leader's assignment."""
     if call.version >= _NAMES_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if len(request.assignments) > _MANY and not call.shared.groups.leads(request.group_id, request.member_id):
-        # Nobody else's are read: who brings them is no consumer, and would have them kept while it waits.
+    leads = call.shared.groups.leads(request.group_id, request.member_id)
+    if len(request.assignments) > _MANY and not leads:  # no consumer does that
         return SyncGroupResponse(error_code=ErrorCode.INVALID_REQUEST)
     promise: Promise[SyncAnswer] = call.shared.services.runtime.promise()
     sync = Sync(
@@ -104,11 +123,12 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
         instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignments={each.member_id: bytes(each.assignment) for each in request.assignments},
+        # Only a leader's are read; others' would be kept while they wait.
+        assignments={each.member_id: bytes(each.assignment) for each in request.assignments} if leads else {},
         reply=promise.set,
     )
     call.shared.groups.sync(sync)
-    answer = await promise
+    answer = await _answer(call, promise, SyncAnswer)
     return SyncGroupResponse(
         error_code=answer.error,
         protocol_type=answer.protocol_type,

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
-from penstock.protocols.kafka.front.faults import code_of
+from penstock.protocols.kafka.front.faults import Refused, code_of
 from penstock.protocols.kafka.front.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
+from penstock.protocols.kafka.front.why import note
 from penstock.protocols.kafka.messages.declare import NO_UUID
 from penstock.protocols.kafka.messages.discovery import (
     MetadataRequest,
@@ -88,8 +89,12 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
     creates = options.auto_create_topics and enode.abilities_of(topic.name).topics
     if creates and request.allow_auto_topic_creation and not is_internal(topic.name):
         await call.pace.spend(0, _STEPS_TO_MAKE)
+        room = call.shared.limits.room
         try:
+            await room.take(topic.name, options.default_partitions, call.line.address.host)
             found = await enode.create_topic(topic.name, options.default_partitions, {})
+        except Refused as error:
+            note(code, error)  # the code that a real broker answers where a policy lets no more be made
         except TopicExists:
             code = ErrorCode.INVALID_TOPIC_EXCEPTION  # one whose name differs only in "." and "_"
             found = await enode.topic(topic.name)  # or this one: somebody was quicker
@@ -97,6 +102,9 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
             raise
         except PenstockError as error:
             code = code_of(error)
+        finally:
+            if found is None:
+                await room.correct(topic.name)
     if found is None:
         return MetadataResponseTopic(error_code=code, name=topic.name, topic_authorized_operations=operations)
     return await _topic(call, request, found)

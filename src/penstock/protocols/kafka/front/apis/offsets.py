@@ -15,6 +15,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.faults import Refused
 from penstock.protocols.kafka.front.fetch_sessions import Key
+from penstock.protocols.kafka.front.limits import no_room
 from penstock.protocols.kafka.front.reading import partitions_of
 from penstock.protocols.kafka.messages.commits import (
     OffsetCommitRequest,
@@ -31,6 +32,7 @@ from penstock.protocols.kafka.messages.group_admin import (
     OffsetDeleteResponseTopic,
 )
 from penstock.seams.offsets import CommittedUntil
+from penstock.seams.shares import NoRoom
 
 __all__ = ["commit", "delete"]
 
@@ -114,9 +116,13 @@ async def _place_fault(call: Call, place: Partition | ErrorCode) -> ErrorCode:
 
 async def _commit(call: Call, request: OffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> ErrorCode:
     try:
-        await call.shared.offsets.commit(request.group_id, offsets, lambda: _look(call, request, offsets))
+        await call.shared.offsets.commit(
+            request.group_id, offsets, lambda: _look(call, request, offsets), call.line.address.host
+        )
     except Refused as refused:
         return refused.code
+    except NoRoom as error:
+        return no_room(error)
     except PenstockError:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.NONE
@@ -124,7 +130,11 @@ async def _commit(call: Call, request: OffsetCommitRequest, offsets: Mapping[Par
 
 def _may_commit(call: Call, request: OffsetCommitRequest, partitions: Collection[tuple[str, int]]) -> ErrorCode:
     identity = CommitIdentity(
-        request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+        call.line.address.host,
     )
     code = call.shared.groups.may_commit(identity, partitions, knows_epochs=call.version >= _EPOCHS_SINCE)
     if code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < _GROUP_NOT_FOUND_SINCE:

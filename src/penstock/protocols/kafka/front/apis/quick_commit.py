@@ -58,7 +58,7 @@ async def commit(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
     if not shared.enode.near:
         return None  # a commit whose answer was lost on the way there must not be made again
     try:
-        asked = _read(body)
+        asked = _read(body, line.address.host)
     except ProtocolViolation:
         return None
     offsets = None if asked is None else await _offsets(shared, asked)
@@ -72,7 +72,7 @@ async def commit(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
             raise Refused(code)
 
     try:
-        await shared.offsets.commit(asked.identity.group, offsets, look)
+        await shared.offsets.commit(asked.identity.group, offsets, look, asked.identity.host)
     except PenstockError:
         return None  # where the log has refused it, it does so again
     shape = tuple([(topic, tuple([part.number for part in parts])) for topic, parts in asked.topics])
@@ -96,7 +96,7 @@ async def _offsets(shared: Shared, asked: _Asked) -> dict[Partition, Committed] 
     return offsets
 
 
-def _read(body: memoryview) -> _Asked | None:
+def _read(body: memoryview, host: str) -> _Asked | None:
     """What is asked. Raises ProtocolViolation."""
     reader = Reader(body)
     head = read_head(reader, _FLEXIBLE)
@@ -116,7 +116,7 @@ def _read(body: memoryview) -> _Asked | None:
         if parts is None:
             return None
         topics.append((topic, parts))
-    return _Asked(version, correlation, CommitIdentity(group, generation, member, instance), topics)
+    return _Asked(version, correlation, CommitIdentity(group, generation, member, instance, host), topics)
 
 
 def _read_parts(reader: Reader, version: int) -> list[_Part] | None:

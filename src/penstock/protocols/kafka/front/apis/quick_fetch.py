@@ -70,7 +70,8 @@ async def fetch(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
             return None
         if budget.taken >= asked.min_bytes or (left := deadline - now()) <= ROUNDING_S or line.over:
             break
-        await news(shared, line, {part.partition: found.end}, left)
+        if await news(shared, line, {part.partition: found.end}, left) is not None:
+            return None
     head, data = _answer(asked, found), found.data
     return (head + data,) if isinstance(data, bytes) and len(data) <= _JOINED_BYTES else (head, data)
 

@@ -86,14 +86,19 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
     if await enode.topic(topic.name) is not None:
         raise _exists(topic.name)
     said = await enode.node_options()
+    limits = call.shared.limits
     created: TopicState | None = None
     if not validate_only:
         try:
+            await limits.room.take(topic.name, partitions, call.line.address.host)
             created = await _made(call, topic.name, partitions, options)
         except TopicExists as error:
             if await enode.topic(topic.name) is not None:  # somebody was quicker
                 raise _exists(topic.name) from error
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, error.message) from error
+        finally:
+            if created is None:
+                await limits.room.correct(topic.name)
     await call.pace.spend(len(OPTIONS), 0)
     return CreateTopicsResponseTopic(
         name=topic.name,
@@ -176,6 +181,7 @@ async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsRe
         if is_internal(name):
             raise Refused(ErrorCode.INVALID_REQUEST, "an internal topic")
         await _delete_topic(call, found)
+        await call.shared.limits.room.correct(name)
         await _forget_offsets(call, name)
     except PenstockError as error:
         shown = "" if name is None and call.version < _NAME_MAY_BE_NULL else name
@@ -221,9 +227,14 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
         try:
             if times[topic.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
-            await _check_growth(call, topic)
+            before = await _check_growth(call, topic)
             if not request.validate_only:
-                await _grow(call, topic)
+                await call.shared.limits.room.take(topic.name, topic.count, call.line.address.host)
+                try:
+                    await _grow(call, topic)
+                except PenstockError:
+                    await call.shared.limits.room.take(topic.name, before, call.line.address.host)
+                    raise
         except PenstockError as error:
             code, message = code_of(error), error.message
         results.append(CreatePartitionsResponseResult(name=topic.name, error_code=code, error_message=message))
@@ -241,7 +252,8 @@ async def _grow(call: Call, topic: CreatePartitionsRequestTopic) -> None:
             raise
 
 
-async def _check_growth(call: Call, topic: CreatePartitionsRequestTopic) -> None:
+async def _check_growth(call: Call, topic: CreatePartitionsRequestTopic) -> int:
+    """How many partitions the topic has, if it may have as many as that. Raises Refused."""
     found = await call.shared.enode.topic(topic.name)
     if found is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
@@ -250,11 +262,12 @@ async def _check_growth(call: Call, topic: CreatePartitionsRequestTopic) -> None
     if topic.count <= found.partitions:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"the topic has {found.partitions} partitions already")
     if topic.assignments is None:
-        return
+        return found.partitions
     here = (call.shared.node_id,)
     added = topic.count - found.partitions
     if len(topic.assignments) != added or any(tuple(each.broker_ids) != here for each in topic.assignments):
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{added} new partitions go to the one node there is")
+    return found.partitions
 
 
 # DeleteRecords.

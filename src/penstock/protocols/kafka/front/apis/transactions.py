@@ -14,6 +14,7 @@ from penstock.protocols.kafka.coordinator import CommitIdentity
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.front.limits import no_room
 from penstock.protocols.kafka.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -28,6 +29,7 @@ from penstock.protocols.kafka.messages.transactions import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from penstock.seams.shares import NoRoom
 
 __all__ = ["add_offsets", "add_partitions", "commit_offsets", "end"]
 
@@ -76,6 +78,7 @@ async def _add(call: Call, request: AddPartitionsToTxnRequest, partitions: list[
             request.v3_and_below_producer_epoch,
             partitions,
             second=False,
+            host=call.line.address.host,
         )
     except PenstockError:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -88,7 +91,12 @@ async def add_offsets(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsets
     try:
         place = await shared.offsets.place_of(request.group_id)
         code = await shared.transactions.add(
-            request.transactional_id, request.producer_id, request.producer_epoch, [place], second=False
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            [place],
+            second=False,
+            host=call.line.address.host,
         )
     except PenstockError:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -149,7 +157,13 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
 def _may_commit(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    identity = CommitIdentity(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
+    identity = CommitIdentity(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        request.group_instance_id,
+        call.line.address.host,
+    )
     named = [(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions]
     return call.shared.groups.may_commit_within(identity, named)
 
@@ -187,9 +201,12 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[
             offsets,
             lambda: _look(call, request),
             second=call.version >= _SECOND_COMMIT_SINCE,
+            host=call.line.address.host,
         )
     except Refused as refused:
         return refused.code
+    except NoRoom as error:
+        return no_room(error)
     except PenstockError:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code

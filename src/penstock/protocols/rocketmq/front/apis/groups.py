@@ -113,7 +113,7 @@ async def reset(call: Call, request: m.ResetOffsetsOfGroup) -> Reply:
         if request.is_force or known is None or offset <= known:
             queue = m.MessageQueue(topic=request.topic, broker_name=shared.cluster.broker, queue_id=number)
             table[queue] = offset
-            await shared.positions.set(request.group, partition, offset)
+            await shared.positions.set(request.group, partition, offset, call.line.address.host)
     body = m.ResetOffset(offset_table=table)
     shared.clients.tell_consumers(request.group, to_client(RESET_CONSUMER_CLIENT_OFFSET, request, body, one_way=True))
     return Reply(body=body)

@@ -47,7 +47,9 @@ async def commit(call: Call, request: m.UpdateConsumerOffset) -> Reply:
     if request.commit_offset == -1:  # as with brokers, which answer then as before the group's first commit
         await call.shared.positions.forget(request.consumer_group, partition)
     else:
-        await call.shared.positions.set(request.consumer_group, partition, request.commit_offset)
+        await call.shared.positions.set(
+            request.consumer_group, partition, request.commit_offset, call.line.address.host
+        )
     return Reply()
 
 

@@ -70,7 +70,7 @@ async def _pulled(
     made_group(call, request.consumer_group)
     wanted = wanted_of(call, request)
     if request.sys_flag & m.PullFlag.COMMIT and request.commit_offset >= 0:
-        await shared.positions.set(request.consumer_group, partition, request.commit_offset)
+        await shared.positions.set(request.consumer_group, partition, request.commit_offset, call.line.address.host)
     place = await shared.places.base(topic, request.queue_id)
     cluster = shared.cluster
     dress = Dress(request.topic, request.queue_id, place, cluster.host, cluster.name)

@@ -25,11 +25,11 @@ class Positions:
         found = (await self._offsets.committed(group)).get(partition)
         return None if found is None else found.offset
 
-    async def set(self, group: str, partition: Partition, offset: int) -> None:
-        """Commit, also backwards: who asks for that means it. Raises StoreError."""
+    async def set(self, group: str, partition: Partition, offset: int, host: str | None = None) -> None:
+        """Commit, also backwards: who asks for that means it; a client at ``host``. Raises StoreError, NoRoom."""
         if await self.of(group, partition) != offset:
             committed = Committed(offset, timestamp_ms=self._now_ms())
-            await self._offsets.commit(group, {partition: committed})
+            await self._offsets.commit(group, {partition: committed}, host=host)
 
     async def forget(self, group: str, partition: Partition) -> None:
         """Take it away. Raises StoreError."""

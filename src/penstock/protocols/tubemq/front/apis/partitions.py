@@ -65,6 +65,7 @@ async def _book(call: Call, key: Key, client: str, request: RegisterRequestC2B) 
         None if wanted is None else to_record(wanted),
         from_end=request.read_status != ReadStatus.NORMAL,
         always=request.read_status == ReadStatus.FROM_MAX_ALWAYS,
+        host=call.line.address.host,
     )
     end = (await extent(shared.enode, key.partition)).end
     return RegisterResponseB2C(

@@ -28,13 +28,22 @@ class Positions:
         found = (await self._offsets.committed(group)).get(partition)
         return None if found is None else found.offset
 
-    async def set(self, group: str, partition: Partition, offset: int) -> None:
-        """Commit, also backwards: who asks for that means it. Raises StoreError."""
+    async def set(self, group: str, partition: Partition, offset: int, host: str | None = None) -> None:
+        """Commit, also backwards: who asks for that means it; a client at ``host``. Raises StoreError, NoRoom."""
         if await self.of(group, partition) != offset:
             committed = Committed(offset, timestamp_ms=self._now_ms())
-            await self._offsets.commit(group, {partition: committed})
+            await self._offsets.commit(group, {partition: committed}, host=host)
 
-    async def begin(self, group: str, partition: Partition, wanted: int | None, *, from_end: bool, always: bool) -> int:
+    async def begin(
+        self,
+        group: str,
+        partition: Partition,
+        wanted: int | None,
+        *,
+        from_end: bool,
+        always: bool,
+        host: str | None = None,
+    ) -> int:
         """Where a reader that registers begins; it is the group's offset from then on. Raises StoreError.
 
         ``wanted`` is moved into the log; without it, the group's offset counts, or else the log's end (``from_end``) or
@@ -50,5 +59,5 @@ class Positions:
             offset = known
         else:
             offset = end if from_end else start
-        await self.set(group, partition, offset)
+        await self.set(group, partition, offset, host)
         return offset
