@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from textwrap import dedent
 
 import pytest
@@ -45,6 +46,8 @@ def log() -> Iterator[Broker]:
 
 def ran(log: Broker, code: str, *, event_loop: str = "") -> tuple[int, str]:
     """How a program ends, and what it prints."""
+    if event_loop == "uvloop" and find_spec("uvloop") is None:
+        pytest.skip("uvloop is not installed")
     program = f"ADDRESS = {log.address!r}\n{dedent(code)}"
     environment = {**os.environ, **({"PENSTOCK_EVENT_LOOP": event_loop} if event_loop else {})}
     found = subprocess.run(
