@@ -23,7 +23,7 @@ from penstock.columnar.batch import CRC_START, DELETE_HORIZON, HEADER_BYTES, Bat
 from penstock.columnar.buffers import crc32c
 from penstock.columnar.few import varint
 from penstock.columnar.plain_fields import read_varint
-from penstock.errors import CorruptBatch, WriteFailed
+from penstock.errors import CorruptBatch
 from penstock.model import TimestampType
 from penstock.store._flush import Durability
 from penstock.store._folder import PartitionFolder
@@ -31,7 +31,7 @@ from penstock.store._log_state import LogState
 from penstock.store._markers import Markers
 from penstock.store._open_segments import OpenSegments
 from penstock.store._segment import Segment, segment_name
-from penstock.store._swap import PREFIX, is_planned, swap
+from penstock.store._swap import PREFIX, is_planned, rewriting, swap
 from penstock.store._walks import LENGTH_AFTER, Step, VerifiedBatches
 from penstock.store.aborted import to_bytes
 from penstock.store.config import LogConfig
@@ -134,7 +134,7 @@ class Compaction:
     def run(self) -> None:
         """Read the old segments and write the new ones. Call it once. Raises WriteFailed, StoreDamaged."""
         self._begun = True
-        with self._writing():
+        with rewriting(self._folder, self._state, "cannot compact"):
             newest = self._newest_of_keys()
             self._begin(self._inputs[0].base)  # keeps the log's start even if no record there stays
             for segment in self._inputs:
@@ -293,7 +293,7 @@ class Compaction:
         if not self._complete or state.retired or state.segments[:count] != self._inputs:
             self._discard()
             return None
-        with self._writing():
+        with rewriting(self._folder, self._state, "cannot compact"):
             for segment in self._inputs:
                 segment.close()
             self._swap()
@@ -320,20 +320,9 @@ class Compaction:
 
     def _discard(self) -> None:
         if not self._state.retired:
-            with self._writing():
+            with rewriting(self._folder, self._state, "cannot compact"):
                 for segment in self._outputs:
                     segment.remove()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if self._state.retired:
-                return  # the topic and its files were deleted: nothing to do
-            raise WriteFailed(
-                f"cannot compact: {error}", topic=self._folder.topic, partition=self._folder.partition
-            ) from error
 
 
 def _decoded(raw: bytes, header: BatchHeader, columns: Sequence[str]) -> pa.RecordBatch | None:

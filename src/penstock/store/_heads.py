@@ -19,12 +19,12 @@ from typing import Final
 from penstock.columnar.batch import BatchHeader
 from penstock.columnar.checked import Checked, plain_records, true_head
 from penstock.columnar.record_walk import walk_records
-from penstock.errors import CorruptBatch, WriteFailed
+from penstock.errors import CorruptBatch
 from penstock.store._folder import PartitionFolder
 from penstock.store._log_state import LogState
 from penstock.store._open_segments import OpenSegments
 from penstock.store._segment import Segment
-from penstock.store._swap import PREFIX, swap
+from penstock.store._swap import PREFIX, rewriting, swap
 from penstock.store._walks import Step, VerifiedBatches
 from penstock.store.errors import StoreDamaged
 
@@ -81,7 +81,7 @@ class HeadCheck:
 
     def run(self) -> None:
         """Read the segment, and write it anew if it has wrong heads. Raises WriteFailed, StoreDamaged."""
-        with self._writing():
+        with rewriting(self._folder, self._state, "cannot put batch heads right"):
             try:
                 self._wrong = sum(mended is not None for _, _, mended in self._batches())
             except StoreDamaged:
@@ -139,7 +139,7 @@ class HeadCheck:
         if not self._complete or state.retired or segment not in state.segments:
             self._discard()
             return 0
-        with self._writing():
+        with rewriting(self._folder, self._state, "cannot put batch heads right"):
             if self._wrong and self._active:
                 if segment is state.segments[-1]:
                     self._roll()
@@ -155,19 +155,8 @@ class HeadCheck:
 
     def _discard(self) -> None:
         if self._output is not None and not self._state.retired:
-            with self._writing():
+            with rewriting(self._folder, self._state, "cannot put batch heads right"):
                 self._output.remove()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if self._state.retired:
-                return  # the topic and its files were deleted: nothing to do
-            raise WriteFailed(
-                f"cannot put batch heads right: {error}", topic=self._folder.topic, partition=self._folder.partition
-            ) from error
 
 
 def _mended(raw: bytes, header: BatchHeader) -> Checked | None:

@@ -7,21 +7,35 @@ What must not live here: what is in the segments.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from penstock.errors import WriteFailed
 from penstock.store._checksummed import with_checksum, without_checksum
 from penstock.store._directory import Directory
+from penstock.store._folder import PartitionFolder
+from penstock.store._log_state import LogState
 from penstock.store._segment import SUFFIXES, segment_name
 from penstock.store.errors import StoreDamaged
 
-__all__ = ["PREFIX", "finish_swap", "is_planned", "put_aside", "swap"]
+__all__ = ["PREFIX", "finish_swap", "is_planned", "put_aside", "rewriting", "swap"]
 
 PREFIX: Final = "cleaned-"
 """Starts the names of segments that are not in place yet."""
 
 _PLAN: Final = "compaction.json"
+
+
+@contextlib.contextmanager
+def rewriting(folder: PartitionFolder, state: LogState, cannot: str) -> Iterator[None]:
+    """Raise WriteFailed, which says what one cannot do, for an OSError; nothing where the topic has been deleted."""
+    try:
+        yield
+    except OSError as error:
+        if not state.retired:
+            raise WriteFailed(f"{cannot}: {error}", topic=folder.topic, partition=folder.partition) from error
 
 
 def swap(directory: Directory, old: Sequence[int], new: Sequence[int]) -> None:

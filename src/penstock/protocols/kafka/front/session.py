@@ -6,9 +6,8 @@ Source: Kafka protocol guide; KIP-511 for what happens to an ApiVersions request
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import islice
-from typing import Final
 
 from penstock.errors import ProtocolViolation
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -33,7 +32,6 @@ __all__ = ["KafkaSession"]
 _API_VERSIONS = 18
 _AT_ONCE = 2_000
 """Entries that are decoded, or encoded, in a few milliseconds; more are in a thread."""
-_NO_CODES: Final[Mapping[int, int]] = {}
 _TOLD = 20
 """Codes of one answer that the log hears of."""
 
@@ -131,16 +129,17 @@ class KafkaSession:
             self._meter.answered(header.api_key, self._now() - began)
             if answer is None:
                 return None
-            if not large and pace.entries <= _AT_ONCE:
-                pieces, found = _packed(answer, header)
-            else:
+            if large or pace.entries > _AT_ONCE:
                 pieces, found = await shared.beside.run(lambda: _packed(answer, header))
+            else:
+                pieces, found = _packed(answer, header)
         finally:
             pace.end()
         if found:
-            for code, times in found.items():
+            codes = Counter(found)
+            for code, times in codes.items():
                 self._meter.refused(header.api_key, code, times)
-            if not all(map(self._meter.is_usual, found)):
+            if not all(map(self._meter.is_usual, codes)):
                 asker = Asker(header.client_id or "", self.line.address)
                 tell(self._meter, asker, header.api_key, request, islice(coded_in(answer), _TOLD), notes)
         return pieces
@@ -169,8 +168,6 @@ class KafkaSession:
         )
 
 
-def _packed(answer: object, header: RequestHeader) -> tuple[Pieces, Mapping[int, int]]:
+def _packed(answer: object, header: RequestHeader) -> tuple[Pieces, list[int]]:
     """An answer as it is sent, and the codes in it."""
-    pieces = response(answer, header.api_version, header.correlation_id)
-    found = codes_in(answer)
-    return pieces, Counter(found) if found else _NO_CODES
+    return response(answer, header.api_version, header.correlation_id), codes_in(answer)

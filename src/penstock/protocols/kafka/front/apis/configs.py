@@ -82,7 +82,7 @@ async def _described(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
-    await call.pace.spend(len(rows), 0)
+    await call.pace.spend(len(rows), len(rows) / 5)
     keys = set(resource.configuration_keys or ())
     # An empty list asks for everything too: old clients cannot say null.
     return DescribeConfigsResponseResult(

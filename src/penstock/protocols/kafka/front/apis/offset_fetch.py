@@ -7,7 +7,7 @@ Source: Kafka protocol, OffsetFetch v1-v10; KIP-447 (offsets that are undecided)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TypeVar
 
 from penstock.errors import UpstreamLost
 from penstock.model import Committed, Partition
@@ -24,65 +24,35 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from penstock.protocols.kafka.messages.declare import NO_UUID
 
 __all__ = ["fetch"]
+
+_Part = TypeVar("_Part", OffsetFetchResponsePartition, OffsetFetchResponseGroupTopicPartition)
+"""A partition's row in an answer about one group, or about many; both have the same fields."""
 
 _MANY_GROUPS_SINCE = 8
 _EPOCHS_SINCE = 9
 _IDS_SINCE = 10
 _NONE = Committed(-1)
+_UNDECIDED = Committed(-1)
+"""An open transaction wants to commit an offset there."""
 _Wanted = Sequence[tuple[str | bytes, Sequence[int]]]
 """Topics, by name or by id, and partitions of them."""
 
 
-class _Row(NamedTuple):
-    """Of one partition: what is committed, or -1 with the reason."""
-
-    number: int
-    committed: Committed
-    code: ErrorCode
-
-
-_Found = Callable[[str | bytes, int], _Row]
-"""Gives the row of a partition by its topic's name or id."""
+_Found = list[tuple[str | bytes, list[_Part]]]
+"""Topics as they were asked for, by name or by id, one that was named twice twice; with the rows of their answer."""
 
 
 async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Serve OffsetFetch: -1 without an error where nothing was committed."""
+    stable = request.require_stable
     if call.version >= _MANY_GROUPS_SINCE:
-        stable = request.require_stable
         return OffsetFetchResponse(groups=[await _group(call, group, stable=stable) for group in request.groups])
     wanted = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
-    topics, find = await _found(call, request.group_id, wanted, stable=request.require_stable)
+    found = await _found(call, request.group_id, wanted, OffsetFetchResponsePartition, stable=stable)
     return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponseTopic(
-                name=str(topic),
-                partitions=[_partition(find(topic, number)) async for number in call.pace.through(numbers)],
-            )
-            async for topic, numbers in call.pace.again(topics, 0.5)
-        ]
-    )
-
-
-def _partition(row: _Row) -> OffsetFetchResponsePartition:
-    return OffsetFetchResponsePartition(
-        partition_index=row.number,
-        committed_offset=row.committed.offset,
-        committed_leader_epoch=row.committed.leader_epoch,
-        metadata=row.committed.metadata,
-        error_code=row.code,
-    )
-
-
-def _partition_of_group(row: _Row) -> OffsetFetchResponseGroupTopicPartition:
-    return OffsetFetchResponseGroupTopicPartition(
-        partition_index=row.number,
-        committed_offset=row.committed.offset,
-        committed_leader_epoch=row.committed.leader_epoch,
-        metadata=row.committed.metadata,
-        error_code=row.code,
+        topics=[OffsetFetchResponseTopic(name=str(topic), partitions=rows) for topic, rows in found]
     )
 
 
@@ -98,26 +68,26 @@ async def _group(call: Call, group: OffsetFetchRequestGroup, *, stable: bool) ->
     ):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=fault)
     try:
-        topics, find = await _found(call, group.group_id, wanted, stable=stable)
+        found = await _found(call, group.group_id, wanted, OffsetFetchResponseGroupTopicPartition, stable=stable)
         if by_id and wanted is None:
-            topics, find = await _with_ids(call, topics, find)
+            found = await _with_ids(call, found)
     except UpstreamLost:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
         topics=[
-            OffsetFetchResponseGroupTopic(
-                name="" if isinstance(topic, bytes) else topic,
-                topic_id=topic if isinstance(topic, bytes) else NO_UUID,
-                partitions=[_partition_of_group(find(topic, number)) async for number in call.pace.through(numbers)],
-            )
-            async for topic, numbers in call.pace.again(topics, 0.5)
+            OffsetFetchResponseGroupTopic(topic_id=topic, partitions=rows)
+            if isinstance(topic, bytes)
+            else OffsetFetchResponseGroupTopic(name=topic, partitions=rows)
+            for topic, rows in found
         ],
     )
 
 
-async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool) -> tuple[_Wanted, _Found]:
-    """The topics that were asked for, and what finds their rows; all that the group has where ``wanted`` is None.
+async def _found(
+    call: Call, group: str, wanted: _Wanted | None, shape: Callable[..., _Part], *, stable: bool
+) -> _Found[_Part]:
+    """What is committed of the topics that were asked for; of all that the group has where ``wanted`` is None.
 
     Raises UpstreamLost where nobody can tell now. ``stable``: where an open transaction wants to commit an offset, the
     answer is to ask again later (KIP-447).
@@ -132,19 +102,34 @@ async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool
         named = {(each.topic, each.id): each for each in committed}
         wanted = _by_topic(committed)
     # As they are now: others commit while this goes on.
-    asked = [each for each in named.values() if isinstance(each, Partition)]
-    undecided = {each for each in asked if each in undecided}
-    committed = {each: committed[each] for each in asked if each in committed}
-
-    def find(topic: str | bytes, number: int) -> _Row:
-        partition = named[topic, number]
-        if isinstance(partition, ErrorCode):
-            return _Row(number, _NONE, partition)
-        if stable and partition in undecided:
-            return _Row(number, _NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        return _Row(number, committed.get(partition, _NONE), ErrorCode.NONE)
-
-    return wanted, find
+    offsets = {
+        each: _UNDECIDED if stable and each in undecided else committed.get(each, _NONE)
+        for each in named.values()
+        if isinstance(each, Partition)
+    }
+    found = []
+    for topic, numbers in wanted:
+        rows = []
+        for number in numbers:
+            await call.pace.spend()
+            partition = named[topic, number]
+            if isinstance(partition, ErrorCode):
+                offset, code = _NONE, partition
+            else:
+                offset = offsets[partition]
+                code = ErrorCode.UNSTABLE_OFFSET_COMMIT if offset is _UNDECIDED else ErrorCode.NONE
+            rows.append(
+                shape(
+                    partition_index=number,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    metadata=offset.metadata,
+                    error_code=code,
+                )
+            )
+        await call.pace.spend(0, 0.5)
+        found.append((topic, rows))
+    return found
 
 
 def _by_topic(partitions: Iterable[Partition]) -> _Wanted:
@@ -154,7 +139,6 @@ def _by_topic(partitions: Iterable[Partition]) -> _Wanted:
     return list(found.items())
 
 
-async def _with_ids(call: Call, topics: _Wanted, find: _Found) -> tuple[_Wanted, _Found]:
+async def _with_ids(call: Call, found: _Found[_Part]) -> _Found[_Part]:
     """By topic ids; without topics that are not there any more, which have none. Raises UpstreamLost."""
-    named = {topic.id: (name, rows) for name, rows in topics if (topic := await call.shared.enode.topic(str(name)))}
-    return [(each, rows) for each, (_, rows) in named.items()], lambda topic, number: find(named[topic][0], number)
+    return [(topic.id, rows) for name, rows in found if (topic := await call.shared.enode.topic(str(name)))]

@@ -48,23 +48,22 @@ _LAST_MS = 2**63 - 1
 
 async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Serve OffsetCommit: durable before it is answered."""
-    rows = {
-        _key(call, topic, part): part
-        async for topic in call.pace.again(request.topics, 0.5)
-        async for part in call.pace.through(topic.partitions, _STEPS)
-    }
+    rows: dict[Key, OffsetCommitRequestPartition] = {}
+    for topic in request.topics:
+        await call.pace.spend(len(topic.partitions), len(topic.partitions) * _STEPS)
+        rows.update((_key(call, topic, part), part) for part in topic.partitions)
     found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE, call.pace)
-    known = {key: await _place_fault(call, each) for key, each in found.items()}
-    # And once more at the last moment, so that no rebalance comes between this and the commit.
     named = [(each.topic, each.id) for each in found.values() if isinstance(each, Partition)]
     code = _may_commit(call, request, named)
-    faults = {key: known[key] or _commit_fault(call, part, code) async for key, part in call.pace.again(rows.items())}
     now_ms = call.shared.services.runtime.now_ms()
-    offsets = {
-        partition: _committed(part, now_ms, request.retention_time_ms)
-        async for key, part in call.pace.again(rows.items())
-        if not faults[key] and isinstance(partition := found[key], Partition)
-    }
+    faults: dict[Key, ErrorCode] = {}
+    offsets: dict[Partition, Committed] = {}
+    for key, part in rows.items():
+        await call.pace.spend(0, _STEPS)
+        place = found[key]
+        faults[key] = fault = await _place_fault(call, place) or _commit_fault(call, part, code)
+        if not fault and isinstance(place, Partition):
+            offsets[place] = _committed(part, now_ms, request.retention_time_ms)
     for lump in _lumps(offsets):
         if refused := await _commit(call, request, lump):
             # What is committed stays so; what is left would be refused as well.
@@ -108,7 +107,6 @@ def _key(call: Call, topic: OffsetCommitRequestTopic, part: OffsetCommitRequestP
 
 
 async def _place_fault(call: Call, place: Partition | ErrorCode) -> ErrorCode:
-    await call.pace.spend(0, _STEPS)
     if isinstance(place, ErrorCode):
         return place
     return await call.shared.fault_of(place, ErrorCode.COORDINATOR_NOT_AVAILABLE)
