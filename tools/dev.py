@@ -105,7 +105,7 @@ def _compile_kernels() -> None:
 def interop(arguments: Arguments) -> int:
     _compile_kernels()
     # Anywhere in tests: the conformance suite and the store's tests meet real servers and tools, too.
-    which = "interop" if "--long" in arguments else "interop and not long"
+    which = "interop or long" if "--long" in arguments else "interop and not long"
     chosen = [word for word in arguments if word != "--long"]
 
     def pytest(*words: str) -> int:
@@ -164,7 +164,7 @@ VERBS = {
         "all tests that need no other server (--newest, --oldest: some, with those versions); arguments go to pytest",
         jvm=True,
     ),
-    "check": Verb(check, "format, lint, types, imports, map, pages, tidy (name some to run only those; --fix mends)"),
+    "check": Verb(check, "format, lint, types, imports, pages, tidy (name some to run only those; --fix mends)"),
     "interop": Verb(
         interop,
         "real servers and clients of others; says what was skipped and why; --long: also what takes minutes",

@@ -17,7 +17,7 @@ from penstock.demo._delays import differences, expected_delays
 from penstock.demo._flights import flights_events, flights_table
 from tests.processes import below, called_with, end
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 ROWS = 20_000
 PROGRAM = f"""

@@ -124,7 +124,7 @@ _ROWS = (
     _final(42, "INVALID_REQUEST", "check the arguments: the request contradicts itself, or broker and client disagree"),
     _final(43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", "upgrade the topic's message format: its format lacks this feature"),
     _final(44, "POLICY_VIOLATION", "keep to the cluster's policy, which its message names"),
-    _final(45, "OUT_OF_ORDER_SEQUENCE_NUMBER", "start the producer anew: a batch of its sequence was lost"),
+    _final(45, "OUT_OF_ORDER_SEQUENCE_NUMBER", "abort, or start the producer anew: a batch of its sequence was lost"),
     _final(46, "DUPLICATE_SEQUENCE_NUMBER", "nothing to do: the batch is in the log already"),
     _final(47, "INVALID_PRODUCER_EPOCH", "stop this producer: a newer one has its id"),
     _final(48, "INVALID_TXN_STATE", "end the open transaction, or begin one, before this call"),
