@@ -89,7 +89,8 @@ class Budget:
     def keep(self, change: int) -> None:
         """So much more is taken by nobody that could be hung up on, or less if it is below 0."""
         self._used += change
-        self._judge()
+        if self._exhausted or self._used >= self.limit:
+            self._judge()
 
     def hold(self, holder: Holder, size: int) -> None:
         """``holder`` holds ``size`` bytes now, instead of what it held before."""

@@ -6,7 +6,7 @@ total only, and one connection a small part. Small totals are not divided.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from penstock._dataclasses import dataclass
@@ -27,7 +27,7 @@ _BYTES_OF_CONNECTION_PERCENT: Final = 30
 """More than of their number: what one client keeps may well be larger than what others do."""
 _PART_OF_MEMORY: Final = 16
 _ORDINALS: Final = {16: "sixteenth", 8: "eighth", 4: "quarter"}
-_NOTHING: Final = (0, 0)
+_NOTHING: Final[Sequence[int]] = (0, 0)
 _SHARE_OPTION: Final = "address_share_percent"
 
 
@@ -95,7 +95,7 @@ class Shares(Generic[K]):
         self._count = divided(most, address_percent)
         self._bytes = divided(memory.limit // part, address_percent, _LEAST_BYTES, _BYTES_OF_CONNECTION_PERCENT)
         self._kept: dict[K, tuple[Owner | str | None, int, int]] = {}
-        self._of: dict[object, tuple[int, int]] = {}
+        self._of: dict[object, list[int]] = {}
         self._number = 0
         self._size = 0
 
@@ -115,9 +115,14 @@ class Shares(Generic[K]):
 
     def put(self, key: K, owner: Owner | str | None, size: int, number: int = 1) -> str | None:
         """Keep ``key`` for ``owner``, instead of what is kept under it. Or why not; nothing has changed then."""
-        why = self.refusal(key, owner, size, number)
-        if why is None:
-            self.take(key, owner, size, number)
+        if key in self._kept:
+            why = self.refusal(key, owner, size, number)
+            if why is None:
+                self.take(key, owner, size, number)
+        else:
+            why = self._why_not(owner, size, number)
+            if why is None:
+                self._keep(key, owner, size, number)
         return why
 
     def refusal(self, key: K, owner: Owner | str | None, size: int, number: int = 1) -> str | None:
@@ -136,11 +141,15 @@ class Shares(Generic[K]):
     def take(self, key: K, owner: Owner | str | None, size: int, number: int = 1) -> None:
         """Keep it whatever the limits are: it is there already."""
         before = self._kept.get(key)
-        if before == (owner, size, number):
-            return
-        if before is not None:
+        if before is None:
+            self._keep(key, owner, size, number)
+        elif before[0] == owner:
+            if size != before[1] or number != before[2]:
+                self._kept[key] = owner, size, number
+                self._add(owner, number - before[2], size - before[1])
+        else:
             self._forget(key, before)
-        self._keep(key, owner, size, number)
+            self._keep(key, owner, size, number)
 
     def shrink(self, key: K, size: int) -> None:
         """What is kept under ``key`` takes no more bytes than that."""
@@ -156,9 +165,8 @@ class Shares(Generic[K]):
 
     def _why_not(self, owner: Owner | str | None, size: int, number: int) -> str | None:
         what, option, count, room = self._what, self._option, self._count, self._bytes
-        more = "more are not taken" if number == 1 else f"{number} more are not taken"
         if self._number + number > count.total:
-            return f"{self._number} {what}, {more} ({option})"
+            return f"{self._number} {what}, {_more(number)} ({option})"
         if self._size + size > room.total:
             part = _ORDINALS[self._part]
             return f"{what} take {self._size} bytes, and {size} more are too many (a {part} of memory_bytes)"
@@ -167,7 +175,7 @@ class Shares(Generic[K]):
         if not isinstance(owner, str):
             has, takes = self._of.get(owner, _NOTHING)
             if has + number > count.connection:
-                return f"{has} {what} over this connection, its share of {count.total} ({option}); {more}"
+                return f"{has} {what} over this connection, its share of {count.total} ({option}); {_more(number)}"
             if takes + size > room.connection:
                 return (
                     f"{what} over this connection take {takes} bytes, and {size} more are above its share, "
@@ -177,7 +185,8 @@ class Shares(Generic[K]):
         has, takes = self._of.get(host, _NOTHING)
         if has + number > count.address:
             return (
-                f"{has} {what} from {host.lstrip('/')}, its share of {count.total} ({option}, {_SHARE_OPTION}); {more}"
+                f"{has} {what} from {host.lstrip('/')}, its share of {count.total} ({option}, {_SHARE_OPTION}); "
+                f"{_more(number)}"
             )
         if takes + size > room.address:
             return (
@@ -200,9 +209,21 @@ class Shares(Generic[K]):
         self._memory.keep(size)
         if owner is None:
             return
-        for whose in (owner,) if isinstance(owner, str) else (owner, owner.address.host):
-            has, takes = self._of.get(whose, _NOTHING)
-            if has + count:
-                self._of[whose] = has + count, takes + size
-            else:
-                del self._of[whose]
+        if not isinstance(owner, str):
+            self._add_of(owner, count, size)
+            owner = owner.address.host
+        self._add_of(owner, count, size)
+
+    def _add_of(self, owner: Owner | str, count: int, size: int) -> None:
+        of = self._of.get(owner)
+        if of is None:
+            self._of[owner] = [count, size]
+            return
+        of[0] += count
+        of[1] += size
+        if not of[0]:
+            del self._of[owner]
+
+
+def _more(number: int) -> str:
+    return "more are not taken" if number == 1 else f"{number} more are not taken"

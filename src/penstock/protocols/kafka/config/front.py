@@ -64,7 +64,7 @@ class KafkaNodeConfig:
     max_topic_partitions: int = number(
         40_000, low=1, about="partitions of all topics in the node's own log; Kafka clients can make no more"
     )
-    max_held: int = number(50_000, low=1, about="Kafka requests that wait; more are answered at once")
+    max_held: int = number(50_000, low=1, about="Kafka fetches that wait; more are answered at once")
     offsets_retention_minutes: int = number(
         10_080,
         low=1,

@@ -12,8 +12,9 @@ from penstock.seams.shares import ADDRESS_PERCENT, Shares
 
 __all__ = ["GROUP_BYTES", "MEMBER_BYTES", "HeldByMembers", "KeptGroups", "held_by_members", "kept_groups", "plain_host"]
 
-MEMBER_BYTES = 2_000
-"""What a member takes that brings nothing, or an id that was given to one that has not joined yet, with its group."""
+MEMBER_BYTES = 4_000
+"""What a member takes that brings nothing, or an id that was given to one that has not joined yet: with its group, and
+the one JoinGroup or SyncGroup of its that may wait."""
 GROUP_BYTES = 2_000
 """What a group takes without members and offsets."""
 _PART_OF_MEMORY = 4

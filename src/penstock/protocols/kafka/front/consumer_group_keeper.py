@@ -146,9 +146,8 @@ class ConsumerGroupKeeper:
             if self._older is not None:
                 self._older.make_way(beat, topics or {})
             answer = self.coordinator.beat(beat, topics, self.now())
-            self._weigh(beat.group, beat.member_id)
             self._alarm.wake()
-            await self.save(beat.group)
+            await self.save(beat.group, beat.member_id)
         except BeatRefused as refused:
             return BeatAnswer(refused.code, str(refused))
         except PenstockError as error:
@@ -284,9 +283,12 @@ class ConsumerGroupKeeper:
         """The group is gone there, too."""
         self._going.pop(group_id, None)
 
-    async def save(self, group_id: str) -> None:
-        """Return when all that was decided of the group is durable. Raises StoreError."""
-        self._weigh(group_id)
+    async def save(self, group_id: str, member_id: str = "") -> None:
+        """Return when all that was decided of the group is durable. Raises StoreError.
+
+        ``member_id``: of the member that was served, which may hold more now than before, or less.
+        """
+        self._weigh(group_id, member_id)
         if group_id in self._going:
             async with self._locks.held(group_id):
                 await self._go(group_id)

@@ -7,8 +7,8 @@ sessions by `fetch_sessions`. What must not live here: what is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import PenstockError, UpstreamLost
@@ -72,16 +72,6 @@ class Limits:
     def held(self) -> int:
         """Requests that wait now."""
         return len(self._held)
-
-    @contextmanager
-    def holding(self, line: Line) -> Iterator[None]:
-        """While a request waits. Raises Refused (COORDINATOR_NOT_AVAILABLE: clients back off, and ask again)."""
-        if (why := self.hold(line)) is not None:
-            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, why, hint=MORE_ROOM)
-        try:
-            yield
-        finally:
-            self.let_go(line)
 
     @staticmethod
     def size_of_transaction(partitions: int) -> int:

@@ -27,7 +27,7 @@ class KafkaFrontOptions:
     objects of a thousand, and the objects of more would stop the node's loop when they are looked through for garbage.
     ``max_answer_entries``: the same of an answer, which may have many to a single entry of its request.
     ``fetch_sessions``: incremental sessions kept at once.
-    ``max_held``: requests that wait (Fetch, JoinGroup, SyncGroup); ``max_transactional_ids``: with the ids whose
+    ``max_held``: fetches that wait; ``max_transactional_ids``: with the ids whose
     transactions are over, until they expire; ``max_groups``: with those that have no members, until their offsets
     expire; ``max_topic_partitions``: of all topics in the embedded log. Kafka has no such totals; of each, one address
     may have ``address_share_percent``, and of what goes with its connection, one connection a twentieth (`limits`).

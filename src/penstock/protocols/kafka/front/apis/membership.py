@@ -5,14 +5,10 @@ Source: Kafka protocol, JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, Leave
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.coordinator import Join, JoinAnswer, Leaver, Sync, SyncAnswer
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
-from penstock.protocols.kafka.front.faults import Refused, code_of
 from penstock.protocols.kafka.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -26,8 +22,6 @@ from penstock.protocols.kafka.messages.groups import (
     SyncGroupResponse,
 )
 from penstock.seams.runtime import Promise
-
-T = TypeVar("T")
 
 __all__ = ["heartbeat", "join_group", "leave_group", "sync_group"]
 
@@ -69,19 +63,8 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
     )
     answer = await call.shared.groups.join(join)
     if answer is None:
-        answer = await _answer(call, promise, lambda code: JoinAnswer(code, request.member_id))
+        answer = await promise
     return _joined(call, answer)
-
-
-async def _answer(call: Call, promise: Promise[T], refused: Callable[[ErrorCode], T]) -> T:
-    """What the group answers, sooner or later; ``refused`` where no more requests may wait for the client."""
-    if promise.done:
-        return await promise
-    try:
-        with call.shared.limits.holding(call.line):
-            return await promise
-    except Refused as error:
-        return refused(ErrorCode(code_of(error)))
 
 
 def _said(reason: str | None) -> str:
@@ -128,7 +111,7 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
         reply=promise.set,
     )
     call.shared.groups.sync(sync)
-    answer = await _answer(call, promise, SyncAnswer)
+    answer = await promise
     return SyncGroupResponse(
         error_code=answer.error,
         protocol_type=answer.protocol_type,
