@@ -264,7 +264,7 @@ class GroupKeeper:
             return None
         group = self.coordinator.group(group_id)
         if group is None and await self._offsets.committed(group_id) and not self._is_newer(group_id):
-            return self.coordinator.group(group_id) or Group(group_id)
+            return self.coordinator.group(group_id) or Group(group_id, held=self.coordinator.held)
         return group
 
     async def all_known(self) -> list[Group]:
@@ -272,7 +272,7 @@ class GroupKeeper:
         with_offsets = [each for each in await self._offsets.groups() if not self._is_newer(each)]
         groups = {group.group_id: group for group in self.coordinator.groups()}
         for group_id in with_offsets:
-            groups.setdefault(group_id, Group(group_id))
+            groups.setdefault(group_id, Group(group_id, held=self.coordinator.held))
         return list(groups.values())
 
     def may_delete_offsets(self, group_id: str, *, has_offsets: bool) -> ErrorCode:
