@@ -86,7 +86,7 @@ class BlockingChannel(Generic[State]):
         except BaseException as error:
             if self._stop.said:
                 raise  # which says nothing about the endpoint
-            self._backoff.failed(endpoint, _clock.monotonic(), random.random())
+            self._backoff.failed(endpoint, _clock.monotonic(), random.random(), error)
             if isinstance(error, PenstockError):
                 self._away.failed(endpoint, begun, _clock.monotonic(), error.message)
             raise
@@ -101,6 +101,10 @@ class BlockingChannel(Generic[State]):
     def rests(self, endpoint: Endpoint) -> bool:
         """Whether it is too early to try again to connect."""
         return self._backoff.delay(endpoint, _clock.monotonic()) > 0
+
+    def trouble(self, endpoint: Endpoint) -> PenstockError | None:
+        """What the last attempt to connect to it has met."""
+        return self._backoff.troubles.get(endpoint)
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all, one after the other; results or exceptions in order."""
