@@ -67,7 +67,7 @@ def test_the_kind_crosses_processes() -> None:
         (
             "request queueId[9] is illegal, topic t has 4 queues",
             True,
-        ),  # after another look at the route it may be there
+        ),  # the route may be old
         ("", True),
     ],
 )
