@@ -75,5 +75,5 @@ def refusal(which: str | Extra, who: str) -> MissingExtra:
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # the package around it
+    except (ModuleNotFoundError, ValueError):  # the package around it; a module that somebody has put there by hand
         return False

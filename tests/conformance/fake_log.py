@@ -62,6 +62,7 @@ class FakeLog:
         self.delays_s: deque[float] = deque()
         self.topics_delays_s: deque[float] = deque()
         self.leaderless: set[Partition] = set()
+        self.troubles: dict[Partition, PenstockError] = {}
         self.largest_batch = 1 << 30
         self.senders = 0
         self.takes_at_once = True
@@ -205,6 +206,9 @@ class FakeClient:
 
     def leader(self, partition: Partition) -> Node | None:
         return NODES[partition.id % self._log.nodes] if partition in self._known else None
+
+    def trouble(self, partition: Partition) -> PenstockError | None:
+        return self._log.troubles.get(partition)
 
     def distrust(self, partition: Partition) -> None:
         self._known.discard(partition)

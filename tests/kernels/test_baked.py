@@ -72,16 +72,19 @@ def image(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "image"
     shutil.copytree(compiled, place / "numba" / compiled.name)
     (place / "numba" / compiled.name / "lock").unlink(missing_ok=True)
-    folders = [place, *(each for each in place.rglob("*") if each.is_dir())]
-    for each in folders:
+    for each in folders_of(place):
         each.chmod(0o555)
     yield place
-    for each in folders:
+    for each in folders_of(place):
         each.chmod(0o755)
 
 
+def folders_of(place: Path) -> list[Path]:
+    return [place, *(each for each in place.rglob("*") if each.is_dir())]
+
+
 def marks(image: Path) -> list[Path]:
-    return sorted(image.rglob("compiled-*"))
+    return sorted(image.rglob("compiled"))
 
 
 def test_kernels_of_an_image_are_loaded_where_nothing_can_be_written(image: Path) -> None:
@@ -99,14 +102,31 @@ def test_an_image_whose_files_got_another_time_is_as_good(image: Path) -> None:
 
 def other_processor(image: Path) -> None:
     for mark in marks(image):
-        mark.rename(mark.with_name("compiled-0123456789ab"))
+        mark.parent.rename(mark.parent.with_name("0123456789abcdef"))
 
 
 def open_to_all(image: Path) -> None:
     (image / "numba").chmod(0o777)
 
 
-@pytest.mark.parametrize("spoil", [other_processor, open_to_all])
+def a_wrong_byte(image: Path) -> None:
+    """In machine code: running it may do anything."""
+    code = max(image.rglob("*.nbc"), key=lambda each: each.stat().st_size)
+    data = bytearray(code.read_bytes())
+    data[len(data) // 2] ^= 0x40
+    code.write_bytes(data)
+
+
+def an_old_index(image: Path) -> None:
+    next(image.rglob("*.nbi")).write_bytes(b"numba wrote this when it was another one")
+
+
+def a_lost_mark(image: Path) -> None:
+    for mark in marks(image):
+        mark.unlink()
+
+
+@pytest.mark.parametrize("spoil", [other_processor, open_to_all, a_wrong_byte, an_old_index, a_lost_mark])
 def test_an_image_that_will_not_do_is_named_and_passed_over(
     image: Path, tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
@@ -204,4 +224,4 @@ def test_a_process_that_cannot_compile_is_told_of(
     monkeypatch.setattr(sys, "path", [])
     wait_for(compile_beside())
     (message,) = caplog.messages
-    assert "python -m penstock.kernels.warm" in message
+    assert message.endswith("ModuleNotFoundError: No module named 'penstock'")

@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import penstock._clock
 import penstock.store.opening
 from penstock.client import _loading
 from penstock.config import snode_config
@@ -168,7 +169,7 @@ def _given(world: World) -> Iterator[None]:
         for what, name, instead in (
             (time, "time_ns", time_ns),
             (time, "time", lambda: time_ns() / 1e9),
-            (time, "monotonic", world.loop.time),
+            (penstock._clock, "monotonic", world.loop.time),
             (os, "urandom", dice.randbytes),
             (uuid, "uuid4", uuid4),
             (penstock.store.opening, "MemoryDirectory", lambda: world.disk),

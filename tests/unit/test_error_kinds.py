@@ -8,6 +8,7 @@ import pytest
 
 from penstock.errors import ErrorKind, FencedError, LogTruncated, ServerError
 from penstock.protocols.kafka.errors import ROWS, error_for
+from penstock.protocols.rocketmq.error_codes import error_of as rocketmq_error
 from penstock.protocols.tubemq.error_codes import Code, error_of
 
 
@@ -50,3 +51,25 @@ def test_an_errors_class_and_its_kind_say_the_same() -> None:
 
 def test_the_kind_crosses_processes() -> None:
     assert pickle.loads(pickle.dumps(error_for(36, "create"))).kind is ErrorKind.TOPIC_EXISTS
+
+
+@pytest.mark.parametrize(
+    ("remark", "again"),
+    [
+        ('java.lang.NumberFormatException: For input string: "x", java.base/java.lang.NumberFormatException', False),
+        ("java.lang.IllegalArgumentException: no such thing", False),
+        ("com.alibaba.fastjson.JSONException: syntax error", False),
+        ("org.apache.rocketmq.remoting.exception.RemotingCommandException: the custom field <a> is null", False),
+        ("The broker does not support consumer to filter message by SQL92", False),
+        ("The topic[TBW102] is conflict with system topic.", False),
+        ("look message by offset failed, 17", False),
+        ("java.lang.NullPointerException", True),
+        (
+            "request queueId[9] is illegal, topic t has 4 queues",
+            True,
+        ),  # the route may be old
+        ("", True),
+    ],
+)
+def test_a_system_error_of_rocketmq_is_waited_out_unless_the_request_is_at_fault(remark: str, again: bool) -> None:
+    assert rocketmq_error(1, remark).retriable is again

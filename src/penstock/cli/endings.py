@@ -6,6 +6,7 @@ argparse); 130: Ctrl-C, 143: SIGTERM, if they ended what would have continued.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -37,15 +38,16 @@ def reporting_errors() -> Iterator[None]:
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
         # The reader of our output left (`| head`), which is not an error.
-        _drop_output()
+        drop_output()
         raise SystemExit(0) from None
     except OSError as error:  # of files and standard streams; network errors are penstock's own
-        _drop_output()
-        sys.stderr.write(f"penstock: {error}\n")
+        drop_output()
+        closed = error.errno == errno.EBADF
+        sys.stderr.write(f"penstock: {'the standard input or output that this needs is closed' if closed else error}\n")
         raise SystemExit(1) from None
 
 
-def _drop_output() -> None:
+def drop_output() -> None:
     """Python flushes standard output once more at exit: what cannot be written must not fail there again."""
     try:
         _flush()

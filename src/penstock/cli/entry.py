@@ -9,13 +9,16 @@ from __future__ import annotations
 import sys
 
 from penstock.cli.endings import reporting_errors
-from penstock.cli.output import write_standard_output_whole
+from penstock.cli.output import replace_closed_streams, write_standard_output_whole
 from penstock.extras import EXTRAS, refusal
+from penstock.net.descriptors import hold_standard_streams
 
 
 def main() -> None:
     """Run the command line; the entry point of the ``penstock`` script."""
     words = sys.argv[1:]
+    hold_standard_streams()
+    replace_closed_streams()
     write_standard_output_whole()
     if words[:1] == ["snode"]:
         from penstock.cli.snode import snode
@@ -25,7 +28,8 @@ def main() -> None:
     if words == ["--version"]:
         from penstock._version import __version__
 
-        sys.stdout.write(f"penstock {__version__}\n")
+        with reporting_errors():
+            sys.stdout.write(f"penstock {__version__}\n")
         return
     try:
         from penstock.cli.plain import run

@@ -9,7 +9,7 @@ import select
 import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
 from penstock.errors import UsageError
 
@@ -192,6 +192,23 @@ class _Whole(io.RawIOBase):
     def write(self, data: ReadableBuffer, /) -> int:
         self._output.write(data)
         return self._output.taken
+
+
+def replace_closed_streams() -> None:
+    """Put streams in the place of those that are None, because the process was started with them closed.
+
+    Reading and writing raise OSError (EBADF), as a verb that needs them has to; what is said on standard error is lost.
+    """
+    stdin: TextIO | None = sys.stdin
+    stdout: TextIO | None = sys.stdout
+    stderr: TextIO | None = sys.stderr
+    if stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - a descriptor, for the process's life
+    if stdout is None:
+        # Its original, too: what nothing refers to any more is closed, with the buffer that another stream writes to.
+        sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    if stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 def write_standard_output_whole() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
+from penstock import _clock
 from penstock.cli.output import Output
 from penstock.errors import ConfigError, UsageError
 
@@ -138,9 +138,9 @@ class Lines:
         whole = bisect_right(range(part.num_rows + 1), taken, key=partial(self._size, part)) - 1
         if taken == self._size(part, whole):
             return whole
-        until = time.monotonic() + _LAST_LINE_S
+        until = _clock.monotonic() + _LAST_LINE_S
         rest = lines[taken : self._size(part, whole + 1)]
-        return whole + self._output.write(rest, give_up=lambda: time.monotonic() >= until)
+        return whole + self._output.write(rest, give_up=lambda: _clock.monotonic() >= until)
 
     def _size(self, part: Part, records: int) -> int:
         """How many bytes the lines of the first records take."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.cli.endings import reporting_errors
+from penstock.cli.endings import drop_output, reporting_errors
 from penstock.cli.given import pairs
 from penstock.config import snode_config
 from penstock.config.places import shown
@@ -169,7 +170,12 @@ def _ready(node: Node) -> str:
 
 def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        drop_output()  # a node whose standard output is closed serves all the same
 
 
 def _watch_stdin(stop: asyncio.Event) -> None:

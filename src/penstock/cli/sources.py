@@ -89,12 +89,14 @@ def json_records(stream: BinaryIO, first: int = 1) -> Iterator[Outgoing]:
             continue
         try:
             given = json.loads(line)
-        except ValueError as error:  # also what is not UTF-8
+            record = _record(number, given)
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"line {number} is not JSON: {error}") from error
-        try:
-            yield _record(number, given)
+        except RecursionError:  # of what is read, and of a value that is written again
+            raise UsageError(f"line {number} is nested too deeply") from None
         except ValueError as error:
             raise UsageError(f"line {number}: {error}") from error
+        yield record
 
 
 def _record(number: int, given: object) -> Outgoing:

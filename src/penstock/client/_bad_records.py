@@ -8,10 +8,10 @@ when an error was raised, and never before. What must not live here: finding out
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock import _clock
 from penstock.columnar.messages import Messages, Part
 from penstock.columnar.payloads import ERROR_HEADER, RECORDS_HEADER
 from penstock.config import OnBadRecord
@@ -43,7 +43,7 @@ class BadRecords:
         *,
         skips: bool = False,
         log: ClientLog | None = None,
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = _clock.monotonic,
     ) -> None:
         self._choice, self._skips = choice, skips
         self._of_log, self._of_deserializers = choice, choice

@@ -32,13 +32,16 @@ def _compile() -> None:
     if not sys.executable:
         return  # a Python inside another program
     program = f"import sys; sys.path[:] = {sys.path!r}; from penstock.kernels.warm import main; main([])"
+    optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
     with contextlib.suppress(OSError), subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [sys.executable, *optimized, "-c", program],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as child:  # fmt: skip
         atexit.register(child.kill)
-        if child.wait():
+        _, said = child.communicate()
+        if child.returncode:
+            last = said.decode(errors="replace").strip().rpartition("\n")[2]
             logging.getLogger("penstock.kernels").warning(
-                "kernels could not be compiled (python -m penstock.kernels.warm says why): NumPy decodes on"
+                "kernels could not be compiled, NumPy does their work: %s", last or f"exit code {child.returncode}"
             )
         atexit.unregister(child.kill)

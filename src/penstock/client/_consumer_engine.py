@@ -220,6 +220,11 @@ class ConsumerEngine:
                 await self._news.wait(deadline)
                 waited = True
                 continue
+            if not waited:
+                # A loop of poll(0) waits for nothing: what it polls for comes in the turns that it leaves to others.
+                await asyncio.sleep(0)
+                waited = True
+                continue
             self.empty_reason = empty_reason(self.standing())
             return False
 

@@ -30,6 +30,7 @@ from penstock.errors import PenstockError
 from penstock.model import Node, Partition
 from penstock.seams import Avoids, LogClient, Packed, Sender, SendsAtOnce, Sent
 from penstock.seams.batch_limits import BatchLimits
+from penstock.seams.client import TellsOfTrouble
 
 __all__ = ["Delivering", "Hooks"]
 
@@ -75,6 +76,7 @@ class Delivering:
         self._background = Background("the producer", hooks.failed)
         self._begin = self._background.begin
         self._avoids = sender.avoids if isinstance(sender, Avoids) else None
+        self._trouble = client.trouble if isinstance(client, TellsOfTrouble) else lambda partition: None
         self._at_once = sender.send_at_once if isinstance(sender, SendsAtOnce) else None
         self._unbegun: Counter[str] = Counter()
         # One that rings earlier than it has to stays; most of the time none is started.
@@ -380,7 +382,9 @@ class Delivering:
         for segment in queue.expire(now, self._config.delivery_timeout_ms / 1_000):
             error = too_late(queue.partition, self._config.delivery_timeout_ms, None)
             if self._client.leader(queue.partition) is None:
-                error.message += ": nobody is known to lead its partition"
+                trouble = self._trouble(queue.partition)
+                error.__cause__ = trouble
+                error.message += f": {trouble}" if trouble else ": nobody is known to lead its partition"
             self._fail([segment], error)
 
     def _fail(self, segments: Sequence[Segment], error: PenstockError) -> None:

@@ -24,6 +24,7 @@ from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from penstock import _clock
 from penstock.client._handle import check_fork, check_threads
 from penstock.client._interrupts import AtOnce, GiveUp
 from penstock.client._unclosed import at_end, deliver, longest_delivery_s
@@ -147,9 +148,9 @@ class LoopThread:
             call: _Call[None] = _Call(self._loop)
             self._loop.call_soon_threadsafe(call.begin, deliver)
             with suppress(Empty):  # a partitioner of the user's may never return
-                call.wait(time.monotonic() + within_s + _STOP_S)
-        until = time.monotonic() + _FINISH_S
-        while self._finishing and time.monotonic() < until:
+                call.wait(_clock.monotonic() + within_s + _STOP_S)
+        until = _clock.monotonic() + _FINISH_S
+        while self._finishing and _clock.monotonic() < until:
             self._thread.join(_LOOK_S)
         if self._finishing:
             ClientLog("penstock.client").warning(
@@ -255,7 +256,7 @@ class _Call(Generic[T]):
     # In the thread that waits.
 
     def wait(self, until: float | None = None) -> None:
-        """Until it is over. Raises Empty if it is not by ``until``, of ``time.monotonic``."""
+        """Until it is over. Raises Empty if it is not by ``until``, of ``_clock.monotonic``."""
         while (message := next_of(self._inbox, until)) is not None:
             message()
 

@@ -8,10 +8,11 @@ What must not live here: what is waited for.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final, TypeVar
+
+from penstock import _clock
 
 __all__ = ["LONGEST_S", "Ended", "ended", "next_of"]
 
@@ -36,14 +37,14 @@ ended: Final = Ended()
 
 
 def next_of(queue: SimpleQueue[T], until: float | None = None) -> T:
-    """The queue's next thing. Raises Empty if there is none by ``until``, of ``time.monotonic``."""
+    """The queue's next thing. Raises Empty if there is none by ``until``, of ``_clock.monotonic``."""
     while True:
-        left = LONGEST_S if until is None else min(LONGEST_S, max(0.0, until - time.monotonic()))
+        left = LONGEST_S if until is None else min(LONGEST_S, max(0.0, until - _clock.monotonic()))
         try:
             if ended.run_loop is not None:
                 ended.run_loop(min(left, _TURN_S))
                 return queue.get_nowait()
             return queue.get(timeout=left)
         except Empty:
-            if until is not None and time.monotonic() >= until:
+            if until is not None and _clock.monotonic() >= until:
                 raise

@@ -154,7 +154,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         come and go are noticed within ``metadata_max_age_ms``. A `SubscriptionPattern` is matched by the servers of a
         group with ``group_protocol="consumer"``, which also notice what comes and goes; one at most, beside names only.
         """
-        engine = await self._start(subscribe=False)
+        engine = await self._started(subscribe=False)
         self._by_address = False
         await engine.subscribe(subscribed_to(engine.names, topics, pattern), listener or RebalanceListener())
 
@@ -164,7 +164,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         Instead of the address's topics. Raises UsageError after subscribe.
         """
         starts = check_starts(partitions)
-        engine = await self._start(subscribe=False)
+        engine = await self._started(subscribe=False)
         if self._by_address:
             self._by_address = False
             await engine.unsubscribe("partitions are assigned instead of the address's topics")
@@ -178,7 +178,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     async def unsubscribe(self) -> None:
         """Give up all partitions, and leave the group."""
         self._by_address = False
-        await (await self._start(subscribe=False)).unsubscribe()
+        await (await self._started(subscribe=False)).unsubscribe()
 
     def assignment(self) -> frozenset[Partition]:
         """The partitions that are this consumer's now; without those that a log adds to what is subscribed."""
@@ -202,11 +202,12 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     async def enforce_rebalance(self, reason: str = "the application enforced a rebalance") -> None:
         """Have the group share out anew; the next poll joins. Raises UsageError without a group, or where the log
         shares out by itself (TubeMQ)."""
-        (await self._start()).enforce_rebalance(reason)
+        (await self._started()).enforce_rebalance(reason)
 
     async def partition_status(self) -> Mapping[Partition, PartitionStatus]:
         """Where each assigned partition stands: what it waits for, its position, and the end of its log as the log said
         last. Asks no server."""
+        await asyncio.sleep(0)
         return {each.partition: each for each in self._engine.standing()} if self._engine else {}
 
     def metrics(self) -> ConsumerMetrics:
@@ -222,7 +223,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
-        engine = await self._start()
+        engine = await self._started()
         client, topic = engine.client, engine.names.one(topic)
         with self._interrupts.call(wakes=True):
             found = (await client.topics([topic])).get(topic) or (await client.topics([topic], fresh=True)).get(topic)
@@ -256,7 +257,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         """Continue at ``offset``; records fetched already are dropped."""
         of = check_partition(partition)
         place = check_offset(of, offset)
-        engine = await self._start()
+        engine = await self._started()
         # What was committed in a topic that is gone must not be taken for an offset of the new one.
         engine.state_of(of).jump(place, offset.topic_id if isinstance(offset, Committed) else None)
         engine.go_on()
@@ -271,13 +272,13 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
     async def pause(self, partitions: Collection[PartitionLike]) -> None:
         """Return no records of these until ``resume``; what was fetched is kept, unless others need its room."""
-        engine = await self._start()
+        engine = await self._started()
         for partition in check_partitions(partitions):
             engine.state_of(partition).paused = True
 
     async def resume(self, partitions: Collection[PartitionLike]) -> None:
         """Undo ``pause``."""
-        engine = await self._start()
+        engine = await self._started()
         for partition in check_partitions(partitions):
             engine.state_of(partition).paused = False
         engine.go_on()
@@ -290,7 +291,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     async def position(self, partition: PartitionLike) -> int:
         """The offset of the next record that poll will return."""
         with self._interrupts.call(wakes=True):
-            return await (await self._start()).position(check_partition(partition))
+            return await (await self._started()).position(check_partition(partition))
 
     # Committing.
 
@@ -301,7 +302,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         Raises CommitFailed where the group went on without this consumer, FencedError if another process has taken its
         place, ServerError for what the log refuses.
         """
-        engine = await self._start()
+        engine = await self._started()
         await self._run_finished(engine)
         with self._interrupts.call():
             await engine.consumption.commit(offsets)
@@ -311,7 +312,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
         What it raises is logged (``penstock.consumer``) and told to ``on_callback_error``, and changes nothing else.
         """
-        engine = await self._start()
+        engine = await self._started()
         engine.consumption.commit_async(offsets, callback)
 
     async def reject(self, batch: Messages[Any, Any] | None = None) -> None:
@@ -320,7 +321,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         Where the log waits for batches to be confirmed (TubeMQ) it is told that they were not dealt with.
         """
         with self._interrupts.call():
-            await (await self._start()).consumption.reject(batch)
+            await (await self._started()).consumption.reject(batch)
 
     async def send_back(self, batch: Messages[Any, Any], *, delay: int = 0) -> None:
         """Have the log give these records to the group again, later, and go on without them: commit them as usual.
@@ -329,13 +330,13 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         -1: they are dead letters. Raises UsageError where the log cannot; ServerError.
         """
         with self._interrupts.call():
-            await (await self._start()).send_back(batch, delay)
+            await (await self._started()).send_back(batch, delay)
 
     async def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
         """What the group has committed; None where nothing."""
         wanted = check_partitions(partitions)
         with self._interrupts.call(wakes=True):
-            found = await (await self._start()).committed(wanted)
+            found = await (await self._started()).committed(wanted)
         return {partition: found.get(partition) for partition in wanted}
 
     # Offsets of the log.
@@ -343,17 +344,17 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     async def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The first offset of each partition."""
         with self._interrupts.call(wakes=True):
-            return await beginning_offsets((await self._start()).client, partitions)
+            return await beginning_offsets((await self._started()).client, partitions)
 
     async def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The offset that the next record written to each partition will get."""
         with self._interrupts.call(wakes=True):
-            return await end_offsets((await self._start()).client, partitions)
+            return await end_offsets((await self._started()).client, partitions)
 
     async def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
         """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
         with self._interrupts.call(wakes=True):
-            return await offsets_for_times((await self._start()).client, times_ms)
+            return await offsets_for_times((await self._started()).client, times_ms)
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Commit if that is automatic, leave the group, hang up. Calling it again does nothing; while the first one is
@@ -405,13 +406,18 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
                 await self._engine.subscribe(self._addressed, RebalanceListener())
         return self._engine
 
+    async def _started(self, *, subscribe: bool = True) -> ConsumerEngine:
+        """As `_start`, after a turn of the loop: a loop of calls that wait for nothing would let nobody else run."""
+        await asyncio.sleep(0)
+        return await self._start(subscribe=subscribe)
+
     async def _ready(self, engine: ConsumerEngine, deadline: float, *, serve: bool) -> bool:
         if serve:
             await self._run_finished(engine)
         return await engine.ready(deadline, serve=serve)
 
     async def _seek_to(self, where: Offset, partitions: Collection[PartitionLike]) -> None:
-        engine = await self._start()
+        engine = await self._started()
         for partition in check_partitions(partitions) or engine.partitions.assigned:
             engine.state_of(partition).look_up(OffsetSpec(name=where))
         engine.go_on()

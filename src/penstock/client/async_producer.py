@@ -167,6 +167,7 @@ class AsyncProducer(Handle, Generic[K, V]):
             while (outcome := engine.intake.put_table(*table)) is None:
                 await engine.wait_for_room(table[-1])
             outcomes.append(outcome)
+            await asyncio.sleep(0)
         return BatchDelivery(outcomes)
 
     async def init_transactions(self) -> None:
@@ -235,7 +236,9 @@ class AsyncProducer(Handle, Generic[K, V]):
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
-        return await (await self._start()).partitions_of(topic)
+        engine = await self._start()
+        await asyncio.sleep(0)  # what is known is returned at once, and a loop of calls would let nobody else run
+        return await engine.partitions_of(topic)
 
     def metrics(self) -> ProducerMetrics:
         """What was counted since this producer began: requests, batches, records stored, sent once more, and failed.
@@ -253,6 +256,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         """
         self._callbacks.refuse_inside("flush()")
         limit = None if timeout_s is None else seconds("timeout_s", timeout_s)
+        await asyncio.sleep(0)
         engine = self._engine
         if engine is None:
             return

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
@@ -17,6 +16,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from penstock import _clock
 from penstock._dataclasses import dataclass
 from penstock.client._callbacks import HERE, Callbacks
 from penstock.client._waiting import next_of
@@ -219,7 +219,7 @@ class Waitable(ABC, Generic[T]):
 
     def result(self, timeout_s: float | None = None) -> T:
         """Wait for it, and return it or raise its error. Raises RequestTimeout if it is not known in time."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else _clock.monotonic() + timeout_s
         while (outcome := self._open()) is not None:
             _must_not_block(outcome)
             changed: SimpleQueue[None] = SimpleQueue()  # no lock of ours that a signal's handler could meet

@@ -1,6 +1,7 @@
 """Addresses: ``scheme://host:port[,host:port…]/topic[,topic…]?group=…&option=value``.
 
-One form for every protocol. IPv6 hosts stand in brackets; topics, names and values may be
+One form for every protocol, and one reader of ``host:port`` for what users write and for what servers say. IPv6 hosts
+stand in brackets, which may be left out where nothing but the host can be meant; topics, names and values may be
 percent-encoded (RFC 3986, 2.1). What must not live here: what the options mean (`options`).
 """
 
@@ -15,7 +16,7 @@ from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 
-__all__ = ["Address", "parse_address", "parse_endpoints"]
+__all__ = ["Address", "host_and_port", "parse_address", "parse_endpoints"]
 
 _FORM: Final = "An address looks like kafka://127.0.0.1:9092/topic?group=name"
 
@@ -50,6 +51,7 @@ def parse_address(text: str, port_of: Callable[[str], int | None] = _no_port) ->
     >>> parse_address("kafka://10.0.0.1:9092,10.0.0.2:9093/flights?group=stats").endpoints
     (Endpoint(host='10.0.0.1', port=9092), Endpoint(host='10.0.0.2', port=9093))
     """
+    text = text.strip()
     scheme, separator, rest = text.partition("://")
     if not separator:
         raise ConfigError(f"address {text!r} has no scheme", hint=_FORM)
@@ -65,10 +67,25 @@ def parse_address(text: str, port_of: Callable[[str], int | None] = _no_port) ->
 
 
 def parse_endpoints(text: str, default_port: Callable[[], int | None]) -> tuple[Endpoint, ...]:
-    """``host:port,host,[::1]:port…``, also with semicolons; empty text is no endpoint at all. Raises ConfigError."""
+    """``host:port,host,[::1]:port…``, also with semicolons and blanks, and with nothing between two commas or behind
+    the last one; empty text is no endpoint at all. Raises ConfigError.
+
+    >>> parse_endpoints("a:9092, [::1]:9093,", lambda: None)
+    (Endpoint(host='a', port=9092), Endpoint(host='::1', port=9093))
+    """
     if not text:
         return ()
-    return tuple(_endpoint(part.strip(), default_port, text) for part in text.replace(";", ",").split(","))
+    parts = [part.strip() for part in text.replace(";", ",").split(",")]
+    found = tuple(_endpoint(part, default_port, text) for part in parts if part)
+    if not found:
+        raise ConfigError(f"{text!r} names no host", hint="Write HOST:PORT")
+    return found
+
+
+def host_and_port(text: str) -> tuple[str, str]:
+    """``host:port`` as servers say it: an IPv6 host with brackets or without, the port behind the last colon."""
+    host, _, port = text.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), port
 
 
 def _is_scheme(text: str) -> bool:
@@ -89,13 +106,25 @@ def _endpoint(part: str, default_port: Callable[[], int | None], whole: str) -> 
         colon, port = after[:1], after[1:]
     else:
         host, colon, port = part.partition(":")
-        if ":" in port:
+        if ":" in port and _is_ipv6(part) and not _is_ipv6(part.rpartition(":")[0]):
+            host, colon, port = part, "", ""  # its last part can be no port
+        elif ":" in port:
             raise ConfigError(f"{part!r} has more than one ':'", hint="An IPv6 host stands in brackets: [::1]:9092")
     if not host:
         raise ConfigError(f"{whole!r} has an empty host")
     if any(letter.isspace() for letter in host):
         raise ConfigError(f"host {host!r} has a blank inside")
     return Endpoint(host, _port(port, part) if colon else _default_port(default_port(), part))
+
+
+def _is_ipv6(text: str) -> bool:
+    from ipaddress import AddressValueError, IPv6Address
+
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True
 
 
 def _port(text: str, part: str) -> int:

@@ -15,6 +15,8 @@ from penstock.errors import ConfigError
 __all__ = ["TABLES", "toml_options"]
 
 TABLES: Final = ("client", "consumer", "producer", "reader", "snode")
+_DEEPEST: Final = 32
+"""Dots of a name; those of options have three at most."""
 
 
 def toml_options(text: str, role: str, source: str = "the TOML file") -> dict[str, OptionValue]:
@@ -29,6 +31,8 @@ def toml_options(text: str, role: str, source: str = "the TOML file") -> dict[st
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{source} is nested too deeply") from None
     for name, table in document.items():
         if name not in TABLES or not isinstance(table, dict):
             raise ConfigError(f"{source} has {name!r} at its top", hint=f"Tables are {', '.join(TABLES)}")
@@ -41,6 +45,8 @@ def toml_options(text: str, role: str, source: str = "the TOML file") -> dict[st
 def _flat(table: Mapping[str, object], prefix: str, source: str) -> Iterator[tuple[str, OptionValue]]:
     for name, value in table.items():
         match value:
+            case dict() if prefix.count(".") > _DEEPEST:
+                raise ConfigError(f"{source} is nested too deeply")
             case dict():
                 yield from _flat(value, f"{prefix}{name}.", source)
             case str() | bool() | int() | float():

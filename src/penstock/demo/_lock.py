@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from penstock import _clock
 from penstock.errors import UsageError
 
 __all__ = ["RunLock"]
@@ -29,11 +30,11 @@ class RunLock:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "demo.log"
         self.file = self.path.open("ab", buffering=0)
-        deadline = time.monotonic() + wait_s
+        deadline = _clock.monotonic() + wait_s
         if not (taken := self._taken()):
             waiting()
         while not taken:
-            if time.monotonic() > deadline:
+            if _clock.monotonic() > deadline:
                 self.file.close()
                 raise UsageError(
                     f"another run of the demo is still using {folder}", hint="Wait for it, or choose another --out"

@@ -5,7 +5,6 @@ What must not live here: deciding whether the result is right.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from penstock import _clock
 from penstock.model import Partition
 
 __all__ = ["Report"]
@@ -38,13 +38,13 @@ class Report:
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
         """Show a bar while something is done; what is yielded is told how many of ``total`` are."""
-        started = time.monotonic()
+        started = _clock.monotonic()
         counted = (MofNCompleteColumn(),) if total > 1 else ()
         columns = (TextColumn("{task.description:<14}"), BarColumn(), TimeElapsedColumn(), *counted)
         with Progress(*columns, console=self._console) as progress:
             task = progress.add_task(name, total=total)
             yield lambda done: progress.update(task, completed=done)
-        self._stages.append((name, time.monotonic() - started))
+        self._stages.append((name, _clock.monotonic() - started))
 
     def say(self, text: str) -> None:
         """One line."""

@@ -8,10 +8,11 @@ The first of these places that can be used, and that nobody else can have writte
 3. ``penstock-<user id>`` in the folder for temporary files (``TMPDIR``), only its owner's;
 4. the same in Spark's local folders, which a container without either has.
 
-Below it is a folder for each home of kernels (ours, a protocol's), named after numba's version and their sources: a
-compiled function does not notice when a function it has inlined changes, the folder's name does. A mark in it says for
-which Python and processor they were compiled. What must not live here: numba; it is not imported to look. Imports are
-where they are needed: who reads little looks for nothing.
+Below it is a folder for each home of kernels (ours, a protocol's), named after numba's version, their sources, the
+Python and the processor: a compiled function does not notice when a function it has inlined changes, the folder's name
+does. A mark in it has the digest of each file. Code that was changed since is not run: a wrong byte in it can end the
+process without a word. What must not live here: numba; it is not imported to look. Imports are where they are needed:
+who reads little looks for nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any, Final
 # Not on Windows: there every process compiles for itself until one is through.
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 
-__all__ = ["MAIN", "NAMED", "being_compiled", "folder", "in_turn", "is_warm", "kept", "places"]
+__all__ = ["MAIN", "NAMED", "being_compiled", "folder", "forget_unmarked", "in_turn", "is_warm", "kept", "places"]
 
 NAMED: Final = "PENSTOCK_CACHE_DIR"
 
@@ -63,8 +64,8 @@ def kept(name: str, environment: Mapping[str, str]) -> Path | None:
         if _is_filled(place, name) or (_usable(place, mode=0o755) and _writable(place / "numba" / name)):
             return place / "numba" / name
         _log.warning(
-            "%s=%s can be written to by others, or can be written to by nobody and has no kernels for this processor, "
-            "Python and version of penstock: it is not used",
+            "%s=%s can be written to by others, or can be written to by nobody and has no kernels, or damaged ones, "
+            "for this processor, Python and version of penstock: it is not used",
             NAMED,
             place,
         )
@@ -92,9 +93,14 @@ def places(environment: Mapping[str, str]) -> list[Path]:
 
 
 def is_warm(home: str) -> bool:
-    """Whether a home's kernels have been compiled here before, by this Python and from this installation."""
+    """Whether a home's kernels have been compiled here before, by this Python and from this installation, and are as
+    they were then."""
     place = folder(home)
-    return place is not None and _mark(place).exists()
+    if place is None or _is_whole(place):
+        return place is not None
+    if _mark(place).exists():
+        _tell_damaged(place.parent)
+    return False
 
 
 @contextlib.contextmanager
@@ -104,7 +110,7 @@ def in_turn(home: str) -> Iterator[None]:
     A Spark executor starts as many workers as it has cores, and all of them meet their first records at once.
     """
     place = folder(home)
-    if place is None or _mark(place).exists():
+    if place is None or _is_whole(place):
         yield
         return
     with contextlib.ExitStack() as held:
@@ -112,9 +118,19 @@ def in_turn(home: str) -> Iterator[None]:
             lock = held.enter_context((place / "lock").open("w"))
             if fcntl is not None:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # whoever has it gives it back by dying, too
+        if _mark(place).exists() and not _is_whole(place):
+            _tell_damaged(place.parent)
+            _clear(place)
         yield
         with contextlib.suppress(OSError):
-            _mark(place).touch()
+            _write_mark(place)
+
+
+def forget_unmarked(home: str) -> bool:
+    """Delete what was compiled here and has no mark: its process has ended before it was through, and one of its files
+    may be cut off. Whether there was anything."""
+    place = folder(home)
+    return place is not None and not _mark(place).exists() and _clear(place)
 
 
 def being_compiled(home: str) -> bool:
@@ -133,7 +149,47 @@ def being_compiled(home: str) -> bool:
 
 
 def _mark(place: Path) -> Path:
-    return place / f"compiled-{_machine()}"
+    return place / "compiled"
+
+
+def _code(place: Path) -> list[Path]:
+    """numba's files: an index a function, and the code that it names."""
+    return sorted(each for each in place.iterdir() if each.suffix in {".nbi", ".nbc"})
+
+
+def _digests(place: Path) -> str:
+    import hashlib
+
+    return "".join(f"{hashlib.sha256(each.read_bytes()).hexdigest()} {each.name}\n" for each in _code(place))
+
+
+def _write_mark(place: Path) -> None:
+    new = place / f"compiled.{os.getpid()}"
+    new.write_text(_digests(place), encoding="utf-8")
+    new.replace(_mark(place))
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether it was compiled to the end, and nothing in it has changed since."""
+    try:
+        return _mark(place).read_text(encoding="utf-8") == _digests(place)
+    except (OSError, ValueError):
+        return False
+
+
+@functools.cache
+def _tell_damaged(place: Path) -> None:
+    _log.warning("compiled kernels in %s are damaged: they are compiled again", place)
+
+
+def _clear(place: Path) -> bool:
+    """Delete what was compiled there; whether there was anything that could be deleted."""
+    found = False
+    with contextlib.suppress(OSError):
+        for each in [_mark(place), *_code(place)]:
+            found = each.exists()
+            each.unlink(missing_ok=True)
+    return found
 
 
 def _is_filled(place: Path, name: str) -> bool:
@@ -142,7 +198,7 @@ def _is_filled(place: Path, name: str) -> bool:
     try:
         every = [each.lstat() for each in (place, found.parent, found, _mark(found))]
         mine = all(each.st_uid in _systems() and not each.st_mode & stat.S_IWOTH for each in every)
-        return mine and all(_is_safe(each) for each in place.resolve().parents)
+        return mine and all(_is_safe(each) for each in place.resolve().parents) and _is_whole(found)
     except (OSError, AttributeError):
         return False
 
@@ -154,6 +210,8 @@ def _machine() -> str:
     import platform
 
     facts = [sys.implementation.cache_tag or "", platform.machine(), platform.processor()]
+    facts += [os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
+    facts += ["-OO"] if sys.flags.optimize > 1 else []  # without docstrings numba takes functions for others
     with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as told:
         first = itertools.takewhile(str.strip, told)
         facts += [line for line in first if line.startswith(("model name", "flags", "Features", "CPU part"))]
@@ -168,8 +226,11 @@ def _digest(home: str) -> str:
     try:
         version = metadata.version("numba")
     except metadata.PackageNotFoundError:  # it lies on the path without having been installed
-        version = __import__("numba").__version__
-    digest = hashlib.sha256(version.encode())
+        try:
+            version = __import__("numba").__version__
+        except Exception:  # whatever it raises, it compiles nothing
+            version = ""
+    digest = hashlib.sha256(f"{version} {_machine()}".encode())
     for package in dict.fromkeys((MAIN, home)):
         # Tables of the interface are compiled in: code of an older one beside code of this one reads past its columns.
         beside = [each for each in files(package).iterdir() if each.name == "interface.py"]

@@ -1,7 +1,8 @@
 """Which kernel runs: ``PENSTOCK_KERNEL=pure|numba`` forces one, otherwise numba where it is installed, else pure.
 
-The choice is made at the first use and kept; importing this module imports neither implementation. What must not
-live here: loops over bytes.
+The choice is made at the first use and kept; importing this module imports neither implementation. Whatever is wrong
+with numba, or with what it compiled, the pure kernel works, and the log has one line about it; only a forced numba is
+an error. What must not live here: loops over bytes.
 """
 
 from __future__ import annotations
@@ -9,20 +10,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import importlib.util
+import logging
 import os
 from collections.abc import Callable, Collection, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
-from penstock.errors import ConfigError
-from penstock.extras import refusal
-from penstock.kernels.cache import MAIN, being_compiled, folder, in_turn, is_warm
+from penstock.errors import ConfigError, LocalError
+from penstock.extras import EXTRAS, refusal
+from penstock.kernels.cache import MAIN, being_compiled, folder, forget_unmarked, in_turn, is_warm
 
 if TYPE_CHECKING:
     from penstock.kernels.interface import Kernel
 
 __all__ = ["at_hand", "compile_beside", "kernel", "kernel_of", "load", "load_beside", "name", "using", "warm"]
+
+_log = logging.getLogger("penstock.kernels")
 
 _NAMES: Final = ("pure", "numba")
 _VARIABLE: Final = "PENSTOCK_KERNEL"
@@ -131,10 +134,16 @@ def load() -> Kernel:
 
 
 def warm(homes: Collection[str]) -> None:
-    """Compile the chosen kernels of these homes, where they are not compiled yet; load nothing where they are."""
+    """Compile the chosen kernels of these homes, where they are not compiled yet; load nothing where they are.
+
+    Raises LocalError where numba cannot do it.
+    """
     for home in homes:
         if name() == "numba" and not is_warm(home):
-            _load(home)
+            try:
+                _load_all("numba", home)
+            except Exception as error:
+                raise LocalError(f"numba cannot compile kernels here: {_short(error)}") from error
 
 
 def _bring(home: str) -> None:
@@ -160,15 +169,40 @@ def _with_main(home: str) -> tuple[str, ...]:
 
 
 def _load(home: str) -> ModuleType:
-    modules = [_import(name(), each) for each in _with_main(home)]
-    _State.loaded[home] = modules[-1]
-    return modules[-1]
+    which = name()
+    try:
+        loaded = _load_all(which, home)
+    except Exception as error:
+        if which == "pure":
+            raise
+        if _State.forced or os.environ.get(_VARIABLE):
+            raise ConfigError(
+                f"{_VARIABLE}=numba, and its kernels cannot be loaded: {_short(error)}",
+                hint="Without the variable the pure kernel takes over",
+            ) from error
+        # Two threads may be here at once; the second one finds that it is said.
+        if _State.chosen != "pure":
+            _State.chosen = "pure"
+            _log.warning("compiled kernels cannot be used, NumPy does their work: %s", _short(error))
+        loaded = _load_all("pure", home)
+    _State.loaded[home] = loaded
+    return loaded
+
+
+def _load_all(which: str, home: str) -> ModuleType:
+    return [_import(which, each) for each in _with_main(home)][-1]
+
+
+def _short(error: Exception) -> str:
+    """In one line; numba's errors have many."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else type(error).__name__
 
 
 def _choose(wanted: str) -> str:
     if wanted and wanted not in _NAMES:
         raise ConfigError(f"{_VARIABLE}={wanted} names no kernel", hint=f"Use {' or '.join(_NAMES)}")
-    there = importlib.util.find_spec("numba") is not None
+    there = not EXTRAS["fast"].missing
     if wanted == "numba" and not there:
         raise refusal("fast", f"{_VARIABLE}=numba")
     return wanted or ("numba" if there else "pure")
@@ -183,4 +217,8 @@ def _import(which: str, home: str) -> ModuleType:
         except SystemError:
             # Two threads that parse Python at once may get this from some Pythons (seen: 3.11.7; gh-106905);
             # under pytest, which rewrites what it imports, that is no rare thing. Nothing stays of the first try.
+            return importlib.import_module(f"{home}._{which}")
+        except Exception:
+            if not forget_unmarked(home):
+                raise
             return importlib.import_module(f"{home}._{which}")

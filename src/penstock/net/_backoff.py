@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.errors import PenstockError
 from penstock.model import Endpoint
 from penstock.net.options import TransportOptions
 
@@ -18,6 +19,8 @@ class Backoff:
         self._most_s = options.reconnect_backoff_max_ms / 1_000
         self._failures: dict[Endpoint, int] = {}
         self._not_before: dict[Endpoint, float] = {}
+        self.troubles: dict[Endpoint, PenstockError] = {}
+        """What the last attempt has met."""
 
     def delay(self, endpoint: Endpoint, now: float) -> float:
         """Seconds to wait before connecting."""
@@ -28,8 +31,10 @@ class Backoff:
         """Whether there is an endpoint that has to be left alone."""
         return bool(self._not_before)
 
-    def failed(self, endpoint: Endpoint, now: float, dice: float) -> None:
+    def failed(self, endpoint: Endpoint, now: float, dice: float, error: BaseException | None = None) -> None:
         """Another failure; ``dice`` is uniform in [0, 1)."""
+        if isinstance(error, PenstockError):
+            self.troubles[endpoint] = error
         failures = self._failures.get(endpoint, 0)
         self._failures[endpoint] = failures + 1
         delay = min(self._most_s, self._first_s * 2 ** min(failures, 30))
@@ -37,5 +42,6 @@ class Backoff:
 
     def succeeded(self, endpoint: Endpoint) -> None:
         """Connected and greeted."""
+        self.troubles.pop(endpoint, None)
         self._failures.pop(endpoint, None)
         self._not_before.pop(endpoint, None)

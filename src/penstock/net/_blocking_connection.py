@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from collections.abc import Sequence
 from typing import Any
 
+from penstock import _clock
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
 from penstock.model import Endpoint
 from penstock.net._away import Away
@@ -75,7 +75,7 @@ class BlockingConnection:
         self._dialect = dialect
         self._framing = dialect.framing()
         self._last = 0
-        self._last_used = time.monotonic()
+        self._last_used = _clock.monotonic()
         self._awaited: set[int] = set()
         self._arrived: dict[int, Frame] = {}
         self._end: PenstockError | None = None
@@ -97,7 +97,7 @@ class BlockingConnection:
 
     def usable(self, idle_timeout_s: float) -> bool:
         """Open, and not idle for so long that the peer may be about to close it."""
-        idle = not self._awaited and time.monotonic() - self._last_used > idle_timeout_s
+        idle = not self._awaited and _clock.monotonic() - self._last_used > idle_timeout_s
         return self._end is None and not idle
 
     def start(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> BlockingPending:
@@ -145,7 +145,7 @@ class BlockingConnection:
         frame = self._arrived.pop(correlation, None)
         if frame is not None:
             return frame
-        begun = time.monotonic()
+        begun = _clock.monotonic()
         deadline = min(begun + timeout_s, self._until)
         self._silence.asked(begun, held_s, owed=False)  # before, nobody listened
         while True:
@@ -172,9 +172,9 @@ class BlockingConnection:
     def _write(self, buffers: Buffers, timeout_s: float) -> None:
         if self._end is not None:
             raise lost(self._endpoint, self._end.message)
-        self._last_used = time.monotonic()
+        self._last_used = _clock.monotonic()
         try:
-            self._socket.settimeout(max(min(timeout_s, self._until - time.monotonic()), _AT_ONCE_S))
+            self._socket.settimeout(max(min(timeout_s, self._until - _clock.monotonic()), _AT_ONCE_S))
             for buffer in join_small(buffers):
                 self._socket.sendall(buffer)
         except TimeoutError:
@@ -219,7 +219,7 @@ class BlockingConnection:
     def _receive(self, into: memoryview, deadline: float) -> int:
         """Wait for bytes, and say now and then that they do not come."""
         while True:
-            now = time.monotonic()
+            now = _clock.monotonic()
             if now >= deadline:
                 raise TimeoutError
             self._socket.settimeout(min(deadline - now, self._silence.look(now)))
@@ -227,7 +227,7 @@ class BlockingConnection:
                 count = self._socket.recv_into(into)
             except TimeoutError:
                 continue
-            self._silence.heard(time.monotonic())
+            self._silence.heard(_clock.monotonic())
             return count
 
     def _broken(self, why: object) -> PenstockError:

@@ -55,7 +55,8 @@ def no_connection(endpoint: Endpoint, why: object, *, tls: bool = False) -> Conn
         )
     hint = f"Is anything listening on {endpoint}?"
     if isinstance(why, socket.gaierror):
-        why, hint = f"there is no address for the host {endpoint.host}: {reason(why)}", "Is its name spelled right?"
+        why = f"there is no address for the host {endpoint.host}: {reason(why)}"
+        hint = "Is its name spelled right, here or where a server tells it to clients (what it advertises)?"
     elif isinstance(why, ValueError):
         host = f"{endpoint.host!r:.60}"
         return ConnectionLost(f"cannot connect: {host} is no name of a host: {reason(why)}", node=host)

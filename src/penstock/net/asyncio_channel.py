@@ -131,6 +131,10 @@ class AsyncioChannel(Generic[State]):
         """Whether it is too early to try again to connect."""
         return self._backoff.anywhere and self._backoff.delay(endpoint, self._loop.time()) > 0
 
+    def trouble(self, endpoint: Endpoint) -> PenstockError | None:
+        """What the last attempt to connect to it has met."""
+        return self._backoff.troubles.get(endpoint)
+
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all side by side; results or exceptions in order."""
         return await asyncio.gather(*work, return_exceptions=True)
@@ -192,13 +196,13 @@ class AsyncioChannel(Generic[State]):
             connection.abort()
             self._gone.failed += 1
             self._connections.discard(connection)
-            self._backoff.failed(endpoint, self._loop.time(), self._dice())
             told: BaseException = error
             if isinstance(error, TimeoutError) and not error.errno:
                 why = f"not ready within {limit_s:g} s"
                 told = silent(endpoint, limit_s) if connected else no_connection(endpoint, why)
             elif isinstance(error, NO_ADDRESS):
                 told = no_connection(endpoint, error, tls=self._options.ssl is not None)
+            self._backoff.failed(endpoint, self._loop.time(), self._dice(), told)
             if isinstance(told, PenstockError):
                 self._away.failed(endpoint, begun, self._loop.time(), told.message)
             if told is error:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from penstock import _clock
 from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
 from penstock.model import Endpoint
 from penstock.net._away import Away
@@ -76,8 +77,8 @@ class BlockingChannel(Generic[State]):
             if link.connection.usable(self._options.idle_timeout_s):
                 return link
             link.connection.close()
-        await self.sleep(self._backoff.delay(endpoint, time.monotonic()))
-        begun = time.monotonic()
+        await self.sleep(self._backoff.delay(endpoint, _clock.monotonic()))
+        begun = _clock.monotonic()
         try:
             link = self._links[endpoint, lane] = await self._open(
                 endpoint, min(within_s, self._options.connect_timeout_s)
@@ -85,12 +86,12 @@ class BlockingChannel(Generic[State]):
         except BaseException as error:
             if self._stop.said:
                 raise  # which says nothing about the endpoint
-            self._backoff.failed(endpoint, time.monotonic(), random.random())
+            self._backoff.failed(endpoint, _clock.monotonic(), random.random(), error)
             if isinstance(error, PenstockError):
-                self._away.failed(endpoint, begun, time.monotonic(), error.message)
+                self._away.failed(endpoint, begun, _clock.monotonic(), error.message)
             raise
         self._backoff.succeeded(endpoint)
-        self._away.answered(endpoint, time.monotonic())
+        self._away.answered(endpoint, _clock.monotonic())
         return link
 
     def prompt(self, endpoint: Endpoint, lane: str = "") -> None:
@@ -99,7 +100,11 @@ class BlockingChannel(Generic[State]):
 
     def rests(self, endpoint: Endpoint) -> bool:
         """Whether it is too early to try again to connect."""
-        return self._backoff.delay(endpoint, time.monotonic()) > 0
+        return self._backoff.delay(endpoint, _clock.monotonic()) > 0
+
+    def trouble(self, endpoint: Endpoint) -> PenstockError | None:
+        """What the last attempt to connect to it has met."""
+        return self._backoff.troubles.get(endpoint)
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all, one after the other; results or exceptions in order."""
@@ -130,7 +135,7 @@ class BlockingChannel(Generic[State]):
 
     def monotonic(self) -> float:
         """Seconds that never go back."""
-        return time.monotonic()
+        return _clock.monotonic()
 
     def random(self) -> float:
         """Uniform in [0, 1)."""
@@ -145,7 +150,7 @@ class BlockingChannel(Generic[State]):
 
     async def _open(self, endpoint: Endpoint, timeout_s: float) -> OpenLink[BlockingConnection, State]:
         """Connect, with TLS, and greet; all of it within the time."""
-        until = time.monotonic() + timeout_s
+        until = _clock.monotonic() + timeout_s
         try:
             sock = self._connect(endpoint, timeout_s)
         except TimeoutError as error:

@@ -1,18 +1,23 @@
 """File descriptors: how many connections a process has them for, and what is said when they run out all the same.
 
 asyncio tries again a second after accept() has failed for want of descriptors, and tells a traceback for each client
-that waits then. What must not live here: connections.
+that waits then. And those of the standard streams, which are to be no connection's and no file's, also where a process
+was started with some of them closed. What must not live here: connections.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
-import time
-from typing import Any, Final
+import os
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["connections_for", "raise_limit", "tell_of_accept_once"]
+from penstock import _clock
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["connections_for", "hold_standard_streams", "raise_limit", "tell_of_accept_once"]
 
 _log = logging.getLogger("penstock.node")
 
@@ -21,6 +26,24 @@ _OWN: Final = 256 + 128
 
 _OUT_OF: Final = "socket.accept() out of system resource"
 _EVERY_S: Final = 60.0
+
+
+def hold_standard_streams() -> None:
+    """Take descriptors 0 to 2 where they are closed; using them fails as before.
+
+    The next socket or file would get them. libuv ends the process where it closes one of them, a child would inherit
+    it as its standard stream, and what a library in C writes to standard error would stand in a log or a connection.
+    """
+    for number, wrong_way in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
+        with contextlib.suppress(OSError):
+            try:
+                os.fstat(number)
+            except OSError:
+                taken = os.open(os.devnull, wrong_way)  # the lowest number that is free: this one
+                if taken == number:
+                    os.set_inheritable(taken, True)
+                else:
+                    os.close(taken)
 
 
 def raise_limit() -> None:
@@ -57,8 +80,8 @@ def tell_of_accept_once(loop: asyncio.AbstractEventLoop) -> None:
         nonlocal told
         if context.get("message") != _OUT_OF:
             loop.default_exception_handler(context)
-        elif time.monotonic() - told >= _EVERY_S:
-            told = time.monotonic()
+        elif _clock.monotonic() - told >= _EVERY_S:
+            told = _clock.monotonic()
             _log.error("cannot accept clients: %s; raise the limit of open files (ulimit -n)", context["exception"])
 
     loop.set_exception_handler(handle)

@@ -200,6 +200,10 @@ class Channel(Protocol, Generic[State]):
         """Whether connecting to it failed a moment ago, so that ``link`` would wait before it tries again."""
         ...
 
+    def trouble(self, endpoint: Endpoint) -> PenstockError | None:
+        """What the last attempt to connect to it has met; None where it succeeded, or there was none."""
+        ...
+
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all, side by side where the transport can; results or exceptions in order."""
         ...

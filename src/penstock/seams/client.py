@@ -262,6 +262,15 @@ class Avoids(Protocol):
     def avoids(self, partition: Partition) -> bool: ...
 
 
+@runtime_checkable
+class TellsOfTrouble(Protocol):
+    """A LogClient that has no leader for a partition as long as that one cannot be connected to."""
+
+    def trouble(self, partition: Partition) -> PenstockError | None:
+        """Why it cannot; None where it can, or where nobody is known to lead the partition."""
+        ...
+
+
 class Membership(Protocol):
     """One member of one group. The engine calls ``join`` first, then ``heartbeat`` every ``heartbeat_interval_s``."""
 

@@ -7,12 +7,12 @@ event loop that starts it.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from penstock import _clock
 from penstock.config import ClientConfig, ListenAddress, SnodeConfig, parse_listener
 from penstock.errors import ConfigError, PenstockError, UsageError
 from penstock.model import Endpoint
@@ -156,7 +156,7 @@ class Node:
         runtime = self._runtime = self._runtime or AsyncioRuntime(self._failed)
         self._failure = runtime.promise()
         # Finer than a loop's clock; where time is simulated, that.
-        now = time.perf_counter if self._given_runtime is None else runtime.monotonic
+        now = _clock.monotonic if self._given_runtime is None else runtime.monotonic
         self._watched = Watched(self._budget, Meters(now, Refusals(now, runtime.call_later)), listeners=self._listeners)
         await self._open_ops(runtime)
         beside = await self._open_journals(runtime)
@@ -313,7 +313,7 @@ class Node:
         listeners, self._listeners = [*self._listeners.values(), *self._own_doors], {}
         fronts, self._fronts = self._fronts, []
         self._watched.stage = Stage.DRAINING
-        begun = time.monotonic()
+        begun = _clock.monotonic()
         for listener in listeners:
             listener.stop_accepting()
         for front in fronts:
@@ -329,7 +329,7 @@ class Node:
             await runtime.stop()
         enode, self._enode = self._enode, None
         kept, self._journals = self._journals, None
-        left_s = max(_LEAST_S, self.config.drain_ms / 1_000 - (time.monotonic() - begun))
+        left_s = max(_LEAST_S, self.config.drain_ms / 1_000 - (_clock.monotonic() - begun))
         try:
             if enode is not None:
                 await enode.close(left_s)

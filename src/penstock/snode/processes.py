@@ -13,13 +13,13 @@ import os
 import selectors
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from penstock import _clock
 from penstock._dataclasses import dataclass
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.errors import ConfigError
@@ -165,9 +165,9 @@ class _Watch:
             if not self._stopping:
                 self._start_due()
             elif not until:
-                until = time.monotonic() + self._config.drain_ms / 1_000 + _BEYOND_DRAIN_S
+                until = _clock.monotonic() + self._config.drain_ms / 1_000 + _BEYOND_DRAIN_S
                 self._tell(signal.SIGTERM)
-            elif time.monotonic() > until:
+            elif _clock.monotonic() > until:
                 self._tell(signal.SIGKILL)
             for key, _ in self._selector.select(self._patience()):
                 key.data()
@@ -202,8 +202,8 @@ class _Watch:
 
     def _start_due(self) -> None:
         for number, each in enumerate(self._running):
-            if not each.pid and each.due <= time.monotonic():
-                each.since = time.monotonic()
+            if not each.pid and each.due <= _clock.monotonic():
+                each.since = _clock.monotonic()
                 each.pid = self._forked(number, each.place)
 
     def _bury(self) -> None:
@@ -219,7 +219,7 @@ class _Watch:
             self._code = self._code or (1 if code < 0 else code)
             self._stopping = True
             return
-        now = time.monotonic()
+        now = _clock.monotonic()
         each.pause_s = _AGAIN_S if now - each.since > _STEADY_S else min(2 * each.pause_s, _AGAIN_MOST_S)
         each.due = now + each.pause_s
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -229,7 +229,7 @@ class _Watch:
         if self._stopping:
             return 0.5
         due = [each.due for each in self._running if not each.pid]
-        return max(min(due) - time.monotonic(), 0.0) if due else None
+        return max(min(due) - _clock.monotonic(), 0.0) if due else None
 
     def _tell(self, number: signal.Signals) -> None:
         for each in self._running:

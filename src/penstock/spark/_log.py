@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import TypeVar
 
+from penstock import _clock
 from penstock.client import Admin, RangeReader
 from penstock.client.range_reader import Peek
 from penstock.errors import LogTruncated
@@ -98,7 +99,7 @@ class Log:
 
     def monotonic_ms(self) -> float:
         """Milliseconds that never go back."""
-        return time.monotonic() * 1_000
+        return _clock.monotonic() * 1_000
 
     def pause(self, seconds: float) -> None:
         """Do nothing for a while."""

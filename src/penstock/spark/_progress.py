@@ -143,7 +143,7 @@ def _source(told: Mapping[str, Any]) -> SourceProgress | None:
 def _json(offset: object) -> Any:
     try:
         return json.loads(offset) if isinstance(offset, str) else offset
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -75,7 +75,7 @@ class Marker:
             made = cls(slots=slots, **tree)
             if (type(made.query), type(made.batch), type(made.done)) != (str, int, bool):
                 raise TypeError(f"odd types in {made!r}")
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise CorruptBatch(
                 f"the marker topic holds something that is not a marker: {error}",
                 hint="Give penstock its own topic with the option markerTopic",

@@ -13,6 +13,7 @@ from dataclasses import fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from penstock import _clock
 from penstock.client import Admin, BatchDelivery, Producer, RangeReader
 from penstock.client.errors import TransactionAborted
 from penstock.config import ClientConfig, OptionValue, ProducerConfig
@@ -181,9 +182,9 @@ class Transactions:
         return self._wait_for(partition, end)
 
     def _wait_for(self, partition: Partition, offset: int) -> int:
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = _clock.monotonic() + _PATIENCE_S
         while (settled := self._reader.end_offsets([partition])[partition]) < offset:
-            if time.monotonic() > deadline:
+            if _clock.monotonic() > deadline:
                 raise RequestTimeout(
                     f"an open transaction has hidden what was committed after offset {settled} for {_PATIENCE_S:.0f} s",
                     topic=partition.topic,
@@ -216,7 +217,7 @@ class Transactions:
 
     def _create_marker_topic(self) -> None:
         name = self._options.marker_topic
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = _clock.monotonic() + _PATIENCE_S
         while name not in self._reader.topics([name]):
             try:
                 self._admin_client.create_topics([NewTopic(name, partitions=1, config=_MARKER_TOPIC)])
@@ -225,7 +226,7 @@ class Transactions:
                     return
                 # Too few nodes for the server's default replication: wait until they are back.
                 waits = error.retriable or error.kind is ErrorKind.TOO_FEW_NODES
-                if not waits or time.monotonic() > deadline:
+                if not waits or _clock.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE_FOR_BROKERS_S)
 

@@ -166,7 +166,7 @@ def _each(option: str, text: str, value_of: Callable[[Partition, object], T]) ->
     found: dict[Partition, T] = {}
     try:
         tree = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _not_understood(option, text, f"neither a known word nor JSON ({error})") from None
     if not isinstance(tree, dict):
         raise _not_understood(option, text, "not an object of topics")

@@ -104,7 +104,7 @@ def _assigned(text: str) -> frozenset[Partition]:
     try:
         tree = json.loads(text)
         found = {partition_of(topic, str(number)) for topic, numbers in tree.items() for number in numbers}
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigError(f"assign = {text[:120]} is not understood: {error}", hint='Write {"topic": [0, 1]}') from None
     if not found:
         raise ConfigError("assign names no partition", hint='Write {"topic": [0, 1]}')

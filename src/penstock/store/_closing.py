@@ -6,11 +6,11 @@ promise durability can run out of time; the next start scans them. What must not
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final
 
+from penstock import _clock
 from penstock.errors import WriteFailed
 from penstock.store._flush import Flush
 
@@ -35,11 +35,11 @@ def flush_together(
         for log in logs:
             _report_failure(log.flush, trouble)
         return
-    ends = None if within_s is None else time.monotonic() + within_s
+    ends = None if within_s is None else _clock.monotonic() + within_s
     running: dict[Future[None], Flush] = {}
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-sync") as threads:
         for log in logs:
-            if ends is not None and time.monotonic() >= ends:
+            if ends is not None and _clock.monotonic() >= ends:
                 break
             while len(running) >= _AT_ONCE:
                 _finish(running, trouble, all_of_them=False)

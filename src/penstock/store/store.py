@@ -6,12 +6,12 @@ Everything here is synchronous and belongs to one thread (an event loop's); only
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final
 
+from penstock import _clock
 from penstock.errors import Closed, UnknownPartition, UnknownTopic, WriteFailed
 from penstock.store._clean_shutdown import CleanLog, load_clean, save_clean
 from penstock.store._closing import flush_together
@@ -347,14 +347,14 @@ class Store:
         """
         if self._closed:
             return
-        begun = time.monotonic()
+        begun = _clock.monotonic()
         try:
             self._flush(None if within_s is None else within_s * _FLUSHING)
             notes: dict[str, CleanLog] = {}
             for log in self.logs():
                 if log not in self._context.dirty and (note := log.describe()):
                     notes[f"{log.topic}-{log.partition}"] = note
-                if within_s is not None and time.monotonic() - begun >= within_s:
+                if within_s is not None and _clock.monotonic() - begun >= within_s:
                     break
             for log in self.logs():
                 log.retire(lambda: Closed("the store is closed"))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from penstock.client import AsyncConsumer, AsyncProducer, DeliveryTimeout
-from penstock.errors import ServerError
+from penstock.errors import ConnectionLost, ServerError
 from penstock.model import Partition
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.virtual_time import passing, run
@@ -62,6 +62,21 @@ def test_a_partition_that_stays_without_a_leader_is_named_and_then_left_in_peace
             before = len(log.asked)
             await passing(100)
             assert len(log.asked) <= before + 1
+
+    run(main())
+
+
+def test_a_leader_that_cannot_be_connected_to_is_the_reason(log: FakeLog) -> None:
+    log.leaderless.add(ZERO)
+    log.troubles[ZERO] = ConnectionLost("cannot connect: there is no address for the host b", node="b:9092")
+
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS) as producer:
+            with pytest.raises(
+                DeliveryTimeout, match=r"no address for the host b \(node b:9092\).*never sent"
+            ) as caught:
+                await (await producer.send("t", b"a"))
+            assert caught.value.__cause__ is log.troubles[ZERO]
 
     run(main())
 

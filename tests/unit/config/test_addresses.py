@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config import Address, parse_address
+from penstock.config import Address, consumer_settings, parse_address, parse_endpoints
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
-from penstock.protocols import address_of
+from penstock.protocols import address_of, protocol
 
 
 def test_everything_an_address_can_say() -> None:
@@ -20,6 +20,35 @@ def test_everything_an_address_can_say() -> None:
         ("flights", "de lays"),
         {"group": "st&ats", "linger.ms": "5"},
     )
+
+
+@pytest.mark.parametrize("scheme", ["kafka", "rocketmq", "tubemq"])
+@pytest.mark.parametrize(
+    ("hosts", "found"),
+    [
+        ("a:1,", [("a", 1)]),
+        (" a:1 , b:2 ,", [("a", 1), ("b", 2)]),
+        (",a:1,,b:2", [("a", 1), ("b", 2)]),
+        ("a:1; b:2;", [("a", 1), ("b", 2)]),
+        ("[::1]:1", [("::1", 1)]),
+        ("[::1]", [("::1", 7)]),
+        ("::1", [("::1", 7)]),
+        ("fe80::1, 2001:db8:1:2:3:4:5:6,a:1", [("fe80::1", 7), ("2001:db8:1:2:3:4:5:6", 7), ("a", 1)]),
+    ],
+)
+def test_hosts_as_people_write_them(scheme: str, hosts: str, found: list[tuple[str, int]]) -> None:
+    wanted = tuple(Endpoint(*each) for each in found)
+    assert parse_endpoints(hosts, lambda: 7) == wanted
+    address = parse_address(f" {scheme}://{hosts}/t\n", lambda _: 7)
+    assert (address.endpoints, address.topics) == (wanted, ("t",))
+
+
+@pytest.mark.parametrize("scheme", ["kafka", "rocketmq", "tubemq"])
+def test_servers_may_be_an_option(scheme: str) -> None:
+    found = consumer_settings(
+        f"{scheme}:///t", {"bootstrap.servers": "a:1, [::1]:2,"}, protocol=protocol(scheme).config
+    )
+    assert found.address.endpoints == (Endpoint("a", 1), Endpoint("::1", 2))
 
 
 @pytest.mark.parametrize(("scheme", "port"), [("kafka", 9092), ("tubemq", 8715)])
@@ -50,11 +79,14 @@ def test_separators_of_tags_reach_their_protocol() -> None:
         ("kafka://h:port", "not a number"),
         ("kafka://h:70000", "0 to 65535"),
         ("kafka://h:99999999999999999999", "0 to 65535"),
-        ("kafka://::1", "more than one ':'"),
+        ("kafka://::1:9092", "stands in brackets"),
+        ("kafka://2001:db8::7:8", "stands in brackets"),
+        ("kafka://a:b:c", "more than one ':'"),
         ("kafka://[::1", "lacks the ']'"),
         ("kafka://[host]:1", "no IPv6 host"),
         ("kafka://[::1]x:1", "between host and port"),
-        ("kafka://a,,b", "empty host"),
+        ("kafka://,", "names no host"),
+        ("kafka:// , ;/t", "names no host"),
         ("kafka://:9092", "empty host"),
         ("kafka://user:secret@h", "names a user"),
         ("toy://h", "no default one"),

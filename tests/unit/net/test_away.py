@@ -110,8 +110,7 @@ def test_a_client_over_blocking_sockets_tells_it(
         free = Endpoint("127.0.0.1", taken.getsockname()[1])
     channel = BlockingChannel(KafkaDialect(KafkaOptions()), options=OPTIONS)
     clock = iter(range(1_000))
-    passing = SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=lambda seconds: None)
-    monkeypatch.setattr(blocking_channel, "time", passing)
+    monkeypatch.setattr(blocking_channel, "_clock", SimpleNamespace(monotonic=lambda: float(next(clock))))
     with caplog.at_level(logging.WARNING, "penstock.connection"):
         for _ in range(3):
             with pytest.raises(ConnectionLost) as caught:
@@ -219,7 +218,7 @@ def test_a_silent_server_is_told_over_blocking_sockets(
                 raise TimeoutError
             return ours.recv_into(into)
 
-    monkeypatch.setattr(_blocking_connection, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(_blocking_connection, "_clock", SimpleNamespace(monotonic=lambda: now))
     connection = BlockingConnection(NOWHERE, Passing(), ToyDialect(), Away(), Stop())  # type: ignore[arg-type]
     theirs.sendall(b"".join(encode(1, b"late", reply=True)))
     with ours, theirs, caplog.at_level(logging.WARNING, "penstock.connection"):

@@ -26,7 +26,7 @@ SIZE = 20 * LUMP_BYTES + 12_345
 
 
 def kind(loop: asyncio.AbstractEventLoop) -> str:
-    name = type(loop).__module__.partition(".")[0]
+    name = "asyncio" if isinstance(loop, asyncio.SelectorEventLoop) else type(loop).__module__.partition(".")[0]
     loop.close()
     return name
 

@@ -32,7 +32,7 @@ def read(text: str) -> list[Rebalance]:
     """What ``written`` wrote. Raises ProtocolViolation; fields that are not known yet are left out."""
     try:
         return [_rebalance(each) for each in json.loads(text)]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ProtocolViolation(f"an account of rebalances cannot be read: {error}") from error
 
 

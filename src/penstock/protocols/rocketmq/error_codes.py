@@ -6,6 +6,7 @@ as SYSTEM_ERROR and keeps its number. What must not live here: what a client doe
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple, Unpack
 
 from penstock.errors import ErrorKind, OffsetOutOfRange, ServerError
@@ -149,10 +150,22 @@ def is_too_large(error: ServerError) -> bool:
     return late or error.code == Code.MESSAGE_ILLEGAL
 
 
+_OURS: Final = re.compile(
+    r"^(java\.lang\.)?(NumberFormat|IllegalArgument)Exception|^[\w.]*(JSON|Command)Exception"
+    r"|does not support consumer to filter message|conflict with system topic|illegal characters"
+    r"|look message by offset failed"
+)
+"""Remarks of a SYSTEM_ERROR that is the request's fault: brokers have no code for these, and would say them again. Seen
+on 5.4: a DELAY that is no int, a field of a header that is missing, a filter by SQL92 where a broker has none."""
+
+
 def error_of(code: int, remark: str | None = None, **where: Unpack[Where]) -> ServerError:
     """Return the error for an answer with ``code``; ``remark`` is the server's own text.
 
     PULL_OFFSET_MOVED is OffsetOutOfRange. What ``retriable`` and the hint say is in the table above.
     """
     raised = OffsetOutOfRange if code == Code.PULL_OFFSET_MOVED else ServerError
-    return server_error(row_of(code), _KIND_OF.get(code), (remark or "").strip()[:1000], raised=raised, **where)
+    row, said = row_of(code), (remark or "").strip()[:1000]
+    if code == Code.SYSTEM_ERROR and _OURS.search(said):
+        row = row._replace(advice="change what the message names: the broker cannot take it", retriable=False)
+    return server_error(row, _KIND_OF.get(code), said, raised=raised, **where)

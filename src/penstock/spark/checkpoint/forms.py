@@ -93,7 +93,7 @@ def initial_content(positions: Positions) -> bytes:
 def _json(text: str) -> object:
     try:
         tree: object = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return tree
 

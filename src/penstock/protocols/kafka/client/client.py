@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.errors import LogTruncated
+from penstock.errors import LogTruncated, PenstockError
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, PreparedTransaction, TopicInfo
 from penstock.protocols.kafka.client.calls import Calls
 from penstock.protocols.kafka.client.cluster import Cluster
@@ -62,6 +62,11 @@ class KafkaClient:
         """From what is known. None also while its node cannot be connected to: it may have lost the partition."""
         node = self._cluster.leader(partition)
         return None if node is None or self._channel.rests(node.endpoint) else node
+
+    def trouble(self, partition: Partition) -> PenstockError | None:
+        """``penstock.seams.client.TellsOfTrouble``."""
+        node = self._cluster.told_leader(partition)
+        return None if node is None else self._channel.trouble(node.endpoint)
 
     def reads_at(self, partition: Partition) -> Node | None:
         """``penstock.seams.client.HasReplicas``."""

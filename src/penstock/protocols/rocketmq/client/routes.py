@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import Final
 
 from penstock._dataclasses import dataclass
+from penstock.config.address import host_and_port
 from penstock.errors import ProtocolViolation
 from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.rocketmq import messages as m
@@ -65,8 +66,7 @@ def _count(number: int) -> int:
 
 
 def _endpoint(text: str) -> Endpoint:
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")  # an IPv6 host has brackets or none
+    host, port = host_and_port(text)
     if not host or not port.isdecimal() or int(port) > _LARGEST_PORT:
         raise ProtocolViolation(f"a broker's address is {text[:100]!r}")
     return Endpoint(host, int(port))

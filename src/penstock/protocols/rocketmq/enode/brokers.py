@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from penstock.config.address import host_and_port
 from penstock.errors import UsageError
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq import messages as m
@@ -93,7 +94,7 @@ class Brokers:
 
 def endpoint_of(text: str) -> Endpoint | None:
     """``host:port`` as brokers register; None for anything else."""
-    host, _, port = text.rpartition(":")
+    host, port = host_and_port(text)
     if not host or not port.isascii() or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 1 << 16:
         return None
-    return Endpoint(host.removeprefix("[").removesuffix("]"), int(port))
+    return Endpoint(host, int(port))

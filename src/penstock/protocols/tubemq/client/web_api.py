@@ -137,7 +137,7 @@ class WebApi:
 def _object(method: str, body: bytes) -> Row:
     try:
         document = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProtocolViolation(f"{method}: an answer that is no JSON ({error}): {_ends(body)}") from None
     if not isinstance(document, dict):
         raise ProtocolViolation(f"{method}: an answer that is no JSON object: {_ends(body)}")
