@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from typing import Any
 
@@ -16,13 +17,19 @@ from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front import RocketFrontOptions
 from penstock.protocols.rocketmq.front.broker.quick import sent
-from penstock.protocols.rocketmq.methods import SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2
+from penstock.protocols.rocketmq.methods import (
+    GET_MAX_OFFSET,
+    SEND_BATCH_MESSAGE,
+    SEND_MESSAGE,
+    SEND_MESSAGE_V2,
+    Method,
+)
 from penstock.protocols.rocketmq.records.batches import Inner, write_batch
 from penstock.protocols.rocketmq.records.ids import Host, offset_id
 from penstock.protocols.rocketmq.records.properties import format_properties
 from penstock.protocols.rocketmq.rpc import answer, request
 from penstock.seams.enode import FetchPart, extent, fetch_one
-from tests.unit.rocketmq_front.kit import Kit, now_ms, run
+from tests.unit.rocketmq_front.kit import Kit, now_ms, run, stored
 
 DAY_MS = 86_400_000
 PROPERTIES = format_properties(
@@ -184,6 +191,41 @@ def test_what_does_not_fit_is_refused_and_not_stored(change: dict[str, Any], cod
             await kit.put(b"hello", **change)
         assert refused.value.code == code
         assert (await extent(kit.enode, Partition("demo", 0)))[:2] == (0, 0)
+
+    run(check)
+
+
+@pytest.mark.parametrize("method", [SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE])
+@pytest.mark.parametrize("compact", [False, True])
+def test_too_many_properties_are_refused_and_cost_nothing_else_on_the_connection(
+    method: Method[m.SendMessage, m.Sent], compact: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    many = "".join(f"property-{number}\1{number}\2" for number in range(15_000))
+    header = m.SendMessage(producer_group="p", topic="demo", queue_id=0, sys_flag=0, born_timestamp=1, properties=many)
+
+    async def check(kit: Kit) -> None:
+        waits = asyncio.ensure_future(kit.client().pull(hold_ms=60_000))
+        sender = kit.client()
+        await sender.beat("demo")
+        with pytest.raises(ServerError, match="at most 262144") as refused:
+            await sender.ask(method, header, b"x", compact=compact)
+        assert refused.value.code == Code.MESSAGE_ILLEGAL
+        assert await sender.send(b"".join(request(method, header, b"x", one_way=True)(1))) is None
+        await sender.put(b"next")
+        assert [each.body for each in stored(await waits)] == [b"next"]
+        assert not sender.hung_up
+
+    with caplog.at_level("WARNING", "penstock.refused"):
+        run(check)
+    assert "MESSAGE_ILLEGAL (13): a header of" in caplog.text
+
+
+def test_a_request_of_another_kind_with_a_header_that_is_too_long_is_refused() -> None:
+    async def check(kit: Kit) -> None:
+        with pytest.raises(ServerError, match="at most 262144") as refused:
+            await kit.ask(GET_MAX_OFFSET, m.OfQueue(topic="t" * 300_000, queue_id=0))
+        assert refused.value.code == Code.SYSTEM_ERROR
+        assert (await kit.ask(GET_MAX_OFFSET, m.OfQueue(topic="demo", queue_id=0))).header.offset == 0
 
     run(check)
 

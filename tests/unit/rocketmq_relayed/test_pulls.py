@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -36,6 +37,39 @@ def test_a_pull_brings_its_groups_subscription_and_is_served_by_any_broker(code:
         wanted = {"sysFlag": "6", "subscription": "A || B", "expressionType": "TAG", "subVersion": "0"}
         assert wanted.items() <= seen.fields.items()
         assert seen.fields["suspendTimeoutMillis"] == "15000"
+
+    run(test)
+
+
+def test_a_consumer_that_writes_numbers_in_quotes_is_in_its_group() -> None:
+    """As rocketmq-client-go does; a broker would hear of its subscription from the Snode alone."""
+    wanted = {"topic": "t", "subString": "A", "tagsSet": ["A"], "codeSet": ["65"], "subVersion": "1"}
+    consumer = {"groupName": "g", "consumeType": 1, "messageModel": "1", "subscriptionDataSet": [wanted]}
+
+    async def test(world: World) -> None:
+        world.serve(lambda server, asked: ok(b"messages", {"nextBeginOffset": "6"}))
+        client = await world.client()
+        beat = json.dumps({"clientID": "go", "consumerDataSet": [consumer]}).encode()
+        assert (await client.ask(34, beat)).code == 0
+        assert (await client.ask(11, **HELD)).code == 0
+        (seen,) = world.brokers["a:0"].of(11)
+        assert seen.fields["subscription"] == "A"
+
+    run(test)
+
+
+def test_a_header_that_is_too_long_is_refused_here_and_a_pull_goes_on_waiting() -> None:
+    async def test(world: World) -> None:
+        world.serve(lambda server, asked: None)
+        client = await member(world)
+        waits = client.begin(11, **HELD)
+        await passing(0.1)
+        assert (await client.ask(310, b"x", b="t", i="p" * 300_000)).code == 13
+        assert (await client.ask(14, topic="p" * 300_000)).code == 1
+        (asked,) = world.brokers["a:0"].of(11)
+        assert not world.brokers["a:0"].of(310)
+        world.brokers["a:0"].answer(asked, NOTHING)
+        assert (await waits).code == 19
 
     run(test)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
 from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.messages.json_text import parse
+from penstock.protocols.rocketmq.lenient_json import parse_body as parse
 
 HEARTBEAT = (
     '{"clientID":"10.0.0.1@1","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET",'
@@ -78,6 +78,11 @@ def test_locked_queues_are_javas() -> None:
         ('[1,{ 1 : "x,:{" , 2 : null}]', [1, {"1": "x,:{", "2": None}]),
         ('{"a":[1,2],3:4}', {"a": [1, 2], "3": 4}),
         ("{1:{}}", {"1": {}}),
+        ("""{'a':'b"c\\'d',\"e\":'\\x41\\n'}""", {"a": "b\"c'd", "e": "A\n"}),
+        ('{"a":1,,"b":2 "c":[3,4,],}', {"a": 1, "b": 2, "c": [3, 4]}),
+        ("[+5,007,-00,.5,1.,5L,1.e2,+.5]", [5, 7, 0, "0.5", 1, 5, "1e2", "0.5"]),
+        ('// x\n{/* y */"a"://,\n1}', {"a": 1}),
+        ('["a\n\x01"]', ["a\n\x01"]),
     ],
 )
 def test_keys_that_are_no_text_become_text(text: str, same: Any) -> None:
@@ -99,8 +104,9 @@ def test_what_is_json_is_read_as_json_beside_a_key_that_is_none(value: Any) -> N
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", '{"a', "{1:}", "{1 2:3}", "}", "]{1:2}", "{1:2}}", '{{"a":1:2}', "{1:" * 200 + "0" + "}" * 200,
-     "[" * 100_000, '{1:"' + "\\" * 50_001, "{" * 5000, "\xff"],
+    ["", "{", '{"a', "{1:}", "{a:1}", "{,1:2}", "[1,,2]", "[1 2]", "{1:2]", "{'a':1}}", "/* a", "{'a':0x1}", "[NaN]",
+     "{1 2:3}", "}", "]{1:2}", "{1:2}}", '{{"a":1:2}', "{1:" * 200 + "0" + "}" * 200, "[" * 100_000,
+     '{1:"' + "\\" * 50_001, "{" * 5000, "\xff"],
 )  # fmt: skip
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ProtocolViolation):
@@ -116,11 +122,12 @@ def test_a_body_that_is_too_large_is_not_looked_at() -> None:
     ("text", "wrong"),
     [
         ('{"producerDataSet":[]}', "HeartbeatData lacks clientID"),
-        ('{"clientID":7}', "HeartbeatData.clientID is no str"),
-        ('{"clientID":"c","producerDataSet":{}}', "HeartbeatData.producerDataSet is no list"),
+        ('{"clientID":null}', "HeartbeatData lacks clientID"),
+        ('{"clientID":"c","producerDataSet":{}}', "HeartbeatData.producerDataSet lacks groupName"),
+        ('{"clientID":"c","producerDataSet":null}', "HeartbeatData.producerDataSet is null"),
         ('{"clientID":"c","producerDataSet":[1]}', "HeartbeatData.producerDataSet is no object"),
-        ('{"clientID":"c","withoutSub":1}', "HeartbeatData.withoutSub is no bool"),
-        ('{"clientID":"c","heartbeatFingerprint":true}', "heartbeatFingerprint is no int"),
+        ('{"clientID":"c","withoutSub":"yes"}', "HeartbeatData.withoutSub is 'yes', which is neither true nor false"),
+        ('{"clientID":"c","heartbeatFingerprint":[]}', r"heartbeatFingerprint is \[\], which is no number"),
         ('{"clientID":"c","heartbeatFingerprint":2147483648}', "heartbeatFingerprint does not fit 32 bits"),
     ],
 )

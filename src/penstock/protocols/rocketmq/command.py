@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.protocols.rocketmq import lenient_json as lenient
 from penstock.protocols.rocketmq.usual import USUAL, Written
 from penstock.seams.framing import Buffer, Buffers
 
@@ -28,6 +29,7 @@ __all__ = [
     "VERSION",
     "Framed",
     "RemotingCommand",
+    "UnreadableHeader",
     "code_of",
     "decode",
     "encode",
@@ -51,6 +53,7 @@ LANGUAGES: Final = (
     "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST",
     "NODE_JS",
 )  # fmt: skip
+"""Some clients write the place in this row instead of the name."""
 
 _LANGUAGE_NUMBER: Final = {name: number for number, name in enumerate(LANGUAGES)}
 _OTHER: Final = _LANGUAGE_NUMBER["OTHER"]
@@ -63,8 +66,12 @@ _INT32: Final = struct.Struct(">i")
 _NO_FIELDS: Final = "{}"
 _ZERO, _COMMA = b"0,"
 _LONGEST_NUMBER: Final = len("-2147483648")
-_READ: Final = json.JSONDecoder().decode
-"""Of text: `json.loads` takes twice as long, because it asks bytes for their encoding. There is one, UTF-8."""
+_MOST_ODD: Final = 32 << 10
+"""Letters of a header that is not standard JSON: so many are read in some ten milliseconds, where they arrived."""
+_WITHOUT_FIELDS: Final = 4 << 10
+"""Code, number and flag of a header that is too long are looked for in so many bytes at each end of it."""
+_FIELDS_BEGIN: Final = re.compile(rb"""(["'])extFields\1\s*:""")
+_OPAQUE: Final = re.compile(rb"""(["'])opaque\1\s*:""")
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
@@ -94,6 +101,18 @@ class RemotingCommand(NamedTuple):
     def is_one_way(self) -> bool:
         """Whether nobody waits for an answer."""
         return bool(self.flag & ONE_WAY)
+
+
+class UnreadableHeader(ProtocolViolation):
+    """A header whose code, number and flag can be read, while the rest of it cannot: its request can be refused.
+
+    ``command`` has what could be read; ``too_long``: that is what is wrong with the rest.
+    """
+
+    def __init__(self, message: str, command: RemotingCommand, *, too_long: bool = False) -> None:
+        super().__init__(message)
+        self.command = command
+        self.too_long = too_long
 
 
 def field_of(command: RemotingCommand, name: str) -> str | None:
@@ -157,20 +176,50 @@ def code_of(written: Buffers) -> int:
 
 
 def decode(frame: memoryview, *, max_header_bytes: int = MAX_HEADER_BYTES) -> RemotingCommand:
-    """Read a frame without its first four bytes; ``body`` is a view into it. Raises ProtocolViolation."""
+    """Read a frame without its first four bytes; ``body`` is a view into it.
+
+    Raises ProtocolViolation, and UnreadableHeader where enough of the header can be read to answer the request.
+    """
     if len(frame) < 4:
         raise ProtocolViolation(f"a frame of {len(frame)} bytes; at least 4 are needed")
-    size = int.from_bytes(frame[1:4], "big")
-    if size > len(frame) - 4 or size > max_header_bytes:
-        raise ProtocolViolation(
-            f"a header of {size} bytes in a frame of {len(frame)}; at most {max_header_bytes} are allowed"
-        )
-    header, body = bytes(frame[4 : 4 + size]), frame[4 + size :]
-    if frame[0] == 0:
-        return _of_json(header, body)
-    if frame[0] == 1:
-        return _of_compact(header, body)
-    raise ProtocolViolation(f"a header of type {frame[0]}; there are 0 (JSON) and 1 (compact)")
+    kind, size = frame[0], int.from_bytes(frame[1:4], "big")
+    if size > len(frame) - 4:
+        raise ProtocolViolation(f"a header of {size} bytes in a frame of {len(frame)}")
+    if kind > 1:
+        raise ProtocolViolation(f"a header of type {kind}; there are 0 (JSON) and 1 (compact)")
+    header, body = frame[4 : 4 + size], frame[4 + size :]
+    long = size > max_header_bytes
+    try:
+        if long:
+            raise ProtocolViolation(f"a header of {size} bytes; at most {max_header_bytes} are allowed")
+        return _of_compact(bytes(header), body) if kind else _of_json(bytes(header), body)
+    except ProtocolViolation as error:
+        try:
+            known = _without_fields(header, kind)
+        except ProtocolViolation:
+            raise error from None
+        raise UnreadableHeader(error.message, known, too_long=long) from error
+
+
+def _without_fields(header: memoryview, kind: int) -> RemotingCommand:
+    """Read a header but for its ext fields, which alone may be long, in time that does not grow with them.
+
+    Everything else stands before or behind them. Raises ProtocolViolation.
+    """
+    if kind:
+        if len(header) < _FIXED.size:
+            raise ProtocolViolation(f"a compact header of {len(header)} bytes; at least {_FIXED.size + 4} are needed")
+        code, language, version, opaque, flag, _ = _FIXED.unpack_from(header)
+        return RemotingCommand(code, opaque, flag, {}, b"", None, _language_of(language), version, True)
+    begin = _FIELDS_BEGIN.search(header[:_WITHOUT_FIELDS])
+    rest_begin = max(len(header) - _WITHOUT_FIELDS, 0)
+    rest = bytes(header[rest_begin:]).rstrip()
+    end = rest.rfind(b"}", 0, -1) + 1  # the last one is the header's own
+    found = b"" if begin is None or rest_begin + end < begin.end() else header[: begin.end()].tobytes()
+    found += b"null" + rest[end:]
+    if not end or not _OPAQUE.search(found):
+        raise ProtocolViolation(f"a header of {len(header)} bytes cannot be read")
+    return _of_json(found, memoryview(b""))
 
 
 def _json(command: RemotingCommand) -> tuple[bytes, bytes]:
@@ -193,23 +242,22 @@ def _json(command: RemotingCommand) -> tuple[bytes, bytes]:
 def _of_json(header: bytes, body: memoryview) -> RemotingCommand:
     try:
         text = header.decode()
-        usual = USUAL(text)
-        if usual is not None:
-            return _of_usual(usual, body)
-        said = _READ(text)
-    except (ValueError, RecursionError) as error:
-        raise ProtocolViolation(f"a header of {len(header)} bytes is no JSON: {str(error)[:200]}") from error
+    except UnicodeDecodeError as error:
+        raise ProtocolViolation(f"a header of {len(header)} bytes is not UTF-8") from error
+    usual = USUAL(text)
+    if usual is not None:
+        return _of_usual(usual, body)
+    said = lenient.parse(text, most_odd=_MOST_ODD)
     if not isinstance(said, dict):
         raise ProtocolViolation("a header is JSON, but no object")
-    language, remark = said.get("language"), said.get("remark")
     return RemotingCommand(
         _number(said, "code"),
         _number(said, "opaque"),
         _number(said, "flag"),
         _texts(said.get("extFields")),
         body,
-        remark if isinstance(remark, str) else None,
-        language if isinstance(language, str) else "OTHER",
+        lenient.text(said.get("remark")),
+        _language(said.get("language")),
         _number(said, "version"),
     )
 
@@ -222,7 +270,7 @@ def _of_usual(usual: re.Match[str], body: memoryview) -> RemotingCommand:
         int(flag),
         Written(fields) if fields and fields != _NO_FIELDS else {},
         body,
-        None if remark is None else _READ(remark),
+        None if remark is None else json.loads(remark),
         language,
         int(version),
     )
@@ -230,30 +278,29 @@ def _of_usual(usual: re.Match[str], body: memoryview) -> RemotingCommand:
 
 def _number(said: Mapping[str, Any], name: str) -> int:
     value = said.get(name, 0)
-    if type(value) is not int or not -0x80000000 <= value < 0x80000000:
+    if type(value) is not int:
+        value = lenient.number(value, 32, f"a header's {name}") or 0
+    if not -0x80000000 <= value < 0x80000000:
         raise ProtocolViolation(f"a header's {name} is no number of 32 bits")
     return value
 
 
 def _texts(said: Any) -> Mapping[str, str]:
-    """Return ext fields. Everybody writes text; numbers and truth values are taken as the text they stand for."""
+    """Return ext fields. Everybody writes text; other values are taken as the text they stand for."""
     if not said:
         return {}
     if not isinstance(said, dict):
         raise ProtocolViolation("a header's extFields are no object")
     if {str}.issuperset(map(type, said.values())):
         return said
-    return {name: _text(name, value) for name, value in said.items() if value is not None}
+    texts = ((name, lenient.text(value)) for name, value in said.items())
+    return {name: text for name, text in texts if text is not None}
 
 
-def _text(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    raise ProtocolViolation(f"the ext field {name[:100]!r} is no text")
+def _language(said: Any) -> str:
+    """Return a name, also of those that only newer clients have."""
+    known = lenient.name(said, LANGUAGES, "a header's language")
+    return known or (said if isinstance(said, str) and said else "OTHER")
 
 
 def _compact(command: RemotingCommand) -> tuple[bytes, bytes]:
@@ -285,8 +332,11 @@ def _of_compact(header: bytes, body: memoryview) -> RemotingCommand:
     reader = _CompactText(header, _FIXED.size)
     remark = reader.text(length, "remark") if length else None
     fields = reader.fields()
-    name = LANGUAGES[language] if language < len(LANGUAGES) else "OTHER"
-    return RemotingCommand(code, opaque, flag, fields, body, remark, name, version, True)
+    return RemotingCommand(code, opaque, flag, fields, body, remark, _language_of(language), version, True)
+
+
+def _language_of(number: int) -> str:
+    return LANGUAGES[number] if number < len(LANGUAGES) else "OTHER"
 
 
 class _CompactText:

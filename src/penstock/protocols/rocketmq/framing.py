@@ -11,7 +11,13 @@ from functools import partial
 
 from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
-from penstock.protocols.rocketmq.command import MAX_FRAME_BYTES, MAX_HEADER_BYTES, RemotingCommand, decode
+from penstock.protocols.rocketmq.command import (
+    MAX_FRAME_BYTES,
+    MAX_HEADER_BYTES,
+    RemotingCommand,
+    UnreadableHeader,
+    decode,
+)
 from penstock.seams.framing import Frame
 from penstock.wire.foreign import not_ours, spoken
 from penstock.wire.sized import SizedBodies
@@ -27,9 +33,14 @@ _LEAST = 4
 
 @dataclass(slots=True)
 class CommandFrame(Frame):
-    """A frame and what it says; ``body`` (without the command's header) is a view into the one buffer it came in."""
+    """A frame and what it says; ``body`` (without the command's header) is a view into the one buffer it came in.
+
+    ``unreadable``: why all but the command's code, number and flag could not be read. Such a request can be refused,
+    and its connection goes on, with all else that is under way there.
+    """
 
     command: RemotingCommand
+    unreadable: UnreadableHeader | None = None
 
 
 class RocketFraming:
@@ -49,7 +60,13 @@ class RocketFraming:
         if body is None:
             return None
         most = MAX_HEADER_BYTES if self._answers else MAX_REQUEST_HEADER_BYTES
-        command = decode(body, max_header_bytes=most)
+        try:
+            command = decode(body, max_header_bytes=most)
+        except UnreadableHeader as error:
+            if self._answers:
+                raise
+            known = error.command
+            return CommandFrame(known.opaque, known.is_answer, memoryview(b""), known, error)
         return CommandFrame(command.opaque, command.is_answer, memoryview(command.body), command)
 
 

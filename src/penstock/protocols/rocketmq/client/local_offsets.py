@@ -15,7 +15,7 @@ from penstock.model import Committed, Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.client.queues import partition_of, queue_of
 from penstock.protocols.rocketmq.config.options import MessageModel
-from penstock.protocols.rocketmq.messages.json_text import MAX_JSON_BYTES
+from penstock.protocols.rocketmq.lenient_json import MAX_JSON_BYTES
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.client.options import RocketOptions

@@ -18,10 +18,14 @@ from penstock.errors import (
     WriteFailed,
 )
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.framing import CommandFrame
+from penstock.seams.framing import Frame
 from penstock.seams.shares import NoRoom
 from penstock.wire.refusals import CodedRefusal, code_for
 
-__all__ = ["Refused", "refusal", "unmade"]
+__all__ = ["Refused", "refusal", "unmade", "unreadable"]
+
+_SENDS: Final = frozenset({10, 310, 320})
 
 
 class Refused(CodedRefusal):
@@ -48,6 +52,18 @@ def refusal(error: PenstockError) -> Refused:
     if isinstance(error, Refused):
         return error
     return Refused(code_for(error, _ROWS, Code.SYSTEM_ERROR), error.message)
+
+
+def unreadable(frame: Frame) -> Refused | None:
+    """The refusal of a request whose header could not be read as a whole; None for others.
+
+    Of a send it is the properties that are too long: brokers say then that the message is illegal.
+    """
+    error = frame.unreadable if isinstance(frame, CommandFrame) else None
+    if error is None:
+        return None
+    illegal = error.too_long and error.command.code in _SENDS
+    return Refused(Code.MESSAGE_ILLEGAL if illegal else Code.SYSTEM_ERROR, error.message)
 
 
 def unmade(group: str) -> Refused:

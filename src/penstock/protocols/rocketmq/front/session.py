@@ -1,7 +1,8 @@
 """One RocketMQ client's connection: header, table, handler, answer. Requests are served side by side.
 
-A request that cannot be read, or that nobody serves, gets an answer that says so; the connection goes on. What is not
-even a frame ends it. Source: Apache RocketMQ 4.9 and 5.x, ``NettyRemotingAbstract``.
+A request that cannot be read, or that nobody serves, gets an answer that says so; the connection goes on. It ends only
+where the number that an answer must have cannot be read either.
+Source: Apache RocketMQ 4.9 and 5.x, ``NettyRemotingAbstract``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from penstock.protocols.rocketmq.framing import RocketFraming, command_of
 from penstock.protocols.rocketmq.front.apis.single import SINGLE
 from penstock.protocols.rocketmq.front.apis.single import send as single
 from penstock.protocols.rocketmq.front.call import Call, Line, Reply, Shared
-from penstock.protocols.rocketmq.front.faults import refusal
+from penstock.protocols.rocketmq.front.faults import refusal, unreadable
 from penstock.protocols.rocketmq.front.table import TABLE, meant
 from penstock.protocols.rocketmq.front.telling import tell
 from penstock.protocols.rocketmq.rpc import answer, read_request
@@ -48,15 +49,15 @@ class RocketSession:
 
     async def handle(self, frame: Frame) -> Buffers | None:
         """Serve one request."""
-        command = command_of(frame)
+        command, no = command_of(frame), unreadable(frame)
         if command.is_answer:
             heard = self.line.asked.get(command.opaque)
             if heard is not None:  # to most of what is pushed nobody waits for an answer
-                heard(command)
+                heard(command if no is None else None)
             return None
         meter = self._shared.meter
         began = meter.now()
-        found = await self._answer(command)
+        found = await self._answer(command) if no is None else refused(command, no.code, no.message)
         api = command.code if command.code in TABLE else OTHER
         meter.answered(api, meter.now() - began)
         if code := code_of(found):

@@ -1,7 +1,7 @@
 """Declared bodies to JSON and back, one reader and one writer for all of them.
 
 Written as Java's fastjson writes: names in alphabetical order, nothing where there is nothing to say, keys that are
-objects as objects. What must not live here: declarations, the syntax of JSON (``json_text``).
+objects as objects. What must not live here: declarations, JSON and what its values stand for (``lenient_json``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from penstock.errors import ProtocolViolation
+from penstock.protocols.rocketmq import lenient_json as lenient
+from penstock.protocols.rocketmq.lenient_json import MAX_JSON_BYTES, parse, parse_body
 from penstock.protocols.rocketmq.messages.declare import Field, Kind, fields_of
-from penstock.protocols.rocketmq.messages.json_text import MAX_JSON_BYTES, parse
 
 __all__ = ["read_body", "write_body"]
 
@@ -26,9 +27,10 @@ _QUOTE: Final = json.JSONEncoder(ensure_ascii=False).encode
 def read_body(declared: type[B], data: bytes | bytearray | memoryview, *, max_bytes: int = MAX_JSON_BYTES) -> B:
     """Return the body that some JSON stands for. Raises ProtocolViolation that says where in it something is wrong.
 
-    What nobody declared is ignored; null is what is absent.
+    What nobody declared is ignored; null is what is absent, but 0 and false where a field is a plain number or truth
+    value.
     """
-    return cast(B, _read(Kind(declared), parse(data, max_bytes=max_bytes), declared.__name__))
+    return cast(B, _read(Kind(declared), parse_body(data, max_bytes=max_bytes), declared.__name__))
 
 
 def write_body(body: object, *, bare_numbers: bool = False) -> bytes:
@@ -45,19 +47,40 @@ def _read(kind: Kind, value: Any, where: str) -> Any:
     if is_dataclass(kind.of):
         return _read_object(kind.of, value, where)
     if kind.of is list:
-        if not isinstance(value, list):
-            raise ProtocolViolation(f"{where} is no list")
-        return tuple(_read(kind.inner[0], each, where) for each in value)
+        return _read_list(kind.inner[0], value, where)
     if kind.of is dict:
         if not isinstance(value, dict):
             raise ProtocolViolation(f"{where} is no object")
         keys, values = kind.inner
         return {_read_key(keys, name, where): _read(values, each, where) for name, each in value.items()}
-    if type(value) is not kind.of:
-        raise ProtocolViolation(f"{where} is no {kind.of.__name__}")
-    if kind.bits and not -(1 << kind.bits - 1) <= cast(int, value) < 1 << kind.bits - 1:
+    if type(value) is not kind.of or kind.names:
+        value = _converted(kind, value, where)
+    if kind.bits and value is not None and not -(1 << kind.bits - 1) <= cast(int, value) < 1 << kind.bits - 1:
         raise ProtocolViolation(f"{where} does not fit {kind.bits} bits")
     return value
+
+
+def _converted(kind: Kind, value: Any, where: str) -> Any:
+    if kind.of is int:
+        return lenient.number(value, kind.bits, where)
+    if kind.of is bool:
+        return lenient.flag(value, where)
+    return lenient.name(value, kind.names, where) if kind.names else lenient.text(value)
+
+
+def _read_list(kind: Kind, value: Any, where: str) -> tuple[Any, ...] | None:
+    """Read a list; what is none is the only one in it. None for no text at all."""
+    if value == "":
+        return None
+    every = value if isinstance(value, list) else [value]
+    if is_dataclass(kind.of):
+        return tuple(_read_object(kind.of, each, where) for each in every)
+    if kind.of is int:
+        # Numbers in a list are cut to their bits: a hash that somebody holds for unsigned is the one that Java has.
+        half = 1 << kind.bits - 1
+        numbers = (each if type(each) is int else lenient.number(each, kind.bits, where) for each in every)
+        return tuple((each + half) % (2 * half) - half for each in numbers if each is not None)
+    return tuple(found for each in every if each is not None and (found := _read(kind, each, where)) is not None)
 
 
 def _read_object(declared: type, value: Any, where: str) -> Any:
@@ -67,7 +90,13 @@ def _read_object(declared: type, value: Any, where: str) -> Any:
     for field in _declared(declared):
         inner = value.get(field.name)
         if inner is not None:
-            found[field.attribute] = _read(field.kind, inner, f"{where}.{field.name}")
+            inner = _read(field.kind, inner, f"{where}.{field.name}")
+        if inner is not None:
+            found[field.attribute] = inner
+        elif field.name in value and field.not_null:
+            raise ProtocolViolation(f"{where}.{field.name} is null")
+        elif field.name in value and field.null is not None:
+            found[field.attribute] = field.null
         elif field.required:
             raise ProtocolViolation(f"{where} lacks {field.name}")
     return declared(**found)
@@ -76,7 +105,7 @@ def _read_object(declared: type, value: Any, where: str) -> Any:
 def _read_key(kind: Kind, name: str, where: str) -> Any:
     if kind.of is str:
         return name
-    return _read(kind, parse(name.encode()), f"a key of {where}")
+    return _read(kind, parse(name), f"a key of {where}")
 
 
 def _write(kind: Kind, value: Any, bare: bool) -> str:

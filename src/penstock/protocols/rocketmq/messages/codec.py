@@ -16,6 +16,7 @@ __all__ = ["read_fields", "write_fields"]
 
 H = TypeVar("H")
 
+_SIGNS: Final = frozenset({"-", "+"})
 _BOUND: Final = {32: 1 << 31, 64: 1 << 63}
 
 
@@ -86,7 +87,7 @@ def _reader(field: Field, name: str) -> Callable[[str], Any]:
     bound = _BOUND[field.kind.bits]
 
     def number(text: str) -> int:
-        value = int(text) if len(text) <= 20 and text.removeprefix("-").isdecimal() and text.isascii() else bound
+        value = int(text) if len(text) <= 20 and text.isascii() and text[text[:1] in _SIGNS :].isdecimal() else bound
         if not -bound <= value < bound:
             raise ProtocolViolation(f"{name} is {text[:40]!r}, which is no number of {field.kind.bits} bits")
         return value

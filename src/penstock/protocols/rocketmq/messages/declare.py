@@ -15,7 +15,20 @@ from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, 
 
 from penstock._dataclasses import dataclass
 
-__all__ = ["Bits", "Field", "Int32", "Int64", "Kind", "Named", "NoFields", "fields_of", "letter", "named"]
+__all__ = [
+    "Bits",
+    "Field",
+    "Int32",
+    "Int64",
+    "Kind",
+    "Named",
+    "Names",
+    "NoFields",
+    "NotNull",
+    "fields_of",
+    "letter",
+    "named",
+]
 
 T = TypeVar("T")
 
@@ -33,6 +46,18 @@ class Named:
 
     name: str = ""
     letter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of an enumeration, in its order; some write a value's place instead. What is none of them is absent."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """A list that may be left out, but not be null: brokers fail at that."""
 
 
 Int32 = Annotated[int, Bits(32)]
@@ -56,41 +81,57 @@ class NoFields:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A field's type: ``of`` is str, int, bool, list, dict or a declared class; ``inner`` are the types within."""
+    """A field's type: ``of`` is str, int, bool, list, dict or a declared class; ``inner`` are the types within.
+
+    ``names`` are those of an enumeration.
+    """
 
     of: type
     bits: int = 0
     inner: tuple[Kind, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its attribute, its name on the wire and in the short form, its type, whether it must be there."""
+    """One field: its attribute, its name on the wire and in the short form, its type, whether it must be there.
+
+    ``null`` is what null stands for: None where that is what is absent. ``not_null``: there may be none.
+    """
 
     attribute: str
     name: str
     letter: str
     kind: Kind
     required: bool
+    null: int | None = None
+    not_null: bool = False
 
 
 @cache
 def fields_of(declared: type) -> tuple[Field, ...]:
     """Return the fields of a declared class in the order of their names on the wire, as Java writes them."""
     hints = get_type_hints(declared, include_extras=True)
-    found = [_field(each.name, hints[each.name], _is_required(each)) for each in fields(declared)]
+    found = [_field(each, hints[each.name]) for each in fields(declared)]
     return tuple(sorted(found, key=lambda each: each.name))
 
 
-def _is_required(field: Any) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
-
-
-def _field(attribute: str, hint: Any, required: bool) -> Field:
-    called = next((each for each in _metadata(hint) if isinstance(each, Named)), Named())
-    first, *rest = attribute.split("_")
+def _field(declared: Any, hint: Any) -> Field:
+    said, kind = _metadata(hint), _kind(hint)
+    called = next((each for each in said if isinstance(each, Named)), Named())
+    first, *rest = declared.name.split("_")
     java = first + "".join(word.capitalize() for word in rest)
-    return Field(attribute, called.name or java, called.letter, _kind(hint), required)
+    required = declared.default is MISSING and declared.default_factory is MISSING
+    # As in Java, whose numbers and truth values are never null; but for those that are objects there.
+    null = kind.of(0) if kind.of in {int, bool} and not _is_optional(hint) else None
+    not_null = any(isinstance(each, NotNull) for each in said)
+    return Field(declared.name, called.name or java, called.letter, kind, required, null, not_null)
+
+
+def _is_optional(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        return _is_optional(get_args(hint)[0])
+    return _is_union(hint)
 
 
 def _metadata(hint: Any) -> list[Any]:
@@ -108,7 +149,8 @@ def _kind(hint: Any) -> Kind:
     plain = _plain(hint)
     origin: Any = get_origin(plain)
     if origin is None:
-        return Kind(plain, bits)
+        names = next((each.names for each in _metadata(hint) if isinstance(each, Names)), ())
+        return Kind(plain, bits, (), names)
     container = _CONTAINERS[origin]
     arguments = [each for each in get_args(plain) if each is not Ellipsis]
     return Kind(container, 0, tuple(_kind(each) for each in arguments))

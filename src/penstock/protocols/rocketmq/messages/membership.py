@@ -7,10 +7,10 @@ Source: Apache RocketMQ 4.9 and 5.x, ``HeartbeatData``, ``ConsumerData``, ``Subs
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Final
 
 from penstock._dataclasses import dataclass
-from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
+from penstock.protocols.rocketmq.messages.declare import Int32, Int64, Names, NotNull, named
 
 __all__ = [
     "CheckClientConfig",
@@ -52,7 +52,7 @@ class SubscriptionData:
     """What a group wants of a topic. ``code_set`` are the hashes of the tags, ``sub_version`` milliseconds."""
 
     topic: str
-    sub_string: str
+    sub_string: str = "*"
     tags_set: tuple[str, ...] = ()
     code_set: tuple[Int32, ...] = ()
     sub_version: Int64 = 0
@@ -60,15 +60,30 @@ class SubscriptionData:
     class_filter_mode: bool = False
 
 
+# In the order of Java's enumerations.
+_CONSUME_TYPES: Final = Names(("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"))
+_MESSAGE_MODELS: Final = Names(("BROADCASTING", "CLUSTERING"))
+_FROM_WHERE: Final = Names(
+    (
+        "CONSUME_FROM_LAST_OFFSET",
+        "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+        "CONSUME_FROM_MIN_OFFSET",
+        "CONSUME_FROM_MAX_OFFSET",
+        "CONSUME_FROM_FIRST_OFFSET",
+        "CONSUME_FROM_TIMESTAMP",
+    )
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerData:
     """A consumer group in a heartbeat."""
 
     group_name: str
-    consume_type: str = "CONSUME_PASSIVELY"
-    message_model: str = "CLUSTERING"
-    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
-    subscription_data_set: tuple[SubscriptionData, ...] = ()
+    consume_type: Annotated[str, _CONSUME_TYPES] = "CONSUME_PASSIVELY"
+    message_model: Annotated[str, _MESSAGE_MODELS] = "CLUSTERING"
+    consume_from_where: Annotated[str, _FROM_WHERE] = "CONSUME_FROM_LAST_OFFSET"
+    subscription_data_set: Annotated[tuple[SubscriptionData, ...], NotNull()] = ()
     unit_mode: bool = False
 
 
@@ -84,8 +99,8 @@ class HeartbeatData:
     """The body of 34. With a fingerprint that is not 0 (5.x), ``without_sub`` may leave the subscriptions out."""
 
     client_id: Annotated[str, named("clientID")]
-    consumer_data_set: tuple[ConsumerData, ...] = ()
-    producer_data_set: tuple[ProducerData, ...] = ()
+    consumer_data_set: Annotated[tuple[ConsumerData, ...], NotNull()] = ()
+    producer_data_set: Annotated[tuple[ProducerData, ...], NotNull()] = ()
     heartbeat_fingerprint: Int32 | None = None
     without_sub: bool | None = None
 
@@ -150,7 +165,7 @@ class LockQueues:
 
     consumer_group: str
     client_id: str
-    mq_set: tuple[MessageQueue, ...] = ()
+    mq_set: Annotated[tuple[MessageQueue, ...], NotNull()] = ()
     only_this_broker: bool | None = None
 
 

@@ -17,7 +17,7 @@ from penstock.protocols.rocketmq.enode.brokers import MASTER
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.framing import RocketFraming, command_of
 from penstock.protocols.rocketmq.front.call import Reply
-from penstock.protocols.rocketmq.front.faults import Refused, refusal
+from penstock.protocols.rocketmq.front.faults import Refused, refusal, unreadable
 from penstock.protocols.rocketmq.front.meanings import is_of_5x, is_snode_pull
 from penstock.protocols.rocketmq.front.relayed import pulling
 from penstock.protocols.rocketmq.front.relayed.apis.asked import RelayedCall
@@ -77,15 +77,17 @@ class RelayedSession:
 
     async def handle(self, frame: Frame) -> Buffers | Later[Buffers] | None:
         """Serve one request."""
-        asked = command_of(frame)
+        asked, no = command_of(frame), unreadable(frame)
         if asked.is_answer:
             heard = self.line.asked.get(asked.opaque)
             if heard is not None:  # to most of what is pushed nobody waits for an answer
-                heard(asked)
+                heard(asked if no is None else None)
             return None
         around, api = self._around, asked.code if asked.code in WAYS else OTHER
         began = around.meter.now()
         try:
+            if no is not None:
+                raise no
             if self._around.admission is not None:
                 self._around.admission.check(asked, self._around.now)
             later = self._at_once(asked)
