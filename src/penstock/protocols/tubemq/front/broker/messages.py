@@ -40,7 +40,5 @@ def record_of(data: bytes, flag: int, msg_type: str, now_ms: int) -> Stored:
 
 def message_of(record: Stored) -> TransferedMessage:
     """The message of a record; its number in the partition is its id."""
-    data, flag = payload_of(
-        record.key, record.value, record.headers, record.timestamp_ms if record.timed else _NO_TIME
-    )
+    data, flag = payload_of(record.key, record.value, record.headers, record.timestamp_ms if record.timed else _NO_TIME)
     return TransferedMessage(message_id=record.offset, check_sum=checksum(data), pay_load_data=data, flag=flag)
