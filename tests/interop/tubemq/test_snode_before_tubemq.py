@@ -163,7 +163,9 @@ def test_attributes_are_the_same_through_the_node_and_past_it(
             same = java.wait_messages(8)
     own = [",".join(pair for pair in line["attributes"].split(",") if not pair.startswith("$msg")) for line in past]
     assert own == [",".join(f"{name}={value}" for name, value in attributes.items())] * 8
-    assert [(line["body"], line["attributes"]) for line in same] == [(line["body"], line["attributes"]) for line in past]
+    assert [(line["body"], line["attributes"]) for line in same] == [
+        (line["body"], line["attributes"]) for line in past
+    ]
 
 
 def test_topics_are_made_grown_listed_and_deleted(snode: Broker, tubemq_peer: tubemq.Cluster) -> None:

@@ -42,6 +42,16 @@ ATTRIBUTES = [
     b"$penstock.key$=aw,$penstock.time$=5",
     b"$penstock.header$=bm90IGJhc2U2NA,$penstock.value$=empty",
     b"x" * 4_000 + b"=long",
+    b"$penstock.key$=aw",
+    b"$penstock.key$=ax",
+    b"$penstock.key$=aws",
+    b"$penstock.key$=awt",
+    b"$penstock.key$=awtr,$penstock.time$=1700000000123",
+    b"$penstock.time$=1700000040000",
+    b"$penstock.time$=0700000040001",
+    b"$msgTime$=202613990500,a=b",
+    b"$msgType$=blue,$msgTime$=202611270500,$msgTime$=202611270501",
+    b"$msgType$=blue ,a=b",
 ]
 BODIES = [b"body", b"", b"\x00\x00\x00\x02{}"]
 
