@@ -19,7 +19,10 @@ COLOURS = ("blue", "red", None)
 def mails(topic: str, count: int, *, first: int = 0) -> list[Mail]:
     """Every third one blue, red, without a filter item; each with an attribute of its own."""
     numbers = range(first, first + count)
-    return [Mail(topic, b"%d" % i, COLOURS[i % 3], attributes={"seq": str(i), "word": "café"}) for i in numbers]
+    return [
+        Mail(topic, b"%d" % i, COLOURS[i % 3], attributes={"seq": str(i), "$own$": "a$b", "word": "café"})
+        for i in numbers
+    ]
 
 
 def by_body(lines: list[Line]) -> dict[bytes, tuple[str | None, str]]:
@@ -32,7 +35,7 @@ def by_body(lines: list[Line]) -> dict[bytes, tuple[str | None, str]]:
 
 
 def wanted(sent: list[Mail]) -> dict[bytes, tuple[str | None, str]]:
-    return {mail.body: (mail.filter, f"seq={mail.attributes['seq']},word=café") for mail in sent}
+    return {mail.body: (mail.filter, f"seq={mail.attributes['seq']},$own$=a$b,word=café") for mail in sent}
 
 
 def send(masters: str, sent: list[Mail]) -> list[Line]:

@@ -28,9 +28,10 @@ Tools = Callable[..., str]
 def snode_before(cluster: tubemq.Cluster, **options: object) -> Iterator[Broker]:
     """With the masters' web API, and journals of its own."""
     web = f"{cluster.master.host}:{cluster.master.web_port}"
-    given = {"journals": "memory:", "offsets_partitions": 2, **options}
+    listen = ["kafka://127.0.0.1:0", "rocketmq://127.0.0.1:0"]
+    given = {"journals": "memory:", "offsets_partitions": 2, "listen": listen, **options}
     url = f"{cluster.url}?admin_address={web}&admin_token={tubemq.TOKEN}"
-    with Broker(url, listen=["kafka://127.0.0.1:0", "rocketmq://127.0.0.1:0"], **given) as node:  # type: ignore[arg-type]
+    with Broker(url, **given) as node:  # type: ignore[arg-type]
         yield node
 
 
@@ -142,6 +143,31 @@ def test_javas_kafka_tools_write_read_and_go_on(
 
 
 @pytest.mark.long
+def test_attributes_are_the_same_through_the_node_and_past_it(
+    tubemq_peer: tubemq.Cluster, tubemq_topic: NewTube
+) -> None:
+    topic = tubemq_topic()
+    attributes = {"$streamId$": "s1", "na$me": "a$b", "word": "café"}
+
+    def mails(first: int) -> list[Mail]:
+        return [Mail(topic, b"%d" % i, ("blue", None)[i % 2], attributes=attributes) for i in range(first, first + 4)]
+
+    with snode_before(tubemq_peer, listen=["tubemq://127.0.0.1:0"]) as node:
+        through = node.url("tubemq").removeprefix("tubemq://")
+        for first, masters in enumerate((tubemq_peer.address, through)):
+            with tubemq_clients.producer(masters) as producer:
+                assert {answer["code"] for answer in producer.send(mails(4 * first))} == {200}
+        with tubemq_clients.pull(tubemq_peer.address, "past", topic) as java:
+            past = java.wait_messages(8)
+        with tubemq_clients.pull(through, "through", topic) as java:
+            same = java.wait_messages(8)
+    own = [",".join(pair for pair in line["attributes"].split(",") if not pair.startswith("$msg")) for line in past]
+    assert own == [",".join(f"{name}={value}" for name, value in attributes.items())] * 8
+    assert [(line["body"], line["attributes"]) for line in same] == [
+        (line["body"], line["attributes"]) for line in past
+    ]
+
+
 def test_topics_are_made_grown_listed_and_deleted(snode: Broker, tubemq_peer: tubemq.Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": snode.bootstrap})
     admin.create_topics([NewTopic("made_Here1", 3)], request_timeout=WITHIN_S)["made_Here1"].result(WITHIN_S)

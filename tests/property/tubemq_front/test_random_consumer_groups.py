@@ -123,7 +123,7 @@ class RandomGroup(RuleBasedStateMachine):
         self.now += 1.0
         self.groups.balance(self.now, self.listed)
 
-    def listed(self, topic: str) -> list[Partition]:
+    def listed(self, group: str, topic: str) -> list[Partition]:
         return [Partition(topic, number) for number in range(self.partitions[topic])]
 
     @rule()
@@ -139,7 +139,7 @@ class RandomGroup(RuleBasedStateMachine):
             return
         assert group is not None
         assert len(group.events) == 0
-        everything = {partition for topic in self.partitions for partition in self.listed(topic)}
+        everything = {partition for topic in self.partitions for partition in self.listed("", topic)}
         assert set(self.owners) == everything
         loads = [len(client.holds) for client in self.clients.values()]
         assert max(loads) - min(loads) <= 1

@@ -86,7 +86,7 @@ def test_an_answer_has_the_number_of_its_request(serial: int) -> None:
         b"\x00" * 12,
         bytes.fromhex("ff7ff4fe0000000100000000"),
         bytes.fromhex("ff7ff4fe00000001ffffffff"),
-        bytes.fromhex("ff7ff4fe0000000100000e01"),
+        bytes.fromhex("ff7ff4fe0000000100001c01"),
         bytes.fromhex("ff7ff4fe0000000100000001ffffffff"),
         bytes.fromhex("ff7ff4fe00000001000000017fffffff"),
     ],
@@ -95,6 +95,65 @@ def test_what_is_no_frame_ends_the_connection_before_memory_is_taken(data: bytes
     async def check(kit: Kit) -> None:
         with pytest.raises(ProtocolViolation):
             feed(kit.client(), data)
+
+    run(check)
+
+
+def blocks(*sizes: int, claims: int = 0) -> bytes:
+    """A frame of blocks of these sizes; ``claims``: of how many it says that it is."""
+    head = bytes.fromhex("ff7ff4fe00000007") + (claims or len(sizes)).to_bytes(4, "big")
+    return head + b"".join(size.to_bytes(4, "big") + bytes(size) for size in sizes)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        blocks((28 << 20) + 1),
+        blocks(1 << 20, 28 << 20, 3, 0),
+        blocks(28 << 20, 28 << 20),
+        blocks(*[2] * 3_585),
+        blocks(*[0] * 7_168),
+    ],
+)
+def test_a_frame_that_is_too_long_is_answered_and_the_connection_goes_on(data: bytes) -> None:
+    """A real server says nothing to it, and goes on as well."""
+
+    async def check(kit: Kit) -> None:
+        client = kit.client()
+        for _ in range(2):
+            answered = await client.send(data)
+            assert answered is not None
+            assert answered.correlation == 7
+            with pytest.raises(RpcFailure, match="a frame holds 29360128 bytes at most"):
+                read_answer(SEND_MESSAGE, answered)
+        assert (await client.ask(SEND_MESSAGE, sent(b"x"))).success
+
+    run(check)
+
+
+@pytest.mark.parametrize("data", [blocks(28 << 20, (28 << 20) + 1), bytes.fromhex("ff7ff4fe00000007000000013fffffff")])
+def test_a_length_that_cannot_be_believed_is_not_waited_for(data: bytes) -> None:
+    async def check(kit: Kit) -> None:
+        with pytest.raises(ProtocolViolation, match="a frame holds"):
+            feed(kit.client(), data)
+
+    run(check)
+
+
+def test_what_is_passed_over_is_not_kept() -> None:
+    async def check(kit: Kit) -> None:
+        framing = kit.client().session.framing()
+        data, at = memoryview(blocks(27 << 20, 20 << 20)), 0
+        while at < 12 + 4 + (27 << 20) + 4:
+            at += (need := framing.need())
+            assert framing.feed(data[at - need : at]) is None
+        while at < len(data):
+            need = framing.need()
+            assert need <= 64 << 10
+            at += need
+            frame = framing.feed(data[at - need : at])
+        assert frame is not None
+        assert len(frame.body) < 100
 
     run(check)
 

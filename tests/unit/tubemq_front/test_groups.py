@@ -35,7 +35,7 @@ class World:
         return None if event is None else [partition.id for partition in event.partitions]
 
     def balance(self) -> None:
-        self.groups.balance(self.now, lambda topic: PARTITIONS)
+        self.groups.balance(self.now, lambda group, topic: PARTITIONS)
 
     def pass_time(self, seconds: float, *alive: str) -> None:
         """In steps of ten seconds, with heartbeats of those who live."""

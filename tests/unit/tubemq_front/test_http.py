@@ -64,8 +64,7 @@ def test_what_is_not_understood_is_refused_with_a_reason(request_bytes: bytes, s
 @pytest.mark.parametrize(
     "data",
     [
-        b"GET /" + b"a" * 20_000,
-        b"POST /x HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nContent-Length: 9999999999999999999\r\n\r\n",
         b"POST /x HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         get() + b"G",
         b"PUT /x HTTP/1.1\r\n\r\n",
@@ -76,6 +75,37 @@ def test_what_cannot_be_a_request_ends_the_connection(data: bytes) -> None:
     async def check(kit: Kit) -> None:
         with pytest.raises(ProtocolViolation):
             feed(kit.client(), data)
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET /" + b"a" * 100_000, 431),
+        (b"POST /x HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413),
+    ],
+)
+def test_what_is_too_long_is_told_so(data: bytes, status: int) -> None:
+    async def check(kit: Kit) -> None:
+        client = kit.client()
+        frame = feed(client, data)
+        assert frame is not None
+        assert feed(client, bytes(100_000)) is None  # the rest may come
+        await client.session.handle(frame)
+        assert client.hung_up
+        assert client.pushed.startswith(b"HTTP/1.1 %d " % status)
+
+    run(check)
+
+
+def test_answers_are_not_served_as_scripts() -> None:
+    """A page of another site could read them by a script's tag."""
+
+    async def check(kit: Kit) -> None:
+        answer = await call(kit, "admin_query_sub_info", callback="jQuery1")
+        assert (answer["result"], answer["errCode"]) == (False, 400)
+        assert "callback" in answer["errMsg"]
 
     run(check)
 

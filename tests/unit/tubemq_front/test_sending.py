@@ -11,6 +11,7 @@ from penstock.protocols.tubemq.methods import SEND_MESSAGE
 from penstock.protocols.tubemq.records.single import pack
 from penstock.seams.enode import FetchPart, extent, fetch_one
 from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
+from tests.unit.tubemq_front.web import call
 
 ATTRIBUTES = b"$msgType$=blue,$msgTime$=202611201019,seq=19"
 WITH_ATTRIBUTES = len(ATTRIBUTES).to_bytes(4, "big") + ATTRIBUTES + b"body"
@@ -117,6 +118,24 @@ def test_the_largest_message_is_taken_and_a_larger_one_is_not() -> None:
         assert (await kit.ask(SEND_MESSAGE, sent(bytes(most)))).success
         assert (await kit.ask(SEND_MESSAGE, sent(bytes(most + 1)))).err_code == 400
         assert (await kit.ask(SEND_MESSAGE, sent(b""))).err_code == 400
+
+    run(check)
+
+
+@pytest.mark.near  # by columns of 20 MiB a run takes a second
+@pytest.mark.parametrize("mega", [4, 20])
+def test_a_topic_takes_messages_as_large_as_its_operator_says_and_gives_them_out(mega: int) -> None:
+    """20 is the most that a real master allows; attributes may come on top."""
+
+    async def check(kit: Kit) -> None:
+        given = {"topicName": "demo", "maxMsgSizeInMB": mega, "modifyUser": "me"}
+        limit = await call(kit, "admin_update_topic_control_info", **given)
+        assert limit["data"][0]["success"]
+        largest = b"begin" + bytes((mega << 20) + 10_240 - 8) + b"end"
+        assert (await kit.ask(SEND_MESSAGE, sent(largest))).success
+        assert (await kit.ask(SEND_MESSAGE, sent(largest + b"x"))).err_code == 400
+        await kit.book()
+        assert bodies(await kit.get()) == [largest]
 
     run(check)
 

@@ -28,9 +28,16 @@ def test_settings_are_there_after_a_restart(tmp_path: Path) -> None:
             store = open_store(f"file:{tmp_path}")
             async with serving(store=store) as kit:
                 if life == 0:
-                    await call(kit, "admin_set_def_flow_control_rule", flowCtrlInfo=RULES, createUser="me")
+                    await call(kit, "admin_set_def_flow_control_rule", flowCtrlInfo=RULES, statusId=1, createUser="me")
                     given = {"groupName": "g", "createUser": "me"}
-                    await call(kit, "admin_set_group_flow_control_rule", flowCtrlInfo=RULES, qryPriorityId=303, **given)
+                    await call(
+                        kit,
+                        "admin_set_group_flow_control_rule",
+                        flowCtrlInfo=RULES,
+                        statusId=1,
+                        qryPriorityId=303,
+                        **given,
+                    )
                     topic = {"topicName": "demo", "createUser": "me"}
                     await call(kit, "admin_set_topic_authorize_control", isEnable="true", **topic)
                     await call(kit, "admin_add_authorized_consumergroup_info", groupName="g", **topic)

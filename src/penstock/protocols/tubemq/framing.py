@@ -34,6 +34,8 @@ _unpack: Final = _HEAD_AND_LENGTH.unpack_from
 class TubeFraming:
     """Cuts frames; ``answers`` True for a client (reads responses), False for a server (reads requests)."""
 
+    _most_blocks = MAX_BLOCKS
+
     __slots__ = ("_answers", "_blocks", "_left", "_length", "_limit", "_need", "_serial", "_size")
 
     def __init__(self, *, answers: bool, limit: int = MAX_FRAME_BYTES) -> None:
@@ -82,7 +84,7 @@ class TubeFraming:
         token, self._serial, count = _HEAD.unpack_from(chunk)
         if token != TOKEN:
             raise self._foreign(bytes(chunk[:4]), token)
-        if not 1 <= count <= MAX_BLOCKS:
+        if not 1 <= count <= self._most_blocks:
             raise ProtocolViolation(f"a frame of {count} blocks; 1 to {MAX_BLOCKS} are allowed")
         self._left = count
         if len(chunk) > _HEAD.size:

@@ -79,6 +79,7 @@ class Appends:
         import pyarrow as pa
 
         from penstock.protocols.tubemq.records import encode
+        from penstock.protocols.tubemq.records.verbatim import as_sent
 
         packed: TubePacked | None = None
         retry = Retry(self._shared.channel, self._shared.options)
@@ -87,9 +88,8 @@ class Appends:
                 await self._shared.topics.topics([home.topic])
                 node = await self._shared.topics.leader(home)
                 if packed is None:  # only now the topic's largest message is known
-                    packed = self.sender.packed(
-                        home, encode(pa.Table.from_batches(parts).combine_chunks().to_batches()[0])
-                    )
+                    rows = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+                    packed = self.sender.packed(home, as_sent(encode(rows), rows))
                 timeout_s = self._shared.options.rpc_timeout_ms / 1_000
                 (sent,) = await self.sender.send(node, [packed], acks=1, timeout_s=timeout_s)
                 if sent.error is None:

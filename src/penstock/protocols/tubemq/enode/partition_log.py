@@ -217,6 +217,7 @@ class PartitionLog:
     def _rows(self, batch: Batch, offset: int) -> pa.RecordBatch | None:
         """With offsets that begin at ``offset``. Raises CorruptBatch, ProtocolViolation."""
         from penstock.protocols.tubemq.records import decode
+        from penstock.protocols.tubemq.records.verbatim import keeping_as_sent
 
         if not batch.messages.count:
             return None
@@ -224,7 +225,7 @@ class PartitionLog:
         if found.corrupt:
             at = batch.offset + INDEX_BYTES * found.first_corrupt
             raise wrong(found.corrupt, batch.messages.count, at, self.partition)
-        return found.batch
+        return keeping_as_sent(batch.messages, found)
 
     async def _cut(self, batch: Batch, spot: Spot) -> pa.RecordBatch | None:
         """The rows of a batch that are of the spot's window. The first message of the next one, which is looked for

@@ -18,8 +18,9 @@ def admit(settings: Settings, group: str, terms: Terms) -> None:
     for topic in sorted(terms.topics):
         if not settings.topic(topic).controlled:
             continue
-        allowed = settings.group(group).allowed.get(topic)
-        if allowed is None:
+        known = settings.group(group)
+        allowed = known.allowed.get(topic)
+        if allowed is None or topic in known.denied:
             raise Refused(
                 Code.CONSUME_GROUP_FORBIDDEN, f"[Restricted Group] {group} is not allowed to consume topic {topic}"
             )

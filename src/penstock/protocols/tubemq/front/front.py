@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from penstock.errors import PenstockError
@@ -103,7 +104,7 @@ class TubeFront:
         shared.producers.expire(shared.now)
         readable = {topic: await self._readable(topic) for topic in shared.groups.topics}
         # Who has joined meanwhile with other topics gets their partitions in the next round.
-        for _ in shared.groups.round(shared.now, lambda topic: readable.get(topic, ())):
+        for _ in shared.groups.round(shared.now, lambda group, topic: self._candidates(group, topic, readable)):
             await shared.turns.take(_STEPS_OF_A_GROUP)
 
     async def _balance(self) -> None:
@@ -114,8 +115,12 @@ class TubeFront:
             except PenstockError as error:
                 _log.warning("cannot balance TubeMQ groups, will try again: %s", error)
 
+    def _candidates(self, group: str, topic: str, readable: Mapping[str, Sequence[Partition]]) -> Sequence[Partition]:
+        """What a group may be given of a topic: nothing of one that an operator has forbidden it."""
+        return () if topic in self.shared.settings.group(group).denied else readable.get(topic, ())
+
     async def _readable(self, topic: str) -> list[Partition]:
-        accepts = self.shared.settings.topic(topic).accepts_subscribe
+        accepts = self.shared.settings.accepts_subscribe(topic)
         return await self.shared.cluster.partitions(topic) if accepts else []
 
     def _dice(self, sides: int) -> int:

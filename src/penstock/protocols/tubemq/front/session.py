@@ -1,8 +1,8 @@
 """One TubeMQ client's connection: envelope, table, handler, answer. Requests are served side by side.
 
-A request that cannot be read, or that nobody serves, gets the exception that the real server answers with; the
-connection goes on. What is not even a frame ends it. Answers are sent also after the caller's patience, which costs it
-nothing: it does not know their number any more.
+A request that cannot be read, that is too long, or that nobody serves, gets an exception as the real server answers
+with; the connection goes on. What is not even a frame ends it. Answers are sent also after the caller's patience, which
+costs it nothing: it does not know their number any more.
 Source: TubeMQ 2.x, ``NettyRpcServer``.
 """
 
@@ -13,10 +13,11 @@ from typing import Final, NamedTuple
 
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.protocols.tubemq.error_codes import Code
+from penstock.protocols.tubemq.framing import MAX_FRAME_BYTES
 from penstock.protocols.tubemq.front.admin.routes import Admin
 from penstock.protocols.tubemq.front.call import Answered, Call, Continued, Line, Shared
 from penstock.protocols.tubemq.front.faults import Thrown, refusal
-from penstock.protocols.tubemq.front.sniffing import FrontFraming
+from penstock.protocols.tubemq.front.sniffing import TOO_LONG, FrontFraming
 from penstock.protocols.tubemq.front.table import TABLE, handler, refused
 from penstock.protocols.tubemq.front.telling import About, tell
 from penstock.protocols.tubemq.front.usual_send import read_send
@@ -114,6 +115,10 @@ class TubeSession:
     def _read(self, frame: Frame) -> _Asked | Buffers:
         """What is asked, or the answer that says that it cannot be."""
         serial = frame.correlation
+        if frame.body is TOO_LONG:
+            why = f"a frame holds {MAX_FRAME_BYTES} bytes at most"
+            self._refused(OTHER, None, why)
+            return failure(Status.FATAL, _EXCEPTION, _READING + why, serial)
         try:
             call = read_call(frame.body)
         except ProtocolViolation as error:

@@ -14,7 +14,7 @@ from penstock.protocols.tubemq.flow_control import Rules, parse_rules
 from penstock.protocols.tubemq.front.shapes import Steps
 from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES
 
-__all__ = ["UNSET", "FlowRules", "GroupSettings", "Limits", "Settings", "TopicSettings"]
+__all__ = ["UNSET", "BrokerSettings", "FlowRules", "GroupSettings", "Limits", "Settings", "TopicSettings"]
 
 UNSET: Final = -2
 """TubeMQ's number for "nothing set"."""
@@ -22,12 +22,16 @@ UNSET: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class FlowRules:
-    """``id`` names this version of the rules for clients; ``text`` is their JSON; ``priority`` a query priority."""
+    """``id`` names this version of the rules for clients; ``text`` is their JSON; ``priority`` a query priority.
+
+    ``dropped``: an operator has taken the rules away; clients that have them are told so by this version.
+    """
 
     id: int = UNSET
     text: str = "[]"
     priority: int = UNSET
     enabled: bool = True
+    dropped: bool = False
 
     @property
     def told(self) -> str:
@@ -37,14 +41,19 @@ class FlowRules:
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """``allowed``: the controlled topics a group may read, each with the filter items it must ask for (none: all).
+    """``allowed``: the topics for which the group is recorded, each with the filter items it must ask for (none: all).
 
-    ``from_max_id``: an order to client-balanced members to skip to the end, by the time it was given, in ms.
+    ``denied``: those of them that it may not read, each with the operator's reason. Both count for topics that are
+    controlled. ``from_max_id``: an order to client-balanced members to skip to the end, by the time it was given, in
+    ms. ``checks_rate``, ``client_rate``: how many brokers a member may serve at most; one broker is never too many.
     """
 
     flow: FlowRules = FlowRules()
     allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    denied: Mapping[str, str] = field(default_factory=dict)
     from_max_id: int = UNSET
+    checks_rate: bool = False
+    client_rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,8 @@ class TopicSettings:
     """``controlled``: only groups that are allowed may read. The next two: whether the topic may be written and read.
 
     ``deleted``: hidden until somebody takes that back or the data away. ``max_message_bytes`` 0: the cluster's limit.
-    ``shapes``: what its stores were made with, see `penstock.protocols.tubemq.front.shapes`.
+    ``shapes``: what its stores were made with, see `penstock.protocols.tubemq.front.shapes`. ``name_id``: a number that
+    an operator has given to the topic, shown and without a meaning here.
     """
 
     controlled: bool = False
@@ -61,6 +71,15 @@ class TopicSettings:
     deleted: bool = False
     max_message_bytes: int = 0
     shapes: Steps = ()
+    name_id: int = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """Whether the node, as a broker, takes messages and gives them out, whatever is set for a topic."""
+
+    accepts_publish: bool = True
+    accepts_subscribe: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +95,7 @@ _PLAIN_TOPIC: Final = TopicSettings()
 
 
 class Settings:
-    """``unsaved``: kind and name of what was changed; kinds are "flow", "limits", "group" and "topic".
+    """``unsaved``: kind and name of what was changed; kinds are "broker", "flow", "limits", "group" and "topic".
 
     ``rules`` are those of ``flow``, read.
     """
@@ -85,6 +104,7 @@ class Settings:
         self.flow = FlowRules()
         self.rules = Rules()
         self.limits = Limits()
+        self.broker = BrokerSettings()
         self.groups: dict[str, GroupSettings] = {}
         self.topics: dict[str, TopicSettings] = {}
         self.unsaved: set[tuple[str, str]] = set()
@@ -96,6 +116,19 @@ class Settings:
     def topic(self, name: str) -> TopicSettings:
         """What is set for a topic."""
         return self.topics.get(name, _PLAIN_TOPIC)
+
+    def accepts_publish(self, topic: str) -> bool:
+        """Whether producers may write to a topic now."""
+        return self.broker.accepts_publish and self.topic(topic).accepts_publish
+
+    def accepts_subscribe(self, topic: str) -> bool:
+        """Whether consumers may read a topic now."""
+        return self.broker.accepts_subscribe and self.topic(topic).accepts_subscribe
+
+    def set_broker(self, settings: BrokerSettings) -> None:
+        """Open or close the node."""
+        self.broker = settings
+        self.unsaved.add(("broker", ""))
 
     def set_flow(self, rules: FlowRules) -> None:
         """Give all clients these rules. Raises ProtocolViolation for ones that are none; nothing is changed then."""

@@ -13,7 +13,14 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from penstock.errors import PenstockError
-from penstock.protocols.tubemq.front.settings import FlowRules, GroupSettings, Limits, Settings, TopicSettings
+from penstock.protocols.tubemq.front.settings import (
+    BrokerSettings,
+    FlowRules,
+    GroupSettings,
+    Limits,
+    Settings,
+    TopicSettings,
+)
 from penstock.seams.journal import Ended, Entry, Journals, Noted
 from penstock.seams.locks import Locks
 from penstock.seams.runtime import Runtime
@@ -82,6 +89,8 @@ def _value(settings: Settings, kind: str, name: str) -> bytes | None:
         return _json(asdict(settings.flow))
     if kind == "limits":
         return _json(asdict(settings.limits))
+    if kind == "broker":
+        return _json(asdict(settings.broker))
     kept = settings.groups.get(name) if kind == "group" else settings.topics.get(name)
     return None if kept is None else _json(asdict(kept))
 
@@ -92,6 +101,8 @@ def _restore(settings: Settings, kind: str, name: str, fields: dict[str, Any] | 
         settings.set_flow(FlowRules(**(fields or {})))
     elif kind == "limits":
         settings.set_limits(Limits(**(fields or {})))
+    elif kind == "broker":
+        settings.set_broker(BrokerSettings(**(fields or {})))
     elif kind == "topic":
         settings.set_topic(name, _topic(fields or {}))
     elif kind == "group":

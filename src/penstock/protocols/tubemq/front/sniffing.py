@@ -10,10 +10,15 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.tubemq.framing import TubeFraming
+from penstock.protocols.tubemq.framing import MAX_BLOCKS, MAX_FRAME_BYTES, TubeFraming
 from penstock.seams.framing import Frame
 
-__all__ = ["FrontFraming"]
+__all__ = ["BODY_TOO_LONG", "HEAD_TOO_LONG", "TOO_LONG", "FrontFraming"]
+
+TOO_LONG: Final = memoryview(b"a frame longer than a frame may be")
+HEAD_TOO_LONG: Final = memoryview(b"an HTTP head longer than one may be")
+BODY_TOO_LONG: Final = memoryview(b"an HTTP body longer than one may be")
+"""Bodies of frames that stand for what was too long, and was not kept. They are these objects, not their bytes."""
 
 _METHODS: Final = (b"GET ", b"POST", b"HEAD")
 _SHORTEST_HEAD: Final = 12
@@ -22,16 +27,22 @@ _SHORTEST_HEAD: Final = 12
 _HEAD_BYTES: Final = 16 << 10
 _BODY_BYTES: Final = 1 << 20
 _BODY_PIECE: Final = b"content-length:"
+_BELIEVED_BYTES: Final = 2 * MAX_FRAME_BYTES
+"""A frame that says that it is longer is not believed, and not waited for."""
+_SKIPPED_AT_ONCE: Final = 64 << 10
 
 
 class FrontFraming(TubeFraming):
     """``penstock.seams.framing.Framing``. An HTTP request is one frame, head and body; one a connection.
 
-    ``alone``: whether the last frame was all that had been received. ``speaks_http``: what the connection turned out to
-    be.
+    A frame that is too long is passed over as it comes, and becomes one whose body is `TOO_LONG`: whoever sent it gets
+    an answer, and whatever else is under way on the connection goes on. ``alone``: whether the last frame was all that
+    had been received. ``speaks_http``: what the connection turned out to be.
     """
 
-    __slots__ = ("_begun", "_body", "_http", "_over", "alone", "speaks_http")
+    _most_blocks = 2 * MAX_BLOCKS
+
+    __slots__ = ("_begun", "_body", "_http", "_over", "_skipped", "_skipping", "alone", "speaks_http")
 
     def __init__(self) -> None:
         super().__init__(answers=False)
@@ -39,22 +50,30 @@ class FrontFraming(TubeFraming):
         self._body = -1
         self._begun = False
         self._over = False
+        self._skipping = -1
+        self._skipped = 0
         self.alone = self.speaks_http = False
 
     def need(self) -> int:
+        if self._skipping > 0:
+            return min(self._skipping, _SKIPPED_AT_ONCE)
         if self._http is None:
             return self._need
         return max(1, self._body)
 
     def feed(self, chunk: memoryview) -> Frame | None:
-        """Raises ProtocolViolation for what is neither, and for heads and bodies that are too long."""
+        """Raises ProtocolViolation for what is neither."""
         self.alone = False
+        if self._skipping >= 0:
+            return self._skip(chunk)
         if not self._begun:
             self._begun = True
             if len(chunk) == _SHORTEST_HEAD and bytes(chunk[:4]) in _METHODS:
                 self._http, self.speaks_http = bytearray(), True
         if self._http is None:
             return super().feed(chunk)
+        if self._over and self._body == _SKIPPED_AT_ONCE:
+            return None
         if self._over:
             raise ProtocolViolation("more than one HTTP request on a connection")
         self._http += chunk
@@ -65,14 +84,42 @@ class FrontFraming(TubeFraming):
         self.alone = bool(found)
         return found
 
+    def _next_block(self, length: int) -> Frame | None:
+        if self._skipping < 0 and length <= self._limit - self._size and self._left <= MAX_BLOCKS:
+            return super()._next_block(length)
+        self._skipped += length
+        if length < 0 or self._size + self._skipped > _BELIEVED_BYTES:
+            raise ProtocolViolation(f"a block of {length} bytes; a frame holds {self._limit} at most")
+        self._blocks.clear()
+        self._left -= 1
+        self._skipping = length
+        self._need = 4
+        return self._passed()
+
+    def _skip(self, chunk: memoryview) -> Frame | None:
+        if self._skipping:
+            self._skipping -= len(chunk)
+            return self._passed()
+        return self._next_block(int.from_bytes(chunk, "big", signed=True))
+
+    def _passed(self) -> Frame | None:
+        """The frame that stands for the one that is passed over, if nothing of that is to come."""
+        if self._skipping or self._left:
+            return None
+        self._restart()
+        self._skipping, self._skipped = -1, 0
+        return Frame(self._serial, False, TOO_LONG)
+
     def _http_head(self) -> Frame | None:
         """The head comes byte by byte (out of a buffer): only its end says where it ends."""
         assert self._http is not None
         if not self._http.endswith(b"\r\n\r\n"):
             if len(self._http) > _HEAD_BYTES:
-                raise ProtocolViolation(f"an HTTP head of more than {_HEAD_BYTES} bytes")
+                return self._http_refused(HEAD_TOO_LONG)
             return None
         self._body = _content_length(bytes(self._http))
+        if self._body > _BODY_BYTES:
+            return self._http_refused(BODY_TOO_LONG)
         return None if self._body else self._http_done()
 
     def _http_done(self) -> Frame:
@@ -81,12 +128,18 @@ class FrontFraming(TubeFraming):
         self._body = 1
         return Frame(0, False, memoryview(bytes(self._http)))
 
+    def _http_refused(self, instead: memoryview) -> Frame:
+        """The frame that stands for a request which is too long; the rest of it may come, and is passed over."""
+        self._over = True
+        self._body = _SKIPPED_AT_ONCE
+        return Frame(0, False, instead)
+
 
 def _content_length(head: bytes) -> int:
     for line in head.split(b"\r\n")[1:]:
         if line.lower().startswith(_BODY_PIECE):
             text = line[len(_BODY_PIECE) :].strip()
-            if not text.isdigit() or len(text) > 9 or int(text) > _BODY_BYTES:
-                raise ProtocolViolation(f"an HTTP body of {text[:40]!r} bytes; {_BODY_BYTES} are allowed")
+            if not text.isdigit() or len(text) > 18:
+                raise ProtocolViolation(f"an HTTP body of {text[:40]!r} bytes")
             return int(text)
     return 0

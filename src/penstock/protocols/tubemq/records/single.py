@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -17,7 +16,6 @@ HAS_ATTRIBUTES: Final = 1
 """The bit of ``flag`` that says that a payload begins with attributes."""
 
 _LENGTH: Final = 4
-_REMEMBERED_BYTES: Final = 128
 
 
 class Unpacked(NamedTuple):
@@ -59,7 +57,7 @@ def unpack(payload: bytes | memoryview, flag: int) -> Unpacked:
         raise CorruptBatch(f"a message of {len(source)} bytes says that {length} of them are attributes")
     body = _LENGTH + length
     attributes = source[_LENGTH:body]
-    return _around(_remembered(attributes) if length <= _REMEMBERED_BYTES else _read(attributes), source[body:])
+    return _around(_read(attributes), source[body:])
 
 
 class _Said(NamedTuple):
@@ -92,7 +90,3 @@ def _read(attributes: bytes) -> _Said:
     item = None if found.filter_at < 0 else attributes[found.filter_at : found.filter_to].decode(errors="replace")
     key = None if found.key_at < 0 else decoded(attributes, found.key_at, found.key_size, 1)
     return _Said(key, headers, found.time_ms, item, found.is_null)
-
-
-# Java's producers say the filter item and the minute, so what comes in one minute mostly says the same.
-_remembered = functools.lru_cache(256)(_read)

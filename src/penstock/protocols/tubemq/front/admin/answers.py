@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from penstock.protocols.tubemq.front.faults import Refused
 
-__all__ = ["Answer", "date", "done", "from_broker", "from_master", "item"]
+__all__ = ["CONDITION", "EXISTS", "UNKNOWN", "Answer", "date", "done", "from_broker", "from_master", "item"]
 
 Answer = Mapping[str, Any]
+
+EXISTS: Final = 402
+UNKNOWN: Final = 401
+CONDITION: Final = 406
+"""Codes of a row: what is to be made is there; what is to be changed is not; it is not in the state for that."""
 
 
 def from_master(rows: Sequence[Any]) -> Answer:

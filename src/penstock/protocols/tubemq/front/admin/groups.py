@@ -12,6 +12,7 @@ from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.front.master.group import ConsumerGroup
 from penstock.protocols.tubemq.front.master.members import Member
 from penstock.protocols.tubemq.front.master.terms import Way
+from penstock.protocols.tubemq.front.settings import UNSET
 from penstock.protocols.tubemq.strings import format_broker
 
 __all__ = ["by_topic", "client_balanced", "detail", "query", "rebalance", "skip_to_end"]
@@ -41,7 +42,16 @@ async def detail(call: AdminCall) -> Answer:
     name = call.parameters.optional("consumeGroup") or call.parameters.text("groupName")
     group = call.shared.groups.get(name)
     if group is None:
-        return {**from_master([]), "topicSet": [], "consumeGroup": name}
+        return {
+            **from_master([]),
+            "topicSet": [],
+            "consumeGroup": name,
+            "re-rebalance": {},
+            "isBandConsume": Way.NORMAL.value,
+            "rebInfo": {"isRebalanced": False},
+            "filterConds": {},
+        }
+    known = call.shared.settings.group(name)
     members = [_member(call, member) for member in group.members.values()]
     return {
         "count": len(members),
@@ -49,7 +59,15 @@ async def detail(call: AdminCall) -> Answer:
         "consumeGroup": name,
         "re-rebalance": {member.id: member.bench for member in group.members.values() if member.strip or member.bench},
         "isBandConsume": group.terms.way.value,
-        "rebInfo": {"isRebalanced": group.allocated, "unacknowledged": len(group.events), "phase": group.phase.value},
+        "rebInfo": {
+            "isRebalanced": group.allocated,
+            "checkPasted": True,  # one broker is never too many for a group
+            "defBClientRate": UNSET,
+            "confBClientRate": known.client_rate or UNSET,
+            "curBClientRate": int(bool(members)),
+            "unacknowledged": len(group.events),
+            "phase": group.phase.value,
+        },
         "filterConds": {topic: sorted(items) for topic, items in sorted(group.terms.conditions.items())},
         "data": members,
     }

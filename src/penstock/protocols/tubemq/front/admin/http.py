@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
+from penstock.protocols.tubemq.front.sniffing import BODY_TOO_LONG, HEAD_TOO_LONG
 from penstock.seams.framing import Buffer
 
 __all__ = ["HttpRefused", "HttpRequest", "json_answer", "text_answer"]
@@ -25,7 +26,9 @@ _REASONS: Final = {
     404: "Not Found",
     405: "Method Not Allowed",
     411: "Length Required",
+    413: "Content Too Large",
     415: "Unsupported Media Type",
+    431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     505: "HTTP Version Not Supported",
 }
@@ -53,6 +56,10 @@ class HttpRequest:
     @classmethod
     def parse(cls, data: Buffer) -> HttpRequest:
         """Read head and body. Raises HttpRefused."""
+        if data is HEAD_TOO_LONG:
+            raise HttpRefused(431, "the head is too long; send the parameters as a form, by POST")
+        if data is BODY_TOO_LONG:
+            raise HttpRefused(413, "the body is too long; make several calls")
         head, _, body = bytes(data).partition(b"\r\n\r\n")
         try:
             lines = head.decode("ascii").split("\r\n")

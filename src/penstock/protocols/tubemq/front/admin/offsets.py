@@ -87,6 +87,9 @@ async def query_one(call: AdminCall) -> Answer:
     group, partition = await _one(call)
     start, end, _, _ = await extent(call.shared.enode, partition)
     found = await _offset(call, group, partition)
+    real = {}
+    if call.parameters.flag("requireRealOffset"):
+        real = {"zkOffset": found["curOffset"], "curReadDataOffset": -1, "curRdDltDataOffset": -1}
     return {
         "errMsg": "OK!",
         "curOffset": found["curOffset"],
@@ -95,13 +98,26 @@ async def query_one(call: AdminCall) -> Answer:
         "maxOffset": to_wire(end),
         "minDataOffset": UNSET,
         "maxDataOffset": UNSET,
+        **real,
     }
 
 
 async def groups(call: AdminCall) -> Answer:
-    """Serve admin_get_booked_groupname: every group that has offsets."""
+    """Serve admin_query_group and admin_get_booked_groupname: every group that has offsets, or (divide) in two parts:
+    those that read now, and the others."""
     names = list(await call.shared.offsets.groups())
-    return from_broker([{"type": "all", "groupName": names, "groupCount": len(names)}], "dataCount")
+    if not call.parameters.flag("divide"):
+        return from_broker([_named("all", names)], "dataCount")
+    reading = {booking.key.group for booking in call.shared.bookings}
+    rows = [
+        _named("in-cache", [name for name in names if name in reading]),
+        _named("in-zk", [name for name in names if name not in reading]),
+    ]
+    return from_broker(rows, "dataCount")
+
+
+def _named(kind: str, names: list[str]) -> dict[str, Any]:
+    return {"type": kind, "groupName": names, "groupCount": len(names)}
 
 
 # Moving groups.
@@ -112,6 +128,7 @@ async def set(call: AdminCall) -> Answer:
     given = call.parameters
     names = given.names("groupName", required=True)
     given.user("modifyUser")
+    given.text("manualSet")
     if given.flag("manualSet"):
         offsets = await _given_offsets(call, given.text("offsetJsonInfo"))
     else:
@@ -139,16 +156,21 @@ async def set_one(call: AdminCall) -> Answer:
 
 
 async def clone(call: AdminCall) -> Answer:
-    """Serve admin_clone_offset: give groups another one's offsets."""
+    """Serve admin_clone_offset: give groups another one's offsets, of the topics named or of all."""
     given = call.parameters
     source, targets = given.text("sourceGroupName"), given.names("targetGroupName", required=True)
     given.user("modifyUser")
-    given.names("topicName", required=True)
     topics = {topic.name for topic in await _chosen(call)}
-    for partition, committed in list((await call.shared.offsets.committed(source)).items()):
-        if partition.topic in topics:
-            for target in targets:
-                await _move(call, target, partition, committed.offset)
+    found = {
+        partition: committed.offset
+        for partition, committed in (await call.shared.offsets.committed(source)).items()
+        if partition.topic in topics
+    }
+    if not found:
+        raise Refused(Code.BAD_REQUEST, f"Parameter sourceGroupName: {source} has no offsets in these topics!")
+    for partition, offset in found.items():
+        for target in targets:
+            await _move(call, target, partition, offset)
     return done()
 
 
@@ -156,6 +178,8 @@ async def remove(call: AdminCall) -> Answer:
     """Serve admin_rmv_offset: forget where groups were in topics."""
     names = call.parameters.names("groupName", required=True)
     call.parameters.user("modifyUser")
+    if call.parameters.flag("onlyMemory"):
+        raise Refused(Code.BAD_REQUEST, "Parameter onlyMemory: this node keeps offsets in one place, its log")
     topics = {topic.name for topic in await _chosen(call)}
     for group in names:
         await call.shared.offsets.forget(group, lambda partition, _: partition.topic in topics)
@@ -208,4 +232,7 @@ async def _given_offsets(call: AdminCall, text: str) -> dict[Partition, int]:
         if partition.node == str(call.shared.cluster.broker_id):
             topic = await call.shared.cluster.known(partition.topic)
             offsets[call.shared.cluster.own(topic, partition.id)] = to_record(offset)
+    if not offsets:
+        broker = call.shared.cluster.broker_id
+        raise Refused(Code.BAD_REQUEST, f"Parameter offsetJsonInfo names no partition of this node, broker {broker}")
     return offsets

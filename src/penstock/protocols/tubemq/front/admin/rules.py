@@ -13,32 +13,70 @@ from typing import Any
 from penstock.errors import ProtocolViolation
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.flow_control import parse_rules
-from penstock.protocols.tubemq.front.admin.answers import Answer, date, from_master, item
+from penstock.protocols.tubemq.front.admin.answers import EXISTS, UNKNOWN, Answer, date, from_master, item
+from penstock.protocols.tubemq.front.admin.control import max_message_bytes
 from penstock.protocols.tubemq.front.admin.routes import AdminCall
 from penstock.protocols.tubemq.front.faults import Refused
-from penstock.protocols.tubemq.front.settings import UNSET, FlowRules, Limits
+from penstock.protocols.tubemq.front.settings import UNSET, FlowRules, GroupSettings, Limits
 
 __all__ = [
+    "add_group",
     "drop_default",
     "drop_group",
     "query_cluster",
     "query_default",
     "query_group",
+    "query_names",
+    "query_resources",
+    "query_setting",
     "set_cluster",
     "set_default",
     "set_group",
+    "update_group",
 ]
 
 _MB = 1 << 20
-_MOST_MB = 20
 _MOST_PRIORITY = 333
+_MOST_RATE = 10_000
+_PORTS = ("brokerPort", "brokerWebPort", "brokerTLSPort")
+_OF_NEW_TOPICS = (
+    "acceptPublish",
+    "acceptSubscribe",
+    "deletePolicy",
+    "memCacheFlushIntvl",
+    "memCacheMsgCntInK",
+    "memCacheMsgSizeInMB",
+    "numPartitions",
+    "numTopicStores",
+    "unflushDataHold",
+    "unflushInterval",
+    "unflushThreshold",
+)
 
 
 async def set_default(call: AdminCall) -> Answer:
-    """Serve admin_set_def_flow_control_rule: for all groups."""
-    call.parameters.user("createUser", "modifyUser")
-    call.shared.settings.set_flow(_changed(call, call.shared.settings.flow))
+    """Serve admin_set_def_flow_control_rule and admin_upd_def_flow_control_rule: for all groups."""
+    _set_cluster(call)
     return await query_default(call)
+
+
+async def set_cluster(call: AdminCall) -> Answer:
+    """Serve admin_set_cluster_default_setting and admin_update_cluster_default_setting: rules and largest message."""
+    _set_cluster(call)
+    return await query_cluster(call)
+
+
+def _set_cluster(call: AdminCall) -> None:
+    given, settings = call.parameters, call.shared.settings
+    given.user("createUser", "modifyUser")
+    given.refuse(_PORTS, "this node is its only broker, and listens where it was started")
+    given.refuse(_OF_NEW_TOPICS, "say it with each topic, this node keeps no defaults of topics")
+    size = max_message_bytes(given)
+    flow = _changed(call, settings.flow)
+    if flow is not None:
+        settings.set_flow(flow)
+    if size and size != settings.limits.max_message_bytes:
+        settings.set_limits(Limits(max(call.shared.now_ms, settings.limits.id + 1), size))
 
 
 async def drop_default(call: AdminCall) -> Answer:
@@ -55,80 +93,147 @@ async def query_default(call: AdminCall) -> Answer:
 
 
 async def set_group(call: AdminCall) -> Answer:
-    """Serve admin_set_group_flow_control_rule: for groups, before those for all."""
+    """Serve admin_set_group_flow_control_rule and its like: for groups, before those for all."""
     call.parameters.user("createUser", "modifyUser")
-    settings = call.shared.settings
+    return _set_groups(call, None)
+
+
+async def add_group(call: AdminCall) -> Answer:
+    """Serve admin_add_group_resctrl_info and admin_add_consume_group_setting."""
+    call.parameters.user("createUser")
+    return _set_groups(call, EXISTS)
+
+
+async def update_group(call: AdminCall) -> Answer:
+    """Serve admin_update_group_resctrl_info and admin_upd_consume_group_setting."""
+    call.parameters.user("modifyUser")
+    return _set_groups(call, UNKNOWN)
+
+
+def _set_groups(call: AdminCall, refusal: int | None) -> Answer:
+    """``refusal``: which code refuses groups that are (EXISTS), or are not (UNKNOWN), recorded."""
+    given, settings = call.parameters, call.shared.settings
+    checks = given.flag("resCheckEnable")
+    rate = given.number("alwdBrokerClientRate", UNSET, low=UNSET, high=_MOST_RATE)
+    rate = given.number("allowedBClientRate", rate, low=UNSET, high=_MOST_RATE)
     rows = []
-    for name in call.parameters.names("groupName", required=True):
+    for name in given.names("groupName", required=True):
         known = settings.group(name)
-        settings.set_group(name, replace(known, flow=_changed(call, known.flow)))
+        if refusal is not None and (refusal == EXISTS) is _recorded(known):
+            text = f"{'Existed' if refusal == EXISTS else 'Not found'} record for groupName({name})!"
+            rows.append(item(Refused(refusal, text), groupName=name))
+            continue
+        flow = _changed(call, known.flow)
+        if flow is None and not _recorded(known):
+            flow = FlowRules(_new_id(call, known.flow), enabled=False)
+        changed = replace(
+            known,
+            flow=flow or known.flow,
+            checks_rate=known.checks_rate if checks is None else checks,
+            client_rate=known.client_rate if rate == UNSET else rate,
+        )
+        settings.set_group(name, changed)
         rows.append(item(groupName=name))
     return from_master(rows)
 
 
 async def drop_group(call: AdminCall) -> Answer:
-    """Serve admin_rmv_group_flow_control_rule."""
+    """Serve admin_rmv_group_flow_control_rule, admin_delete_group_resctrl_info and admin_del_consume_group_setting."""
     call.parameters.user("modifyUser")
     settings = call.shared.settings
     rows = []
     for name in call.parameters.names("groupName", required=True):
         known = settings.group(name)
-        if known.flow.id != UNSET:
-            gone = FlowRules(_new_id(call, known.flow), enabled=False)
-            settings.set_group(name, replace(known, flow=gone))
+        if _recorded(known):
+            gone = FlowRules(_new_id(call, known.flow), enabled=False, dropped=True)
+            settings.set_group(name, replace(known, flow=gone, checks_rate=False, client_rate=0))
         rows.append(item(groupName=name))
     return from_master(rows)
 
 
 async def query_group(call: AdminCall) -> Answer:
     """Serve admin_query_group_flow_control_rule."""
-    wanted = call.parameters.names("groupName")
+    return from_master([{"groupName": name, **_shown(kept.flow)} for name, kept in _chosen(call)])
+
+
+async def query_resources(call: AdminCall) -> Answer:
+    """Serve admin_query_group_resctrl_info: the same under newer names, and more."""
     return from_master(
         [
-            {"groupName": name, **_shown(kept.flow)}
-            for name, kept in sorted(call.shared.settings.groups.items())
-            if kept.flow.id != UNSET and (not wanted or name in wanted)
+            {
+                "groupName": name,
+                "resCheckEnable": kept.checks_rate,
+                "alwdBrokerClientRate": kept.client_rate,
+                **_shown_anew(kept.flow),
+            }
+            for name, kept in _chosen(call)
         ]
     )
 
 
-async def set_cluster(call: AdminCall) -> Answer:
-    """Serve admin_set_cluster_default_setting: the largest message."""
-    given, settings = call.parameters, call.shared.settings
-    given.user("createUser", "modifyUser")
-    size = given.number("maxMsgSizeInMB", 0, low=0, high=_MOST_MB) * _MB
-    if size and size != settings.limits.max_message_bytes:
-        settings.set_limits(Limits(max(call.shared.now_ms, settings.limits.id + 1), size))
-    return await query_cluster(call)
+async def query_setting(call: AdminCall) -> Answer:
+    """Serve admin_query_consume_group_setting."""
+    return from_master(
+        [
+            {
+                "groupName": name,
+                "enableBind": 1,
+                "allowedBClientRate": kept.client_rate,
+                "attributes": "",
+                "lastBindUsedDate": "-",
+            }
+            for name, kept in _chosen(call)
+        ]
+    )
+
+
+async def query_names(call: AdminCall) -> Answer:
+    """Serve admin_query_booked_resctrl_groups."""
+    return from_master([name for name, _ in _chosen(call)])
+
+
+def _recorded(known: GroupSettings) -> bool:
+    return known.flow.id != UNSET and not known.flow.dropped
+
+
+def _chosen(call: AdminCall) -> list[tuple[str, GroupSettings]]:
+    wanted = call.parameters.names("groupName")
+    return [
+        (name, kept)
+        for name, kept in sorted(call.shared.settings.groups.items())
+        if _recorded(kept) and (not wanted or name in wanted)
+    ]
 
 
 async def query_cluster(call: AdminCall) -> Answer:
     """Serve admin_query_cluster_default_setting."""
     settings = call.shared.settings
     port = call.shared.cluster.node.endpoint.port
-    shown = _shown(settings.flow)
     return from_master(
         [
             {
                 "brokerPort": port,
                 "brokerWebPort": port,
                 "maxMsgSizeInMB": settings.limits.max_message_bytes // _MB,
-                "qryPriorityId": shown["qryPriorityId"],
-                "flowCtrlEnable": settings.flow.enabled and settings.flow.id != UNSET,
-                "flowCtrlRuleCount": shown["ruleCnt"],
-                "flowCtrlInfo": shown["flowCtrlInfo"],
+                **_shown_anew(settings.flow),
                 "serialId": settings.limits.id,
             }
         ]
     )
 
 
-def _changed(call: AdminCall, known: FlowRules) -> FlowRules:
+def _changed(call: AdminCall, known: FlowRules) -> FlowRules | None:
+    """The rules as the call wants them, new ones not in force unless it says so; None where it says nothing of them."""
     given = call.parameters
     said = given.optional("flowCtrlInfo")
-    enabled = given.number("statusId", int(known.enabled), low=0, high=1)
+    enabled = given.flag("flowCtrlEnable")
+    if enabled is None:
+        before = known.enabled and known.id != UNSET
+        enabled = bool(given.number("statusId", int(before), low=0, high=1))
     priority = given.number("qryPriorityId", known.priority, low=UNSET, high=_MOST_PRIORITY)
-    return FlowRules(_new_id(call, known), _in_order(said) if said else known.text, priority, bool(enabled))
+    if not said and (enabled, priority) == (known.enabled, known.priority):
+        return None
+    return FlowRules(_new_id(call, known), _in_order(said) if said else known.text, priority, enabled)
 
 
 def _new_id(call: AdminCall, known: FlowRules) -> int:
@@ -148,6 +253,16 @@ def _in_order(text: str) -> str:
         elif entry["type"] == 1:
             entry["rule"].sort(key=lambda rule: -int(rule["zeroCnt"]))
     return json.dumps(entries, separators=(",", ":"))
+
+
+def _shown_anew(rules: FlowRules) -> dict[str, Any]:
+    shown = _shown(rules)
+    return {
+        "qryPriorityId": rules.priority,
+        "flowCtrlEnable": bool(shown["statusId"]),
+        "flowCtrlRuleCount": shown["ruleCnt"],
+        "flowCtrlInfo": shown["flowCtrlInfo"],
+    }
 
 
 def _shown(rules: FlowRules) -> dict[str, Any]:

@@ -19,10 +19,13 @@ _LENGTH = 4
 
 
 async def messages(call: AdminCall) -> Answer:
-    """Serve admin_snapshot_message: up to ``msgCount`` of the last messages, those that fit ``filterConds``."""
+    """Serve admin_snapshot_message: up to ``msgCount`` of the last messages, those that fit ``filterConds``.
+
+    Of partition 0 where none is named: InLong Manager names none.
+    """
     given = call.parameters
     topic = await call.shared.cluster.known(given.text("topicName"))
-    partition = call.shared.cluster.own(topic, given.number("partitionId", low=0, high=2**31 - 1))
+    partition = call.shared.cluster.own(topic, given.number("partitionId", 0, low=0, high=2**31 - 1))
     count = given.number("msgCount", 3, low=1, high=50)
     filters = frozenset(java_hash(each) for each in given.names("filterConds"))
     start, end, _, _ = await extent(call.shared.enode, partition)
@@ -37,7 +40,7 @@ async def messages(call: AdminCall) -> Answer:
 
 def _shown(row: int, message: TransferedMessage) -> dict[str, object]:
     payload = message.pay_load_data
-    attributes, body = b"", payload
+    attributes, body = b"null", payload  # as the real one shows that there are none
     if message.flag & 1:
         size = int.from_bytes(payload[:_LENGTH], "big")
         attributes, body = payload[_LENGTH : _LENGTH + size], payload[_LENGTH + size :]

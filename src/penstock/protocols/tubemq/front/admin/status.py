@@ -9,6 +9,8 @@ from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker, f
 from penstock.protocols.tubemq.front.admin.routes import ROUTES, AdminCall
 from penstock.protocols.tubemq.front.broker.bookings import Booking
 from penstock.protocols.tubemq.front.cluster import to_wire
+from penstock.protocols.tubemq.front.settings import UNSET
+from penstock.protocols.tubemq.partition_ids import STORE_BASE
 from penstock.seams.enode import extent
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "consumers",
     "master_group",
     "methods",
+    "stores",
     "version",
 ]
 
@@ -37,7 +40,17 @@ async def version(call: AdminCall) -> Answer:
 
 async def broker_configure(call: AdminCall) -> Answer:
     """Serve admin_query_broker_configure: the one broker, which nobody had to configure."""
-    return from_master([{**_broker(call), "isConfChanged": False, "isConfLoaded": True}])
+    settings, wanted = call.shared.settings.broker, call.parameters.names("brokerId")
+    shown = {
+        **_broker(call),
+        "isConfChanged": False,
+        "isConfLoaded": True,
+        "regionId": 0,
+        "groupId": 0,
+        "acceptPublish": settings.accepts_publish,
+        "acceptSubscribe": settings.accepts_subscribe,
+    }
+    return from_master([shown] if not wanted or str(shown["brokerId"]) in wanted else [])
 
 
 async def broker_run_status(call: AdminCall) -> Answer:
@@ -50,12 +63,13 @@ async def broker_run_status(call: AdminCall) -> Answer:
         "isAutoForbidden": False,
         "runStatus": "running",
         "subStatus": "idle",
+        "stepOp": UNSET,
         "isConfChanged": "false",
         "isConfLoaded": "true",
         "isBrokerOnline": "true",
         "brokerVersion": f"penstock {__version__}",
-        "acceptPublish": "true",
-        "acceptSubscribe": "true",
+        "acceptPublish": str(call.shared.settings.broker.accepts_publish).lower(),
+        "acceptSubscribe": str(call.shared.settings.broker.accepts_subscribe).lower(),
     }
     return from_master([shown] if not wanted or str(shown["brokerId"]) in wanted else [])
 
@@ -68,7 +82,7 @@ async def master_group(call: AdminCall) -> Answer:
         "name": f"penstock-{call.shared.cluster.broker_id}",
         "hostName": endpoint.host,
         "port": str(endpoint.port),
-        "statusInfo": {"nodeStatus": "MASTER"},
+        "statusInfo": {"nodeStatus": "MASTER", "joinTime": str(call.shared.cluster.config_id)},
     }
     return {
         "errMsg": "Ok",
@@ -77,6 +91,40 @@ async def master_group(call: AdminCall) -> Answer:
         **from_master([node]),
         "groupStatus": "Running-ReadWrite",
     }
+
+
+async def stores(call: AdminCall) -> Answer:
+    """Serve admin_query_broker_all_store_info: the stores of each topic; how many bytes they have is not known here."""
+    wanted = call.parameters.names("topicName")
+    rows: list[dict[str, Any]] = []
+    for topic in await call.shared.cluster.topics():
+        if wanted and topic.name not in wanted:
+            continue
+        by_store: dict[int, list[dict[str, Any]]] = {}
+        for partition, partition_id in call.shared.cluster.shown(topic):
+            start, end, _, _ = await extent(call.shared.enode, partition)
+            store, number = divmod(partition_id, STORE_BASE)
+            by_store.setdefault(store, []).append(
+                {
+                    "partitionId": number,
+                    "minOffset": to_wire(start),
+                    "maxOffset": to_wire(end),
+                    "sizeInBytes": to_wire(end - start),
+                }
+            )
+        shown = [
+            {
+                "storeId": store,
+                "numPartition": len(partitions),
+                "minDataOffset": UNSET,
+                "maxDataOffset": UNSET,
+                "sizeInBytes": UNSET,
+                "partitionInfo": partitions,
+            }
+            for store, partitions in sorted(by_store.items())
+        ]
+        rows.append({"index": len(rows) + 1, "topicName": topic.name, "storeInfo": shown})
+    return from_broker(rows)
 
 
 async def bookings(call: AdminCall) -> Answer:
@@ -89,12 +137,13 @@ async def bookings(call: AdminCall) -> Answer:
 
 
 async def consumers(call: AdminCall) -> Answer:
-    """Serve admin_query_broker_all_consumer_info: the same with offsets."""
+    """Serve admin_query_broker_all_consumer_info and admin_get_group_detail_info: the same with offsets."""
     rows = []
     for row, booking in enumerate(_chosen(call), 1):
         group, partition = booking.key
         start, end, _, _ = await extent(call.shared.enode, partition)
         committed = await call.shared.positions.of(group, partition)
+        stands = booking.stands if committed is None else committed
         rows.append(
             {
                 "index": row,
@@ -108,7 +157,10 @@ async def consumers(call: AdminCall) -> Answer:
                 "isMessageStoreOk": True,
                 "minOffset": to_wire(start),
                 "maxOffset": to_wire(end),
-                "zkOffset": to_wire(booking.stands if committed is None else committed),
+                "zkOffset": to_wire(stands),
+                "tmpOffset": to_wire(max(0, (booking.flight_end or stands) - stands)),
+                "minDataOffset": UNSET,
+                "maxDataOffset": UNSET,
             }
         )
     return from_broker(rows)

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.protocols.tubemq.error_codes import Code
-from penstock.protocols.tubemq.front.admin.answers import Answer, from_master, item
+from penstock.protocols.tubemq.front.admin.answers import CONDITION, EXISTS, UNKNOWN, Answer, from_master, item
+from penstock.protocols.tubemq.front.admin.control import max_message_bytes
 from penstock.protocols.tubemq.front.admin.parameters import Parameters
 from penstock.protocols.tubemq.front.admin.retention import policy_of, retention_of
 from penstock.protocols.tubemq.front.admin.routes import AdminCall
@@ -25,11 +26,22 @@ from penstock.protocols.tubemq.partition_ids import STORE_BASE
 from penstock.seams.enode import TopicState
 from penstock.seams.patience import patiently
 
-__all__ = ["add", "delete", "query", "query_deployed", "query_names", "remove", "restore", "update"]
+__all__ = [
+    "add",
+    "delete",
+    "query",
+    "query_brokers",
+    "query_by_broker",
+    "query_by_topic",
+    "query_configured",
+    "query_deployed",
+    "query_names",
+    "query_view",
+    "remove",
+    "restore",
+    "update",
+]
 
-_EXISTS: Final = 402
-_UNKNOWN: Final = 401
-_CONDITION: Final = 406
 _MB: Final = 1 << 20
 
 
@@ -44,7 +56,7 @@ async def add(call: AdminCall) -> Answer:
     config = retention_of(given.optional("deletePolicy"))
 
     async def make(name: str) -> None:
-        exists = Refused(_EXISTS, f"Existed record found for brokerId-topicName({_broker(call)}:{name})!")
+        exists = Refused(EXISTS, f"Existed record found for brokerId-topicName({_broker(call)}:{name})!")
         if await call.shared.enode.topic(name) is not None:
             raise exists
         try:
@@ -135,12 +147,100 @@ async def query(call: AdminCall) -> Answer:
     return from_master([_described(call, topic) for topic in await _chosen(call)])
 
 
+async def query_view(call: AdminCall) -> Answer:
+    """Serve admin_query_cluster_topic_view: each topic's sums over all brokers, of which there is one."""
+    return from_master(
+        [
+            {
+                "topicName": topic.name,
+                "totalCfgBrokerCnt": 1,
+                "totalCfgNumStore": shape.stores,
+                "totalRunNumStore": shape.stores,
+                "totalCfgNumPart": len(shape.ids),
+                "totalRunNumPartCount": len(shape.ids),
+                "isSrvAcceptPublish": call.shared.settings.accepts_publish(topic.name),
+                "isSrvAcceptSubscribe": call.shared.settings.accepts_subscribe(topic.name),
+                "enableAuthControl": call.shared.settings.topic(topic.name).controlled,
+            }
+            for topic in await _chosen(call)
+            for shape in [call.shared.cluster.shape(topic)]
+        ]
+    )
+
+
+async def query_by_topic(call: AdminCall) -> Answer:
+    """Serve admin_query_topic_broker_config_info: the same, and what of it can be written and read."""
+    settings = call.shared.settings
+    return from_master(
+        [
+            {
+                "topicName": topic.name,
+                **{f"{what}TotalCfgCnt": count for what, count in _sizes(call, topic).items()},
+                **{f"{what}TotalRunCnt": count * (publish or subscribe) for what, count in _sizes(call, topic).items()},
+                **{f"{what}AccPubTotalCnt": count * publish for what, count in _sizes(call, topic).items()},
+                **{f"{what}AccSubTotalCnt": count * subscribe for what, count in _sizes(call, topic).items()},
+                "topicSrvAccPubStatus": publish,
+                "topicSrvAccSubStatus": subscribe,
+                "enableAuthControl": settings.topic(topic.name).controlled,
+            }
+            for topic in await _chosen(call)
+            for publish in [settings.accepts_publish(topic.name)]
+            for subscribe in [settings.accepts_subscribe(topic.name)]
+        ]
+    )
+
+
+def _sizes(call: AdminCall, topic: TopicState) -> dict[str, int]:
+    shape = call.shared.cluster.shape(topic)
+    return {"broker": 1, "store": shape.stores, "part": len(shape.ids)}
+
+
+async def query_by_broker(call: AdminCall) -> Answer:
+    """Serve admin_query_broker_topic_config_info: the sums over the topics of the broker."""
+    topics, settings, node = await _chosen(call), call.shared.settings, call.shared.cluster.node
+    if not topics and not _is_asked_for(call):
+        return from_master([])
+    shapes = {topic.name: call.shared.cluster.shape(topic) for topic in topics}
+    row: dict[str, Any] = {
+        "brokerId": _broker(call),
+        "brokerIp": node.endpoint.host,
+        "brokerPort": node.endpoint.port,
+        "manageStatus": "online",
+        "acceptPublish": settings.broker.accepts_publish,
+        "acceptSubscribe": settings.broker.accepts_subscribe,
+        "nodeRunInfo": "running",
+    }
+    written = [topic for topic in topics if settings.accepts_publish(topic.name)]
+    read = [topic for topic in topics if settings.accepts_subscribe(topic.name)]
+    for title, chosen in (("TotalCfgCnt", topics), ("AccPubTotalCnt", written), ("AccSubTotalCnt", read)):
+        row[f"topic{title}"] = len(chosen)
+        row[f"store{title}"] = sum(shapes[topic.name].stores for topic in chosen)
+        row[f"part{title}"] = sum(len(shapes[topic.name].ids) for topic in chosen)
+    return from_master([row])
+
+
+async def query_brokers(call: AdminCall) -> Answer:
+    """Serve admin_query_deployed_broker_ids: where topics are."""
+    broker: Any = _broker(call)
+    if call.parameters.flag("withIp"):
+        broker = {"brokerId": broker, "brokerIp": call.shared.cluster.node.endpoint.host}
+    return from_master(
+        [{"topicName": topic.name, "brokerInfo": [broker], "brokerCnt": 1} for topic in await _chosen(call)]
+    )
+
+
+async def query_configured(call: AdminCall) -> Answer:
+    """Serve admin_query_topic_deploy_configure: one row for each topic and broker."""
+    return from_master([_described(call, topic)["topicInfo"][0] for topic in await _chosen(call)])
+
+
 async def query_deployed(call: AdminCall) -> Answer:
     """Serve admin_query_topic_deploy_info: the same under other names."""
     rows = []
     for topic in await _chosen(call):
         row = _described(call, topic)
         row["deployInfo"] = row.pop("topicInfo")
+        row["topicNameId"] = call.shared.settings.topic(topic.name).name_id
         row["enableAuthControl"] = call.shared.settings.topic(topic.name).controlled
         rows.append(row)
     return from_master(rows)
@@ -148,6 +248,8 @@ async def query_deployed(call: AdminCall) -> Answer:
 
 async def query_names(call: AdminCall) -> Answer:
     """Serve admin_query_deployed_topics."""
+    if not _is_asked_for(call):
+        return from_master([])
     names = [topic.name for topic in await call.shared.cluster.topics()]
     return from_master([{"brokerId": _broker(call), "topicName": names, "topicCount": len(names)}])
 
@@ -203,7 +305,7 @@ async def _each(call: AdminCall, topics: list[str], do: Callable[[str], Awaitabl
             about: dict[str, Any] = {"brokerId": int(broker) if broker.isdigit() else broker, "topicName": name}
             try:
                 if broker != str(_broker(call)):
-                    raise Refused(_UNKNOWN, f"Not found broker configure record by brokerId={broker}")
+                    raise Refused(UNKNOWN, f"Not found broker configure record by brokerId={broker}")
                 await do(name)
                 rows.append(item(**about))
             except PenstockError as error:
@@ -215,15 +317,39 @@ def _broker(call: AdminCall) -> int:
     return call.shared.cluster.broker_id
 
 
+def _is_asked_for(call: AdminCall) -> bool:
+    """Whether a query is about this broker, too."""
+    wanted = call.parameters.names("brokerId")
+    return not wanted or str(_broker(call)) in wanted
+
+
 async def _chosen(call: AdminCall) -> list[TopicState]:
-    wanted = call.parameters.names("topicName")
-    return [topic for topic in await call.shared.cluster.topics() if not wanted or topic.name in wanted]
+    """The topics that a query is about; it may name any of them, and a size or a state that they have."""
+    given = call.parameters
+    wanted = given.names("topicName")
+    deleted = given.number("topicStatusId", UNSET, low=UNSET, high=3)
+    stores = given.number("numTopicStores", 0, low=UNSET)
+    partitions = given.number("numPartitions", 0, low=UNSET)
+    publish, subscribe = given.flag("acceptPublish"), given.flag("acceptSubscribe")
+    found = []
+    for topic in await call.shared.cluster.topics():
+        shape, settings = call.shared.cluster.shape(topic), call.shared.settings.topic(topic.name)
+        if (
+            (not wanted or topic.name in wanted)
+            and deleted in (UNSET, int(settings.deleted))
+            and (stores <= 0 or stores == shape.stores)
+            and (partitions <= 0 or partitions == shape.partitions)
+            and publish in (None, settings.accepts_publish)
+            and subscribe in (None, settings.accepts_subscribe)
+        ):
+            found.append(topic)
+    return found if _is_asked_for(call) else []
 
 
 async def _known(call: AdminCall, name: str) -> TopicState:
     topic = await call.shared.cluster.topic(name)
     if topic is None:
-        raise Refused(_UNKNOWN, f"Not found topic deploy record by brokerId-topicName({_broker(call)}:{name})!")
+        raise Refused(UNKNOWN, f"Not found topic deploy record by brokerId-topicName({_broker(call)}:{name})!")
     return topic
 
 
@@ -232,7 +358,7 @@ async def _check_closed(call: AdminCall, name: str) -> None:
     settings = call.shared.settings.topic(name)
     if settings.accepts_publish or settings.accepts_subscribe:
         raise Refused(
-            _CONDITION,
+            CONDITION,
             "The values of acceptPublish and acceptSubscribe must be false before change status of "
             f"brokerId-topicName({_broker(call)}:{name}) record!",
         )
@@ -260,10 +386,14 @@ def _shape(shared: Shared, name: str, steps: Steps) -> None:
 
 
 def _open(shared: Shared, name: str, given: Parameters) -> None:
+    """What a topic's settings are to be: whether it is open, its largest message, its number."""
     publish, subscribe = given.flag("acceptPublish"), given.flag("acceptSubscribe")
+    name_id = given.number("topicNameId", UNSET, low=UNSET, high=2**31 - 1)
     known = shared.settings.topic(name)
     changed = replace(
         known,
+        max_message_bytes=max_message_bytes(given) or known.max_message_bytes,
+        name_id=known.name_id if name_id == UNSET else name_id,
         accepts_publish=known.accepts_publish if publish is None else publish,
         accepts_subscribe=known.accepts_subscribe if subscribe is None else subscribe,
     )
@@ -284,7 +414,7 @@ def _described(call: AdminCall, topic: TopicState) -> dict[str, Any]:
     deployed = {
         "topicName": topic.name,
         "brokerId": _broker(call),
-        "topicNameId": UNSET,
+        "topicNameId": settings.name_id,
         "brokerIp": node.endpoint.host,
         "brokerPort": node.endpoint.port,
         "topicStatusId": int(settings.deleted),
@@ -303,8 +433,8 @@ def _described(call: AdminCall, topic: TopicState) -> dict[str, Any]:
         "topicInfo": [deployed],
         "infoCount": 1,
         "totalCfgNumPart": len(shape.ids),
-        "isSrvAcceptPublish": settings.accepts_publish,
-        "isSrvAcceptSubscribe": settings.accepts_subscribe,
+        "isSrvAcceptPublish": call.shared.settings.accepts_publish(topic.name),
+        "isSrvAcceptSubscribe": call.shared.settings.accepts_subscribe(topic.name),
         "totalRunNumPartCount": len(shape.ids),
         "authData": {},
     }

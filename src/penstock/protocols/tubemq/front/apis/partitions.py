@@ -53,7 +53,7 @@ async def _book(call: Call, key: Key, client: str, request: RegisterRequestC2B) 
     shared = call.shared
     if len(request.filter_cond_str) > MAX_FILTER_ITEMS:
         raise Refused(Code.BAD_REQUEST, f"{len(request.filter_cond_str)} filter items, {MAX_FILTER_ITEMS} are allowed")
-    if not shared.settings.topic(key.partition.topic).accepts_subscribe:
+    if not shared.settings.accepts_subscribe(key.partition.topic):
         raise Refused(Code.FORBIDDEN, f"topicName {key.partition.topic} has been closed")
     filters = frozenset(java_hash(item.strip()) for item in request.filter_cond_str)
     priority = request.qry_priority_id if has(request, "qry_priority_id") else -2
@@ -98,7 +98,7 @@ async def heartbeat(call: Call, request: HeartBeatRequestC2B) -> HeartBeatRespon
             located = parse_located(text)
         except ProtocolViolation as error:
             raise Thrown(JAVA_THREW, error.message) from error
-        code = await _renew(call, group, client, located)
+        code = await _renew(call, group, client, located, request.qry_priority_id)
         if code is not None:
             failures.append(format_failure(code, located))
     return HeartBeatResponseB2C(
@@ -111,13 +111,14 @@ async def heartbeat(call: Call, request: HeartBeatRequestC2B) -> HeartBeatRespon
     )
 
 
-async def _renew(call: Call, group: str, client: str, located: Located) -> int | None:
-    """Renew one booking; the code of what is wrong with it."""
+async def _renew(call: Call, group: str, client: str, located: Located, priority: int) -> int | None:
+    """Renew one booking, with the priority that its owner has now (0: it says none); the code of what is wrong."""
     shared = call.shared
     try:
         topic = await shared.cluster.known(located.partition.topic)
         key = Key(group, shared.cluster.own(topic, located.partition.id))
-        shared.bookings.use(key, client, shared.now)
+        booking = shared.bookings.use(key, client, shared.now)
+        booking.priority = priority or booking.priority
     except UpstreamLost:
         raise  # of the whole heartbeat: who is told of the one partition gives it up
     except PenstockError as error:

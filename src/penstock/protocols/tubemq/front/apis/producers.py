@@ -60,7 +60,7 @@ async def heartbeat(call: Call, request: HeartRequestP2M) -> HeartResponseM2P:
             )
         )
         for topic in found
-        if shared.settings.topic(topic.name).accepts_publish
+        if shared.settings.accepts_publish(topic.name)
     ]
     return HeartResponseM2P(
         success=True,

@@ -41,7 +41,7 @@ async def get(call: Call, request: GetMessageRequestC2B) -> GetMessageResponseB2
         topic = await shared.cluster.known(name)
         key = Key(group, shared.cluster.own(topic, request.partition_id))
         booking = shared.bookings.use(key, client, shared.now)
-        if not shared.settings.topic(topic.name).accepts_subscribe:
+        if not shared.settings.accepts_subscribe(topic.name):
             raise Refused(Code.FORBIDDEN, f"topicName {topic.name} has been closed")
         return await _serve(shared, booking, request)
 

@@ -69,7 +69,7 @@ def _message(
 ) -> tuple[Route, Partition, Stored, int, int]:
     """Where a message goes, and how: route, partition, record, about its size, the time it came. Raises Refused."""
     route, data, now_ms = shared.routes.of(topic), request.data, shared.services.runtime.now_ms()
-    if not route.settings.accepts_publish:
+    if not route.accepts_publish:
         raise Refused(Code.FORBIDDEN, f"topicName {topic.name} has been closed")
     partition = route.partitions.get(request.partition_id) or shared.cluster.own(topic, request.partition_id)
     size, said = len(data), request.check_sum

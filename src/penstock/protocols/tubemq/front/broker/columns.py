@@ -16,6 +16,7 @@ from penstock._dataclasses import dataclass
 from penstock.columnar import decode_v2
 from penstock.protocols.tubemq import records
 from penstock.protocols.tubemq.records.log_times import without_log_times
+from penstock.protocols.tubemq.records.verbatim import as_sent
 from penstock.seams.framing import Buffer
 
 __all__ = ["Bulk", "bulk_of"]
@@ -59,6 +60,7 @@ def bulk_of(
     lengths = pc.fill_null(pc.binary_length(rows.column("value")), 0).to_numpy(zero_copy_only=False)
     sizes = np.cumsum(lengths[:count].astype(np.int64) + record_bytes)
     count = min(count, int(np.searchsorted(sizes, most_bytes)) + 1)
-    payloads = records.encode(without_log_times(rows.slice(0, count)))
+    chosen = rows.slice(0, count)
+    payloads = as_sent(records.encode(without_log_times(chosen)), chosen)
     encoded = records.write_messages(payloads, np.ascontiguousarray(offsets[:count], np.int64))
     return Bulk(int(offsets[0]), count, encoded, int(sizes[count - 1]))

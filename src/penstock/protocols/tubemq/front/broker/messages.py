@@ -9,11 +9,11 @@ from __future__ import annotations
 from penstock.columnar.plain_records import Stored
 from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
-from penstock.protocols.tubemq.records.single import HAS_ATTRIBUTES, checksum, pack, unpack
+from penstock.protocols.tubemq.records.single import checksum
+from penstock.protocols.tubemq.records.verbatim import FILTER_HEADER, payload_of, said_by
 
-__all__ = ["FILTER_HEADER", "key_code_of", "message_of", "record_of"]
+__all__ = ["key_code_of", "message_of", "record_of"]
 
-FILTER_HEADER = "tubemq.filter"
 _NO_TIME = -1
 
 
@@ -30,17 +30,15 @@ def record_of(data: bytes, flag: int, msg_type: str, now_ms: int) -> Stored:
 
     Raises CorruptBatch where the attributes are longer than the message.
     """
-    if not flag & HAS_ATTRIBUTES and not msg_type:
+    if not flag and not msg_type:
         return Stored(0, now_ms, False, None, data, ())
-    found = unpack(data, flag)
-    headers = found.headers
-    if found.filter_item is None and msg_type.strip():
-        headers = ((FILTER_HEADER, msg_type.strip().encode()), *headers)
-    timed = found.timestamp_ms != _NO_TIME
-    return Stored(0, found.timestamp_ms if timed else now_ms, timed, found.key, found.value, headers)
+    said = said_by(data, flag, msg_type)
+    timed = said.timestamp_ms != _NO_TIME
+    value = None if said.is_null else data[said.size :]
+    return Stored(0, said.timestamp_ms if timed else now_ms, timed, said.key, value, said.headers)
 
 
 def message_of(record: Stored) -> TransferedMessage:
     """The message of a record; its number in the partition is its id."""
-    data, flag = pack(record.key, record.value, record.headers, record.timestamp_ms if record.timed else _NO_TIME)
+    data, flag = payload_of(record.key, record.value, record.headers, record.timestamp_ms if record.timed else _NO_TIME)
     return TransferedMessage(message_id=record.offset, check_sum=checksum(data), pay_load_data=data, flag=flag)

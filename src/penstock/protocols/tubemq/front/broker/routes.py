@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from penstock.columnar.recompress import Target, target_of
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.cluster import Cluster
-from penstock.protocols.tubemq.front.settings import Limits, Settings, TopicSettings
+from penstock.protocols.tubemq.front.settings import BrokerSettings, Limits, Settings, TopicSettings
 from penstock.protocols.tubemq.names import HEADER_ALLOWANCE_BYTES
 from penstock.seams.enode import TopicState
 
@@ -23,12 +23,12 @@ _KEPT: Final = 4_096
 class Route(NamedTuple):
     """``partitions``: ours by TubeMQ's ids. ``most_bytes``: of a payload, attributes included.
 
-    ``codec``: what messages are stored in, where the topic wants any.
+    ``codec``: what messages are stored in, where the topic wants any. ``settings``: of topic, cluster and broker.
     """
 
     topic: TopicState
-    settings: TopicSettings
-    limits: Limits
+    settings: tuple[TopicSettings, Limits, BrokerSettings]
+    accepts_publish: bool
     partitions: Mapping[int, Partition]
     most_bytes: int
     needs_keys: bool
@@ -45,15 +45,19 @@ class Routes:
 
     def of(self, topic: TopicState) -> Route:
         """The route to a topic that is there."""
-        settings, limits = self._settings.topic(topic.name), self._settings.limits
+        settings, limits, broker = self._settings.topic(topic.name), self._settings.limits, self._settings.broker
         known = self._known.get(topic.name)
-        if known is not None and known.topic is topic and known.settings is settings and known.limits is limits:
-            return known
+        if known is not None and known.topic is topic:
+            of_topic, of_cluster, of_broker = known.settings
+            if of_topic is settings and of_cluster is limits and of_broker is broker:
+                return known
         if len(self._known) >= _KEPT:
             self._known.clear()
         partitions = {each: partition for partition, each in self._cluster.shown(topic)}
         most = (settings.max_message_bytes or limits.max_message_bytes) + HEADER_ALLOWANCE_BYTES
         needs_keys = "compact" in topic.config.get("cleanup.policy", "")
         codec = target_of(topic.config)
-        made = self._known[topic.name] = Route(topic, settings, limits, partitions, most, needs_keys, codec)
+        accepts = settings.accepts_publish and broker.accepts_publish
+        made = Route(topic, (settings, limits, broker), accepts, partitions, most, needs_keys, codec)
+        self._known[topic.name] = made
         return made

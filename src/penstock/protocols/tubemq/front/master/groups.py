@@ -148,14 +148,14 @@ class Groups:
             self.close(name, member)
         return out
 
-    def balance(self, now: float, partitions_of: Callable[[str], Iterable[Partition]]) -> Collection[str]:
+    def balance(self, now: float, partitions_of: Callable[[str, str], Iterable[Partition]]) -> Collection[str]:
         """One run over all server-balanced groups; the names of those that got events. See `round`."""
         return [name for name in self.round(now, partitions_of) if name]
 
-    def round(self, now: float, partitions_of: Callable[[str], Iterable[Partition]]) -> Iterator[str]:
+    def round(self, now: float, partitions_of: Callable[[str, str], Iterable[Partition]]) -> Iterator[str]:
         """The same in steps, one a group: its name if it got events, else no text. Others may be served in between.
 
-        ``partitions_of`` lists a topic's partitions that may be read; a topic that is gone has none.
+        ``partitions_of`` lists the partitions that a group may read of a topic; a topic that is gone has none.
         """
         self.expire(now)
         self._round += 1
@@ -165,7 +165,8 @@ class Groups:
                 continue  # its last member has left meanwhile
             if group.terms.way is Way.CLIENT_BALANCE or not self._is_quiet(group, now):
                 continue
-            candidates = [partition for topic in sorted(group.terms.topics) for partition in partitions_of(topic)]
+            topics = sorted(group.terms.topics)
+            candidates = [partition for topic in topics for partition in partitions_of(group.name, topic)]
             moved = group.run(number, candidates, self._dice)
             if moved:
                 group.touched = now
