@@ -45,7 +45,7 @@ from penstock.columnar.payloads import Deserializer
 from penstock.config import GroupProtocol, OptionValue, consumer_settings
 from penstock.config.logs import client_log
 from penstock.errors import Closed, UsageError
-from penstock.model import Committed, GroupMetadata, K, Offset, OffsetSpec, Partition, PartitionLike, V
+from penstock.model import Committed, GroupMetadata, K, Offset, OffsetSpec, Partition, PartitionLike, TopicInfo, V
 from penstock.seams import FoundOffset
 
 __all__ = ["AsyncConsumer"]
@@ -222,6 +222,17 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
+        return tuple(info.partition for info in (await self._topic(topic)).partitions)
+
+    async def available_partitions_for(self, topic: str) -> tuple[Partition, ...]:
+        """The partitions of a topic that have a leader now; TubeMQ: whose broker is there, and that may be read.
+
+        Raises UsageError if there is no such topic.
+        """
+        found = await self._topic(topic, fresh=True)
+        return tuple(info.partition for info in found.partitions if info.leader is not None)
+
+    async def _topic(self, topic: str, *, fresh: bool = False) -> TopicInfo:
         engine = await self._start()
         client, topic = engine.client, engine.names.one(topic)
         with self._interrupts.call(wakes=True):
@@ -231,6 +242,15 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         return tuple(info.partition for info in found.partitions)
 
     # Reading.
+
+    async def partitions_ready(self, timeout_s: float = 0.0) -> bool:
+        """Whether a partition is this consumer's, so that polls may return records; it is waited for ``timeout_s``.
+
+        Does what a poll does, rebalances and listeners included, but returns no records. Raises as `poll`.
+        """
+        self._poller = asyncio.current_task()
+        engine = await self._start()
+        return await self._partitions_ready(engine, engine.now() + seconds("timeout_s", timeout_s))
 
     async def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> Messages[K, V]:
         """The next records, of one or several partitions; empty if none came within ``timeout_s``.
@@ -409,6 +429,10 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         if serve:
             await self._run_finished(engine)
         return await engine.ready(deadline, serve=serve)
+
+    async def _partitions_ready(self, engine: ConsumerEngine, deadline: float) -> bool:
+        await self._run_finished(engine)
+        return await engine.partitions_ready(deadline)
 
     async def _seek_to(self, where: Offset, partitions: Collection[PartitionLike]) -> None:
         engine = await self._start()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
 from penstock.client import AsyncConsumer
+from penstock.config import OptionValue
 from penstock.errors import ServerError
 from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m

@@ -14,7 +14,8 @@ from penstock._dataclasses import dataclass
 from penstock.config.fields import check, choice, flag, kind_of, number, optional_flag, optional_text, ratio, text
 from penstock.config.options import OptionValue
 from penstock.errors import ConfigError
-from penstock.protocols.tubemq.config.names import check_group, parse_filters, parse_start_offsets
+from penstock.protocols.tubemq.config.names import check_consumer_id, check_group, parse_filters, parse_start_offsets
+from penstock.protocols.tubemq.msg_time import msg_time_zone
 
 __all__ = ["TUBE_OPTIONS", "ConsumePosition", "TubeConfig", "tube_config"]
 
@@ -53,6 +54,9 @@ class TubeConfig:
     or ``item,item`` for every topic. ``bound_consume`` with ``session_key``, ``source_count``, ``select_big`` and
     ``start_offsets`` (``broker:topic:partition=offset,…``) begins at given offsets; ``client_balance`` leaves the
     choice of partitions to the members, of which there are ``source_count``, this one being number ``node_id``.
+    ``consumer_id``: under which master and brokers know a group's member, "" for one made up of group, host, process
+    and time, as Java's is. A restarted member with the id that it had takes its place, partitions included, at once;
+    two that run must never have the same one, or each loses what the other reads.
     ``confirm_locally``: a confirmation travels with the next read, not by itself. ``confirm_timeout_ms``: a batch not
     confirmed by then is delivered again. A rebalance waits ``rebalance_confirm_wait_ms`` for batches in use, and then
     takes them for not consumed if ``rollback_if_confirm_timeout``. ``not_found_wait_ms``: the pause after an answer
@@ -116,6 +120,7 @@ class TubeConfig:
     client_balance: bool = flag(False, about="members choose their partitions by themselves")
     source_count: int = number(-2, low=-2, about="how many members there will be")
     node_id: int = number(-2, low=-2, about="which of the members this one is, from 0")
+    consumer_id: str = text("", about="the id that servers know this member by; else one is made up")
     confirm_locally: bool = flag(False, about="a confirmation travels with the next read")
     confirm_timeout_ms: int = number(60_000, low=1, about="a batch that is not confirmed by then is delivered again")
     rebalance_confirm_wait_ms: int = number(3_000, low=0, about="how long a rebalance waits for batches in use")
@@ -166,7 +171,10 @@ class TubeConfig:
             raise ConfigError("authenticate is set, but there is no user", hint="Add user=NAME and password=…")
         parse_filters(self.filters)
         parse_start_offsets(self.start_offsets)
+        msg_time_zone(self.msg_time_zone)
         check_group(self.reader_group + "-0", "reader_group")
+        if self.consumer_id:
+            check_consumer_id(self.consumer_id)
         if len(self.session_key) > 1_024:
             raise ConfigError(f"session_key has {len(self.session_key)} characters, allowed are 1,024")
         if self.bound_consume and self.client_balance:
