@@ -81,6 +81,8 @@ def test_values_out_of_bounds_say_what_is_allowed(name: str, value: OptionValue,
         ({"bound_consume": True}, "session_key"),
         ({"bound_consume": True, "client_balance": True}, "keep one"),
         ({"client_balance": True, "source_count": 2, "node_id": 2}, "source_count is 2"),
+        ({"start_offsets": "1:demo:0=28"}, "bound_consume is not"),
+        ({"start_offsets": "1:demo:0=28", "client_balance": True}, "bound_consume is not"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, OptionValue], said: str) -> None:

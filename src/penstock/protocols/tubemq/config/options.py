@@ -184,6 +184,11 @@ class TubeConfig:
                 "bound_consume needs a session_key and a source_count",
                 hint="Give all members of the group the same key, and say how many members there will be",
             )
+        if self.start_offsets.strip() and not self.bound_consume:
+            raise ConfigError(
+                "start_offsets is set, but bound_consume is not, without which nobody looks at it",
+                hint="Add bound_consume=true; without a session, assign({partition: offset}) begins at an offset",
+            )
         if self.source_count > 0 and self.client_balance and not 0 <= self.node_id < self.source_count:
             raise ConfigError(
                 f"node_id is {self.node_id}, but source_count is {self.source_count}: allowed is 0 to that less one"
