@@ -226,13 +226,22 @@ def test_an_ini_file_is_read_by_role() -> None:
         ("[TubeMQ]\nrubbish", "line 2"),
         ("[TubeMQ]\n=1", "line 2"),
         ("[TubeMQ\na=1", "line 1"),
-        ("[Other]\na=1", "line 1"),
         ("[TubeMQ]\ngroup=a\ngroup=b", "twice"),
     ],
 )
 def test_an_ini_file_that_is_none_says_where(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         ini_options(text, "consumer")
+
+
+def test_sections_of_other_programs_are_passed_over_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    text = "[log4cplus]\nrubbish\ngroup=a\ngroup=b\n[TubeMQ]\nmasterAddrInfo=h:1\n[comsumer]\ngroup=c\n"
+    with caplog.at_level("WARNING", "penstock.client"):
+        assert ini_options(text, "consumer", "client.conf") == {"masterAddrInfo": "h:1"}
+    first, second = [record.getMessage() for record in caplog.records]
+    assert "[log4cplus] in line 1 of client.conf is passed over" in first
+    assert "[comsumer] in line 7 of client.conf is passed over" in second
+    assert "[consumer]" in second  # which sections there are
 
 
 # ---- names, filters, offsets
