@@ -33,7 +33,7 @@ from penstock.client._loading import loaded
 from penstock.client._measuring import Measuring, MetricsHook
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._received import receiving
-from penstock.client._settings import split_options
+from penstock.client._settings import split_options, with_their_defaults
 from penstock.client._subscribed import PatternLike, TopicsLike, of_address, subscribed_to
 from penstock.client.errors import WakeUp
 from penstock.client.interceptors import ConsumerInterceptor
@@ -86,6 +86,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         named, on_callback_error = without_hook(options)
         plain, keywords, file = split_options(address, {**named, "group": group}, "consumer")
         self._protocol = protocol_of(plain)
+        file = with_their_defaults(address, named, file)
         self._settings = consumer_settings(plain, keywords, file=file, protocol=self._protocol.config)
         self._log = client_log("consumer", self._settings.config)
         self._told = Told(self._log, on_callback_error)
