@@ -64,6 +64,9 @@ def test_every_row_of_spellings_names_an_option_there_is() -> None:
         ("node_id", "one", "whole number"),
         ("select_big", "maybe", "true or false"),
         ("reader_group", "1st", "no group's name"),
+        ("msg_time_zone", "Mars/Olympus", "Asia/Shanghai"),
+        ("msg_time_zone", "+25:00", "no zone"),
+        ("consumer_id", "a:b", "no consumer's id"),
     ],
 )
 def test_values_out_of_bounds_say_what_is_allowed(name: str, value: OptionValue, said: str) -> None:

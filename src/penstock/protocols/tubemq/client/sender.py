@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from penstock.columnar.few import Rows
     from penstock.protocols.tubemq.client.send_request import AnyPayloads
     from penstock.protocols.tubemq.client.shared import Shared
-    from penstock.protocols.tubemq.records import Payloads
 
 __all__ = ["TubePacked", "TubeSender"]
 
@@ -99,6 +98,7 @@ class TubeSender:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._window = 1 if shared.options.in_order else _WINDOW
+        self._zone = shared.options.zone
         self._avoidance = Avoidance(shared.options.tube)
         self._delayed: Counter[str] = Counter()
         self._failed_beats = 0
@@ -144,7 +144,7 @@ class TubeSender:
         """Encode rows; messages are never compressed. Raises UsageError."""
         del codec
         check_topic(partition.topic)
-        return self.packed(partition, encode_few(rows) if isinstance(rows, FewRows) else self._encode(rows))
+        return self.packed(partition, encode_few(rows, self._zone) if isinstance(rows, FewRows) else self._encode(rows))
 
     def packed(self, partition: Partition, payloads: AnyPayloads) -> TubePacked:
         """Encoded messages to be sent; those that the topic does not take are refused."""
@@ -159,10 +159,13 @@ class TubeSender:
                 packed.refused[row] = self._error(packed, _BODY_EMPTY, "")
         return packed
 
-    def _encode(self, rows: pa.RecordBatch) -> Payloads:
-        from penstock.protocols.tubemq.records import encode
+    def _encode(self, rows: pa.RecordBatch) -> AnyPayloads:
+        from penstock.protocols.tubemq.records import encode, encode_in_zone
 
-        return encode(rows, timestamp_ms=self._shared.channel.now_ms())
+        now_ms = self._shared.channel.now_ms()
+        if self._zone is not None:
+            return encode_in_zone(rows, self._zone, timestamp_ms=now_ms)
+        return encode(rows, timestamp_ms=now_ms)
 
     def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
         """One request a message, where there are connections on which nobody waits to write."""

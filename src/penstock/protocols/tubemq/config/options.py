@@ -64,6 +64,10 @@ class TubeConfig:
     what is known of partitions may get. ``query_priority``: three digits, what is read from memory by whom; 0 leaves it
     to the servers.
 
+    ``msg_time_zone``: the zone of ``$msgTime$``, the minute that other clients' messages carry (`msg_time`), as a name,
+    an offset or ``local``. UTC and not, as Java's reader has it, the process's own: the same message has the same time
+    on every machine that reads it. Give producers and consumers the same one; ours say the exact time, too.
+
     Producing. A link with ``link_max_failures`` or more failures and a higher share than ``link_max_forbidden_rate``
     within ``link_stats_duration_ms`` is left alone for ``link_forbidden_duration_ms``; a broker that says it is
     unavailable for ``unavailable_broker_ms``; both for at most a share of ``max_sent_forbidden_rate`` of all brokers
@@ -130,6 +134,9 @@ class TubeConfig:
     metadata_check_ms: int = number(10_000, low=5_000, about="how old what is known of partitions may get")
     query_priority: int = number(
         0, low=0, high=999, about="three digits, who may read from disk and who from memory; 0 leaves it to the servers"
+    )
+    msg_time_zone: str = text(
+        "UTC", about="the zone of messages' minutes ($msgTime$): UTC, local, +08:00, Asia/Shanghai"
     )
 
     link_stats_duration_ms: int = number(60_000, low=1, about="failures of a connection are counted over so long")

@@ -173,15 +173,20 @@ def _minute(text: bytes) -> int | None:
 
 
 def write_attributes(
-    key: bytes | None, value: bytes | None, time_ms: int, headers: list[tuple[bytes, bytes | None]]
+    key: bytes | None,
+    value: bytes | None,
+    time_ms: int,
+    headers: list[tuple[bytes, bytes | None]],
+    local_ms: int | None = None,
 ) -> tuple[bytes, int]:
     """Return a record's attributes, and the number of the header that became its filter item, -1 for none.
 
-    Whole minutes are written as others write them, so that their messages come back with the attributes they had.
+    Whole minutes are written as others write them, so that their messages come back with the attributes they had. With
+    ``local_ms``, the time as another zone's clock shows it, that one's minute is written, and the exact time as well.
     """
     chosen = next((number for number, (name, text) in enumerate(headers) if _is_filter(name, text)), -1)
-    minute = minute_of(time_ms)
-    whole = minute != b"" and time_ms % MINUTE_MS == 0
+    minute = minute_of(time_ms if local_ms is None else local_ms)
+    whole = minute != b"" and time_ms % MINUTE_MS == 0 and local_ms is None
     elements: list[bytes] = []
     if whole and chosen < 0:
         elements.append(MSG_TIME + b"=" + minute)
