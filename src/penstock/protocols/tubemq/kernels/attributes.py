@@ -19,6 +19,7 @@ from penstock.protocols.tubemq.kernels.interface import (
     MSG_TIME,
     MSG_TYPE,
     NO_TIME,
+    OURS,
     TIME,
     VALUE,
     Text,
@@ -44,7 +45,7 @@ _MOST_MS: Final = (2**63 - 1) // 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_MS: Final = -62_135_596_800_000  # the years 1 to 9999
 _LAST_MS: Final = 253_402_300_799_999
-_RESERVED: Final = frozenset(b",=$")
+_SEPARATORS: Final = frozenset(b",=")
 
 
 class Header(NamedTuple):
@@ -214,10 +215,15 @@ def _is_filter(name: bytes, text: bytes | None) -> bool:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether every reader of attributes gets ``text`` back as it is."""
+    """Whether every reader of attributes gets ``text`` back as it is, and takes it for nothing else.
+
+    Java's refuses names and values that contain one of its two reserved names; what begins as ours do may be ours.
+    """
     if not text:
         return True
-    if text[0] <= 32 or text[-1] <= 32 or not _RESERVED.isdisjoint(text):
+    if text[0] <= 32 or text[-1] <= 32 or not _SEPARATORS.isdisjoint(text):
+        return False
+    if b"$" in text and (MSG_TYPE in text or MSG_TIME in text or text.startswith(OURS)):
         return False
     try:
         text.decode()
