@@ -237,10 +237,11 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         engine = await self._start()
         client, topic = engine.client, engine.names.one(topic)
         with self._interrupts.call(wakes=True):
-            found = (await client.topics([topic])).get(topic) or (await client.topics([topic], fresh=True)).get(topic)
+            found = None if fresh else (await client.topics([topic])).get(topic)
+            found = found or (await client.topics([topic], fresh=True)).get(topic)
         if found is None:
             raise UsageError("there is no such topic", topic=topic, hint="Admin.topics() lists what there is")
-        return tuple(info.partition for info in found.partitions)
+        return found
 
     # Reading.
 
