@@ -36,12 +36,18 @@ def client_options(address: str, given: list[str] | None, defaults: Mapping[str,
 
 
 def all_said(address: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The address's options, overridden by ``options``, by our names. Raises ConfigError."""
+    """The address's options, overridden by ``options``, by our names; and what one of another client means.
+
+    Raises ConfigError.
+    """
+    from penstock.config import ConsumerConfig
     from penstock.protocols import address_of, protocol
 
     parsed = address_of(address)
     words = protocol(parsed.scheme).config
-    return {words.meaning(name)[0]: value for name, value in {**parsed.options, **options}.items()}
+    theirs = words.theirs if words.address is not None and words.address(address, ConsumerConfig) is not None else {}
+    said = {words.meaning(name)[0]: value for name, value in {**parsed.options, **options}.items()}
+    return {name: str(value) for name, value in theirs.items()} | said
 
 
 def without(address: str, options: Mapping[str, str], ours: str) -> dict[str, str]:

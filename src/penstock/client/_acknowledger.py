@@ -177,8 +177,12 @@ class Acknowledger:
                 state.handout.context = ""  # the log does not wait for it any more
             raise
         if state is not None and context == state.handout.context:
+            ending, state.handout.ending = state.handout.ending, None
             if consumed:
                 state.handout.confirmed = context
+                if ending is not None and ending.context == context:
+                    # The log tells only now where the batch ends; before, its last row was counted (TubeMQ's stores).
+                    ending.next_offset = max(ending.next_offset, position)
             state.handout.context = ""
             state.position = position
         if consumed and self._heard is not None:

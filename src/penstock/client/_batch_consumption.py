@@ -68,6 +68,11 @@ class BatchConsumption:
         """All members have to name the same topics, from their first request on."""
         return False
 
+    @property
+    def last_joined(self) -> tuple[int, str]:
+        """Of the member that books what was assigned."""
+        return (-1, "") if self._chosen is None else self._chosen.last_joined
+
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
         """Become a member that books these partitions, or go on as the one that booked the last ones."""
         if self._chosen is None:

@@ -30,7 +30,7 @@ from penstock.client._surroundings import Backoff, Surroundings
 from penstock.client._waiting_here import WaitingHere
 from penstock.client.metrics import ConsumerMetrics
 from penstock.client.rebalance import RebalanceListener
-from penstock.client.status import EmptyReason, PartitionStatus, empty_reason
+from penstock.client.status import EmptyReason, PartitionStatus, ReadState, empty_reason
 from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
 from penstock.config.logs import client_log
@@ -103,7 +103,7 @@ class ConsumerEngine:
     @property
     def last_joined(self) -> tuple[int, str]:
         """The last generation this consumer was a member of, and its member id there; -1 and "" before."""
-        return (-1, "") if self.rebalancing is None else self.rebalancing.member.last_joined
+        return self.consumption.last_joined if self.rebalancing is None else self.rebalancing.member.last_joined
 
     async def subscribe(self, subscribed: Subscribed, listener: RebalanceListener) -> None:
         """Share these topics' partitions with the group, or take them all if there is none."""
@@ -199,6 +199,36 @@ class ConsumerEngine:
             finally:
                 if member is not None:
                     member.poll_ends()
+
+    async def partitions_ready(self, deadline: float) -> bool:
+        """Do what a poll does until a partition may be read or it is ``deadline``, but take nothing; whether one may.
+
+        Raises what went wrong in the background since the last poll.
+        """
+        with self._interrupts.call(wakes=True, gently=self._news.set) as wait:
+            member = self.rebalancing.member if self.rebalancing else None
+            if member is not None:
+                member.poll_begins()
+            try:
+                while not await self._may_read(deadline, wait):
+                    if self._loop.time() >= deadline:
+                        return False
+                    await self._news.wait(deadline)
+                return True
+            finally:
+                if member is not None:
+                    member.poll_ends()
+
+    async def _may_read(self, deadline: float, wait: Wait) -> bool:
+        self._news.clear()
+        self._raise_failure()
+        if self.patience is not None:
+            raise Closed("the consumer is closed")
+        await self._settle(deadline, wait)
+        self._raise_failure()
+        wait.check()
+        self.go_on()
+        return any(each.state is not ReadState.STARTING for each in self.standing())
 
     async def _wait_for_rows(self, deadline: float, wait: Wait) -> bool:
         waited = False

@@ -78,6 +78,11 @@ class Consumption(Protocol):
         """Whether a member may change what it wants and stay what it is; else it leaves and joins anew."""
         ...
 
+    @property
+    def last_joined(self) -> tuple[int, str]:
+        """The generation and member id as which assigned partitions are booked; -1 and "" where nobody has to know."""
+        ...
+
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
         """Read exactly these partitions, from an offset where one is given; kept ones without one stay where they are.
 

@@ -143,6 +143,11 @@ class Delivering:
         queue = self._queues.get(partition)
         return queue.bytes if queue else 0
 
+    def is_idle(self, partition: Partition) -> bool:
+        """Whether nothing of a partition waits or is under way."""
+        queue = self._queues.get(partition)
+        return queue is None or queue.idle
+
     def kick(self) -> None:
         """Send what can be sent, give up what is too old, come again when more is due. Raises nothing: loops call."""
         if not self.open:

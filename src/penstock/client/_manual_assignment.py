@@ -60,6 +60,11 @@ class ManualAssignment:
         self._acknowledger.puller.membership = self._membership
 
     @property
+    def last_joined(self) -> tuple[int, str]:
+        """Its generation and member id."""
+        return self._member.last_joined
+
+    @property
     def needs_poll(self) -> bool:
         """Whether something was lost that has to be booked anew."""
         return bool(self._member.events)

@@ -72,6 +72,11 @@ class OffsetConsumption:
         """Members say what they want whenever they join."""
         return True
 
+    @property
+    def last_joined(self) -> tuple[int, str]:
+        """Nobody: whoever reads assigned partitions is no member."""
+        return (-1, "")
+
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
         """Nobody is told: who commits for a group without being its member shares nothing with it."""
         del topics

@@ -18,6 +18,7 @@ from typing import Final
 from penstock._dataclasses import dataclass
 from penstock.client._bad_records import BadRecords
 from penstock.columnar import Messages
+from penstock.columnar.messages import Part
 from penstock.errors import OffsetOutOfRange, PenstockError, TopicRecreated
 from penstock.model import Committed, Node, OffsetSpec, Partition
 from penstock.seams import Fetched
@@ -65,7 +66,8 @@ class Handout:
     The loop's side writes ``booked`` (the version of the position that the log knows of), ``context`` (of the batch
     that is here and not confirmed), ``confirmed`` (of the last one that was), ``told`` (which batch the log knows to be
     with the application) and ``paused`` (what the log was told). The user's side writes ``begun`` and ``handed`` (the
-    batch of which polls returned the first, and the last, row) and ``settled`` (``handed`` when the last poll began).
+    batch of which polls returned the first, and the last, row), ``settled`` (``handed`` when the last poll began) and
+    ``ending`` (what polls returned with that last row, so that it can be told where the batch ends once the log says).
     """
 
     booked: int = UNBOOKED
@@ -76,6 +78,7 @@ class Handout:
     begun: str = ""
     handed: str = ""
     settled: str = ""
+    ending: Part | None = None
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ from penstock.config import ProducerConfig
 from penstock.config.logs import client_log
 from penstock.errors import Closed, LocalError, PenstockError, UsageError
 from penstock.model import Partition
-from penstock.seams import Avoids, Beats, LogClient
+from penstock.seams import Avoids, Beats, GoesRound, LogClient
 
 __all__ = ["ProducerEngine"]
 
@@ -284,6 +284,8 @@ class ProducerEngine:
                     self.surroundings.dice,
                     self._sender.avoids if isinstance(self._sender, Avoids) else None,
                     chooser_of(self._partitioner, topic),
+                    turn_bytes=self._sender.turn_bytes if isinstance(self._sender, GoesRound) else 0,
+                    is_idle=self._delivering.is_idle,
                 )
             for staged in self._unrouted.pop(topic, ()):
                 self._give(staged)

@@ -224,6 +224,7 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
     if len(part):
         state.handout.begun = context
     if entry.taken == len(messages) and entry.failure is None:
+        state.handout.ending = next((each for each in part.parts if each.context == context), None)
         state.handout.handed = context
         state.done(entry)
     return ([part], len(part)) if len(part) else ([], 0)

@@ -2,6 +2,8 @@
 
 Sticky means: all such rows go to one partition until about a batch of them has gone there, then to another (KIP-794),
 so that batches are full; of two partitions drawn, the one with less waiting is taken, so that a slow node gets less.
+Where the log's own producers go round (`GoesRound`), the next partition of which nothing is under way takes its turn as
+soon as the batch before has left: single records that are waited for go round one by one, many at once by batches.
 What must not live here: queues, sending.
 """
 
@@ -35,6 +37,8 @@ class TopicRouter:
     """One topic's. ``waiting_bytes`` tells how much is queued for a partition; ``dice`` is uniform in [0, 1).
 
     ``avoids`` says which partitions are in trouble: rows that may go anywhere go there only if there are no others.
+    ``turn_bytes`` above 0: partitions take turns of at most so much, and ``is_idle`` says of which nothing waits or is
+    under way.
     """
 
     def __init__(
@@ -46,10 +50,14 @@ class TopicRouter:
         dice: Callable[[], float],
         avoids: Callable[[Partition], bool] | None = None,
         chooser: Chooser | None = None,
+        *,
+        turn_bytes: int = 0,
+        is_idle: Callable[[Partition], bool] | None = None,
     ) -> None:
         self._partitions = [each.partition for each in info.partitions]
         self._keys = keys
-        self._batch_bytes = batch_bytes
+        self._batch_bytes = min(batch_bytes, turn_bytes) if turn_bytes else batch_bytes
+        self._is_idle = is_idle if turn_bytes else None
         self._waiting_bytes = waiting_bytes
         self._dice = dice
         self._avoids = avoids
@@ -135,7 +143,8 @@ class TopicRouter:
         if not rows or len(self._partitions) == 1:
             return (0,) * rows
         ill = self._avoids is not None and self._avoids(self._partitions[self._sticky])
-        if ill or self._sticky_bytes + size > self._batch_bytes:
+        over = self._sticky_bytes + size > self._batch_bytes or (self._is_idle is not None and self._turn_is_over())
+        if ill or over:
             return [int(each) for each in self._sticky_targets(rows, size)]
         self._sticky_bytes += size
         return (self._sticky,) * rows
@@ -223,6 +232,8 @@ class TopicRouter:
     def _sticky_targets(self, rows: int, size: int) -> Int32s:
         if self.count == 1:
             return np.zeros(rows, np.int32)
+        if self._is_idle is not None and self._turn_is_over():
+            self._sticky, self._sticky_bytes = self._draw(self._sticky), 0
         if self._avoids is not None and self._avoids(self._partitions[self._sticky]):
             self._sticky = self._draw(self._sticky)
         # Rows are taken for equally large: what counts is that batches fill up, not to the byte.
@@ -235,7 +246,25 @@ class TopicRouter:
         self._sticky_bytes = int(ends[-1]) - int(turns[-1]) * self._batch_bytes
         return np.array(chosen, np.int32)[turns]
 
+    def _turn_is_over(self) -> bool:
+        """Where partitions take turns: whether what went to the sticky one has left its queue."""
+        return self._sticky_bytes > 0 and not self._waiting_bytes(self._partitions[self._sticky])
+
+    def _next(self, previous: int, is_idle: Callable[[Partition], bool]) -> int:
+        """Whose turn it is after ``previous``: the next one that is well and idle, or else well, or else the next."""
+        found = -1
+        for step in range(1, self.count + 1):
+            place = (previous + step) % self.count
+            if self._avoids is not None and self._avoids(self._partitions[place]):
+                continue
+            if is_idle(self._partitions[place]):
+                return place
+            found = place if found < 0 else found
+        return found if found >= 0 else (previous + 1) % self.count
+
     def _draw(self, previous: int = -1) -> int:
+        if self._is_idle is not None and previous >= 0:
+            return self._next(previous, self._is_idle)
         drawn = [int(self._dice() * self.count) for _ in range(2)]
         others = [each for each in drawn if each != previous] or [(previous + 1) % self.count]
         if self._avoids is not None:

@@ -10,7 +10,7 @@ from penstock.config.spellings import BOOTSTRAP, normal
 from penstock.errors import ConfigError
 from penstock.protocols import USUAL, address_of, protocol, schemes
 
-__all__ = ["FILE_OPTION", "split_options"]
+__all__ = ["FILE_OPTION", "split_options", "with_their_defaults"]
 
 FILE_OPTION = "config_file"
 _FORM = "An address looks like kafka://127.0.0.1:9092/topic?group=name"
@@ -63,3 +63,19 @@ def split_options(
     others = protocol(parsed.scheme).config.files.items()
     read = next((read for ending, read in others if str(path).lower().endswith(ending)), toml_options)
     return address, keywords, read(text, role, str(path))
+
+
+def with_their_defaults(
+    address: str, options: Mapping[str, OptionValue], file: Mapping[str, OptionValue]
+) -> dict[str, OptionValue]:
+    """What a consumer's ``file`` says, and the defaults of the client for whose users it, or the address, is written.
+
+    ``address`` and ``options`` are those of `split_options`, ``file`` is what it returned.
+    """
+    parsed = address_of(address)
+    words = protocol(parsed.scheme).config
+    path = options.get(FILE_OPTION) or parsed.options.get(FILE_OPTION, "")
+    by_address = words.address is not None and words.address(address, ConsumerConfig) is not None
+    theirs = words.theirs if by_address or str(path).lower().endswith((*words.files,)) else {}
+    said = {words.meaning(name)[0] for name in file}
+    return {**{name: value for name, value in theirs.items() if name not in said}, **file}

@@ -33,7 +33,7 @@ from penstock.client._loading import loaded
 from penstock.client._measuring import Measuring, MetricsHook
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._received import receiving
-from penstock.client._settings import split_options
+from penstock.client._settings import split_options, with_their_defaults
 from penstock.client._subscribed import PatternLike, TopicsLike, of_address, subscribed_to
 from penstock.client.errors import WakeUp
 from penstock.client.interceptors import ConsumerInterceptor
@@ -45,7 +45,7 @@ from penstock.columnar.payloads import Deserializer
 from penstock.config import GroupProtocol, OptionValue, consumer_settings
 from penstock.config.logs import client_log
 from penstock.errors import Closed, UsageError
-from penstock.model import Committed, GroupMetadata, K, Offset, OffsetSpec, Partition, PartitionLike, V
+from penstock.model import Committed, GroupMetadata, K, Offset, OffsetSpec, Partition, PartitionLike, TopicInfo, V
 from penstock.seams import FoundOffset
 
 __all__ = ["AsyncConsumer"]
@@ -86,6 +86,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         named, on_callback_error = without_hook(options)
         plain, keywords, file = split_options(address, {**named, "group": group}, "consumer")
         self._protocol = protocol_of(plain)
+        file = with_their_defaults(address, named, file)
         self._settings = consumer_settings(plain, keywords, file=file, protocol=self._protocol.config)
         self._log = client_log("consumer", self._settings.config)
         self._told = Told(self._log, on_callback_error)
@@ -223,15 +224,36 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
+        return tuple(info.partition for info in (await self._topic(topic)).partitions)
+
+    async def available_partitions_for(self, topic: str) -> tuple[Partition, ...]:
+        """The partitions of a topic that have a leader now; TubeMQ: whose broker is there, and that may be read.
+
+        Raises UsageError if there is no such topic.
+        """
+        found = await self._topic(topic, fresh=True)
+        return tuple(info.partition for info in found.partitions if info.leader is not None)
+
+    async def _topic(self, topic: str, *, fresh: bool = False) -> TopicInfo:
         engine = await self._started()
         client, topic = engine.client, engine.names.one(topic)
         with self._interrupts.call(wakes=True):
-            found = (await client.topics([topic])).get(topic) or (await client.topics([topic], fresh=True)).get(topic)
+            found = None if fresh else (await client.topics([topic])).get(topic)
+            found = found or (await client.topics([topic], fresh=True)).get(topic)
         if found is None:
             raise UsageError("there is no such topic", topic=topic, hint="Admin.topics() lists what there is")
-        return tuple(info.partition for info in found.partitions)
+        return found
 
     # Reading.
+
+    async def partitions_ready(self, timeout_s: float = 0.0) -> bool:
+        """Whether a partition is this consumer's, so that polls may return records; it is waited for ``timeout_s``.
+
+        Does what a poll does, rebalances and listeners included, but returns no records. Raises as `poll`.
+        """
+        self._poller = asyncio.current_task()
+        engine = await self._start()
+        return await self._partitions_ready(engine, engine.now() + seconds("timeout_s", timeout_s))
 
     async def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> Messages[K, V]:
         """The next records, of one or several partitions; empty if none came within ``timeout_s``.
@@ -415,6 +437,10 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         if serve:
             await self._run_finished(engine)
         return await engine.ready(deadline, serve=serve)
+
+    async def _partitions_ready(self, engine: ConsumerEngine, deadline: float) -> bool:
+        await self._run_finished(engine)
+        return await engine.partitions_ready(deadline)
 
     async def _seek_to(self, where: Offset, partitions: Collection[PartitionLike]) -> None:
         engine = await self._started()

@@ -194,6 +194,30 @@ class Consumer(Handle, Generic[K, V]):
         with self._turn as run:
             return run(lambda: self._inner.partitions_for(topic))
 
+    def available_partitions_for(self, topic: str) -> tuple[Partition, ...]:
+        """The partitions of a topic that have a leader now; TubeMQ: whose broker is there, and that may be read.
+
+        Raises UsageError if there is no such topic.
+        """
+        with self._turn as run:
+            return run(lambda: self._inner.available_partitions_for(topic))
+
+    def partitions_ready(self, timeout_s: float = 0.0) -> bool:
+        """Whether a partition is this consumer's, so that polls may return records; it is waited for ``timeout_s``.
+
+        Does what a poll does, rebalances and listeners included, but returns no records. Raises as `poll`.
+        """
+        engine = self._inner._engine or self._begun()
+        with self._anyone if engine.consumption.for_many_threads else self._one as run:
+            if self._inner._poller != threading.get_ident() or self._loop.forked:
+                self._note_poller(engine)
+            self._polling += 1
+            try:
+                deadline = engine.now() + seconds("timeout_s", timeout_s)
+                return run(partial(self._inner._partitions_ready, engine, deadline))
+            finally:
+                self._polling -= 1
+
     def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> Messages[K, V]:
         """The next records, of one or several partitions; empty if none came within ``timeout_s``.
 

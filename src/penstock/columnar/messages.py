@@ -153,6 +153,9 @@ class Messages(Generic[K, V]):
     def next_offsets(self) -> Mapping[Partition, int]:
         """For each partition the offset after these records: what to commit once they are done with.
 
+        Where several of TubeMQ's partitions share a store, a group's member learns where a batch ends by committing it:
+        before, this is the least it can be, and reading from there may find its last records again; afterwards it is
+        exact.
         Raises UsageError for a slice of records that were read without the column ``offset``.
         """
         found: dict[Partition, int] = {}

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.seams.client import DecodesInPieces as DecodesInPieces
     from penstock.seams.client import Fetched as Fetched
     from penstock.seams.client import FoundOffset as FoundOffset
+    from penstock.seams.client import GoesRound as GoesRound
     from penstock.seams.client import HasHead as HasHead
     from penstock.seams.client import KnowsTopicIds as KnowsTopicIds
     from penstock.seams.client import LogClient as LogClient
@@ -132,9 +133,9 @@ _HOME_OF = {
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "lending": "LendsReads LentRead",
         "client": (
-            "Avoids BatchLog BatchMembership Beats DecodesInPieces Fetched FoundOffset HasHead KnowsTopicIds LogClient "
-            "Membership NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent "
-            "TellsTruncation"
+            "Avoids BatchLog BatchMembership Beats DecodesInPieces Fetched FoundOffset GoesRound HasHead KnowsTopicIds "
+            "LogClient Membership NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender "
+            "SendsAtOnce Sent TellsTruncation"
         ),
         "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",
         "framing": "Buffer Buffers Frame Framing Pieces Stretch joined",

@@ -271,6 +271,15 @@ class TellsOfTrouble(Protocol):
         ...
 
 
+@runtime_checkable
+class GoesRound(Protocol):
+    """A Sender of a log whose own producers go round the partitions: rows that may go anywhere go to the next one once
+    the batch before them has left, or has ``turn_bytes``."""
+
+    @property
+    def turn_bytes(self) -> int: ...
+
+
 class Membership(Protocol):
     """One member of one group. The engine calls ``join`` first, then ``heartbeat`` every ``heartbeat_interval_s``."""
 

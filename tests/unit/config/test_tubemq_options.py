@@ -64,6 +64,9 @@ def test_every_row_of_spellings_names_an_option_there_is() -> None:
         ("node_id", "one", "whole number"),
         ("select_big", "maybe", "true or false"),
         ("reader_group", "1st", "no group's name"),
+        ("msg_time_zone", "Mars/Olympus", "Asia/Shanghai"),
+        ("msg_time_zone", "+25:00", "no zone"),
+        ("consumer_id", "a:b", "no consumer's id"),
     ],
 )
 def test_values_out_of_bounds_say_what_is_allowed(name: str, value: OptionValue, said: str) -> None:
@@ -81,6 +84,8 @@ def test_values_out_of_bounds_say_what_is_allowed(name: str, value: OptionValue,
         ({"bound_consume": True}, "session_key"),
         ({"bound_consume": True, "client_balance": True}, "keep one"),
         ({"client_balance": True, "source_count": 2, "node_id": 2}, "source_count is 2"),
+        ({"start_offsets": "1:demo:0=28"}, "bound_consume is not"),
+        ({"start_offsets": "1:demo:0=28", "client_balance": True}, "bound_consume is not"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, OptionValue], said: str) -> None:
@@ -224,13 +229,22 @@ def test_an_ini_file_is_read_by_role() -> None:
         ("[TubeMQ]\nrubbish", "line 2"),
         ("[TubeMQ]\n=1", "line 2"),
         ("[TubeMQ\na=1", "line 1"),
-        ("[Other]\na=1", "line 1"),
         ("[TubeMQ]\ngroup=a\ngroup=b", "twice"),
     ],
 )
 def test_an_ini_file_that_is_none_says_where(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         ini_options(text, "consumer")
+
+
+def test_sections_of_other_programs_are_passed_over_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    text = "[log4cplus]\nrubbish\ngroup=a\ngroup=b\n[TubeMQ]\nmasterAddrInfo=h:1\n[comsumer]\ngroup=c\n"
+    with caplog.at_level("WARNING", "penstock.client"):
+        assert ini_options(text, "consumer", "client.conf") == {"masterAddrInfo": "h:1"}
+    first, second = [record.getMessage() for record in caplog.records]
+    assert "[log4cplus] in line 1 of client.conf is passed over" in first
+    assert "[comsumer] in line 7 of client.conf is passed over" in second
+    assert "[consumer]" in second  # which sections there are
 
 
 # ---- names, filters, offsets

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 import pytest
 
 from penstock.client._producing import ProducerEngine
@@ -16,7 +18,7 @@ from penstock.errors import ServerError
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.messages import SendMessageResponseB2P
 from tests.unit.client.virtual_time import passing
-from tests.unit.tubemq_client.cluster import FIGURES, Cluster, Stage, go, stage
+from tests.unit.tubemq_client.cluster import FIGURES, SILENCE, Cluster, Stage, go, stage
 
 
 @dataclass
@@ -171,3 +173,72 @@ def test_a_delivery_says_which_broker_has_the_message() -> None:
             assert (stored.node, stored.partition, stored.offset) == ("1", 1, 0)
 
     go(work())
+
+
+def test_records_that_are_waited_for_go_round_one_by_one() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (2, 3)})) as p:
+            went = [(await p.send(b"%d" % number)).partition for number in range(18)]
+            first_round = went[:6]
+            assert sorted(first_round) == [0, 1, 2, 10_000, 10_001, 10_002]
+            assert went == first_round * 3
+
+    go(work())
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+def test_many_at_once_fill_batches_and_every_partition_gets_its_share(as_table: bool) -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (2, 3)})) as p:
+            await p.send(b"first")
+            batches: list[int] = []
+            pack = p.engine._sender.pack
+            p.engine._sender.pack = lambda partition, rows, codec: (  # type: ignore[method-assign]
+                batches.append(rows.num_rows) or pack(partition, rows, codec)  # type: ignore[func-returns-value]
+            )
+            if as_table:
+                table = pa.RecordBatch.from_pydict({"value": pa.array([b"x" * 900] * 600, pa.binary())})
+                deliveries = [p.engine.intake.put_table("demo", table, 540_000)]
+            else:
+                deliveries = [p.send(b"x" * 900) for _ in range(600)]
+            await p.engine.flush()
+            del deliveries
+            found = Counter(partition for partition, *_ in all_records(p.stage.cluster))
+            assert sum(found.values()) == 601
+            assert set(found) == {0, 1, 2, 10_000, 10_001, 10_002}
+            assert min(found.values()) >= 80
+            assert len(batches) <= 60  # ten and more records a batch, not a request's work for each
+
+    go(work())
+
+
+def test_a_partition_whose_answer_takes_long_is_passed_over() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 3)})) as p:
+            await p.send(b"first")
+            p.stage.cluster.refuse[13] = lambda request: SILENCE if request.partition_id == 1 else None
+            slow = p.send(b"slow", partition=1)
+            await passing(0.1)
+            went = [(await p.send(b"%d" % number)).partition for number in range(10)]
+            assert set(went) == {0, 2}
+            p.stage.cluster.refuse.clear()
+            await passing(60)
+            assert slow.done()
+
+    go(work())
+
+
+def test_keys_and_named_partitions_stay_where_they_are() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 5)})) as p:
+            named = [(await p.send(b"x", partition=3)).partition for _ in range(4)]
+            assert named == [3] * 4
+            records = [p.engine.record("demo", b"x", b"key", None, None, None) for _ in range(4)]
+            keyed = [p.engine.intake.put(*record) for record in records]
+            assert len({(await each).partition for each in keyed if each is not None}) == 1
+
+    go(work())
+
+
+def all_records(cluster: Cluster) -> list[tuple[int, bytes, int, int]]:
+    return [record for store in cluster.stores.values() for record in store.records]

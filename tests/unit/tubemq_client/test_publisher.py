@@ -71,7 +71,7 @@ def test_the_latest_token_is_shown_to_brokers_and_masters_see_signatures() -> No
             await publisher.publish(["demo"])
             s.cluster.token = 800
             await publisher.beat()
-            assert s.client.shared.identity.broker_authorization("1").visit_authorized_token == 800
+            assert s.client.shared.identity.broker_authorization().visit_authorized_token == 800
             (registered,) = s.cluster.asked(m.PRODUCER_REGISTER)
             signed = registered.auth_info.auth_info
             assert verified(signed, Credentials("tube", "pwd"), signed.timestamp)

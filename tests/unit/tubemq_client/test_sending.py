@@ -13,7 +13,6 @@ import pytest
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.authentication import Credentials
 from penstock.protocols.tubemq.client.sender import TubePacked, TubeSender
 from penstock.protocols.tubemq.messages import SendMessageResponseB2P, decode
 from penstock.protocols.tubemq.records import unpack
@@ -30,7 +29,7 @@ def rows(*values: bytes) -> pa.RecordBatch:
 
 
 def refused(code: int) -> SendMessageResponseB2P:
-    return SendMessageResponseB2P(success=False, err_code=code, err_msg="no", require_auth=code == 415)
+    return SendMessageResponseB2P(success=False, err_code=code, err_msg="no")
 
 
 async def opened(s: Stage) -> tuple[TubeSender, Node]:
@@ -266,42 +265,40 @@ def test_a_broker_that_is_unavailable_is_avoided_for_a_while() -> None:
     go(work())
 
 
-def test_a_refused_signature_is_tried_again_signed_but_once() -> None:
+def test_every_message_is_signed_and_a_signature_that_is_refused_is_final() -> None:
     async def work() -> None:
         async with stage(Cluster({"demo": (1, 1)}), publishing=True, user="tube", password="pwd") as s:
             sender, node = await opened(s)
-            s.cluster.refuse[13] = lambda request: refused(415) if not request.auth_info.auth_authorized_token else None
-            packed = sender.pack(ONE, rows(b"a"), Codec.NONE)
+            shown: list[str] = []
+            s.cluster.refuse[13] = lambda request: shown.append(request.auth_info.auth_authorized_token)
+            for value in (b"a", b"b"):
+                (sent,) = await send(sender, node, sender.pack(ONE, rows(value), Codec.NONE))
+                assert sent.error is None
+            await passing(1.5)
+            await send(sender, node, sender.pack(ONE, rows(b"c"), Codec.NONE))
+            assert [text.split()[0] for text in shown] == ["tube"] * 3
+            assert shown[0] == shown[1] != shown[2]  # used for a second, so that messages cost no more than without
+            packed = sender.pack(ONE, rows(b"d"), Codec.NONE)
+            s.cluster.refuse[13] = lambda _: refused(415)
             (sent,) = await send(sender, node, packed)
             assert isinstance(sent.error, ServerError)
-            assert await sender.recover(packed, sent.error) is packed
-            (sent,) = await send(sender, node, packed)
-            assert sent.error is None
-            assert s.client.shared.options.credentials == Credentials("tube", "pwd")
-            assert await sender.recover(packed, ServerError("no", code=415, name="CERTIFICATE_FAILURE")) is None
+            assert sent.error.code == 415
+            assert await sender.recover(packed, sent.error) is None
 
     go(work())
 
 
-def test_a_signature_goes_to_the_broker_that_wants_one_and_to_no_other() -> None:
+def test_a_new_token_of_the_master_is_shown_at_once() -> None:
     async def work() -> None:
         async with stage(Cluster({"demo": (1, 1)}), publishing=True, user="tube", password="pwd") as s:
             sender, node = await opened(s)
-            other = Node("2", node.endpoint)
-            shown: list[bool] = []
-            s.cluster.refuse[13] = lambda request: shown.append(bool(request.auth_info.auth_authorized_token))
-            s.client.shared.identity.note_wish("1", wants=True)
+            shown: list[int] = []
+            s.cluster.refuse[13] = lambda request: shown.append(request.auth_info.visit_authorized_token)
             await send(sender, node, sender.pack(ONE, rows(b"a"), Codec.NONE))
-            elsewhere = ONE._replace(node="2")
-            await send(sender, other, sender.pack(elsewhere, rows(b"b"), Codec.NONE))
-            assert shown == [True, False]
-            refusal = ServerError("no", code=415, name="CERTIFICATE_FAILURE")
-            for partition in (ONE, elsewhere):  # each broker may refuse once
-                packed = sender.pack(partition, rows(b"c"), Codec.NONE)
-                assert await sender.recover(packed, refusal) is packed
-                assert await sender.recover(packed, refusal) is None
-            await send(sender, other, sender.pack(elsewhere, rows(b"d"), Codec.NONE))
-            assert shown[2] is True
+            s.cluster.token = 800
+            await sender.beat()
+            await send(sender, node, sender.pack(ONE, rows(b"b"), Codec.NONE))
+            assert shown == [700, 800]
 
     go(work())
 

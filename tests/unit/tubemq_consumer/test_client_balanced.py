@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
 from penstock.client import AsyncConsumer
+from penstock.config import OptionValue
 from penstock.errors import ServerError
 from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client.allocation import share_of
 from penstock.protocols.tubemq.java_hash import java_hash
-from penstock.protocols.tubemq.messages import GetPartMetaResponseM2C, OpsTaskInfo, RegisterResponseB2C
+from penstock.protocols.tubemq.messages import (
+    GetPartMetaResponseM2C,
+    OpsTaskInfo,
+    RegisterResponseB2C,
+    RegisterResponseM2CV2,
+)
 from penstock.protocols.tubemq.strings import parse_key
 from tests.unit.client.virtual_time import passing
-from tests.unit.tubemq_client.cluster import go
+from tests.unit.tubemq_client.cluster import Held, go
 from tests.unit.tubemq_consumer.groups import GroupCluster, Told, filled, world
 from tests.unit.tubemq_consumer.test_server_balanced import drain, numbers
 
@@ -273,5 +280,95 @@ def test_a_refused_partition_is_not_retried_by_others_meanwhile() -> None:
             w.cluster.refuse.clear()
             await consumer.poll(6)
             assert consumer.assignment() == {ZERO, ONE}
+
+    go(work())
+
+
+def ghost(cluster: GroupCluster, until: float) -> None:
+    """A killed member has node id 0 of the group until this time, and partition 0 at its broker a second longer."""
+    loop = asyncio.get_running_loop()
+    cluster.held["g1", "demo", 0] = Held("ghost", 0)
+
+    def refusal(request: Any) -> object:
+        if request.group_name != "g1" or request.client_id == "ghost" or loop.time() >= until:
+            return None
+        return RegisterResponseM2CV2(err_code=430, err_msg="[Inconsistency] nodeId 0 is taken by ghost")
+
+    cluster.refuse[20] = refusal
+    loop.call_at(until + 1, cluster.held.pop, ("g1", "demo", 0))
+
+
+@pytest.mark.parametrize("mode", ["chosen", "allocated"])
+def test_a_restarted_member_waits_until_the_master_has_forgotten_the_one_before(
+    mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        options: dict[str, OptionValue] = {"source_count": 1, "node_id": 0, "client_balance": True}
+        cluster = filled(4)
+        async with world(cluster) as w, w.consumer(**options, api_timeout_ms=60_000) as consumer:
+            loop = asyncio.get_running_loop()
+            ghost(cluster, loop.time() + 30)
+            if mode == "chosen":
+                await consumer.assign([ZERO, ONE])
+                assert 30 <= loop.time() <= 31.5
+            else:
+                await consumer.subscribe(["demo"])
+            found: list[bytes | None] = []
+            while len(found) < 4 and loop.time() < 45:
+                with contextlib.suppress(ServerError):  # 410: the partition is free a second after the node id
+                    batch = await consumer.poll(1)
+                    found += batch.value.to_pylist()
+                    await consumer.commit(batch)
+            assert sorted(found) == numbers(4)
+
+    with caplog.at_level("WARNING", "penstock.group"):
+        go(work())
+    (line,) = [record.getMessage() for record in caplog.records if "node id" in record.getMessage()]
+    assert "Another member of the group has this node id" in line
+    assert "30 s" in line
+
+
+def test_a_node_id_that_stays_taken_is_an_error_when_the_time_of_a_call_is_over() -> None:
+    async def work() -> None:
+        cluster = filled(4)
+        async with world(cluster) as w, w.consumer(source_count=1, node_id=0, api_timeout_ms=20_000) as consumer:
+            begun = asyncio.get_running_loop().time()
+            ghost(cluster, begun + 3_600)
+            with pytest.raises(ServerError, match="give each member a node id of its own") as refused:
+                await consumer.assign([ZERO])
+            assert refused.value.code == 430
+            assert 15 <= asyncio.get_running_loop().time() - begun <= 21
+
+    go(work())
+
+
+def test_a_restarted_member_with_its_own_consumer_id_takes_its_own_place_at_once() -> None:
+    async def work() -> None:
+        cluster = filled(4)
+        async with world(cluster) as w, w.consumer(source_count=1, node_id=0, consumer_id="ghost") as consumer:
+            begun = asyncio.get_running_loop().time()
+            ghost(cluster, begun + 30)
+            assert consumer.group_metadata().member_id == ""
+            await consumer.assign([ZERO])
+            assert consumer.group_metadata().member_id == "ghost"
+            assert await drain(consumer, 2) == [b"0", b"2"]
+            assert asyncio.get_running_loop().time() - begun < 1
+            assert {each.client_id for each in cluster.asked(m.BALANCED_REGISTER) if each.group_name == "g1"} == {
+                "ghost"
+            }
+
+    go(work())
+
+
+def test_partitions_that_may_not_be_read_now_are_not_available() -> None:
+    async def work() -> None:
+        async with world(filled(4)) as w, w.consumer() as consumer:
+            w.cluster.refuse[22] = lambda _: GetPartMetaResponseM2C(
+                err_code=200, err_msg="", broker_config_id=5, topic_meta_info_id=7,
+                topic_meta_info_list=["demo#1:1:2:1,2:1:1:1,3:1:1:0"], broker_config_list=w.cluster._brokers(),
+            )  # fmt: skip
+            away, shut = Partition("demo", 0, "2"), Partition("demo", 0, "3")
+            assert set(await consumer.partitions_for("demo")) == {ZERO, ONE, away, shut}
+            assert await consumer.available_partitions_for("demo") == (ZERO, ONE)
 
     go(work())

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from penstock import EmptyReason, ReadState
 from penstock.client import AsyncConsumer
+from penstock.errors import Closed, ServerError
 from penstock.model import Partition
-from penstock.protocols.tubemq.messages import GetMessageResponseB2C
+from penstock.protocols.tubemq.messages import GetMessageResponseB2C, RegisterResponseB2C, RegisterResponseM2C
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import go
 from tests.unit.tubemq_consumer.groups import filled, world
@@ -79,5 +84,47 @@ def test_flow_control_and_pauses_are_told_apart() -> None:
             await consumer.pause([ONE])
             assert not await consumer.poll(1)
             assert consumer.empty_reason() is EmptyReason.ALL_PAUSED
+
+    go(work())
+
+
+@pytest.mark.parametrize("assigned", [False, True])
+def test_partitions_are_waited_for_without_reading_any(assigned: bool) -> None:
+    async def work() -> None:
+        cluster = filled(2, partitions=1)
+        cluster.share_out = False
+        async with world(cluster) as w, w.consumer() as consumer:
+            loop = asyncio.get_running_loop()
+            if assigned:
+                cluster.refuse[15] = lambda _: RegisterResponseB2C(
+                    success=False, err_code=503, err_msg="", curr_offset=-1
+                )
+                await consumer.assign([ZERO])
+                loop.call_later(10, cluster.refuse.clear)
+            else:
+                await consumer.subscribe(["demo"])
+                loop.call_later(10, setattr, cluster, "share_out", True)
+            assert not await consumer.partitions_ready()
+            begun = loop.time()
+            assert not await consumer.partitions_ready(5)
+            assert 5 <= loop.time() - begun < 5.1
+            assert await consumer.partitions_ready(30)
+            assert 10 <= loop.time() - begun < 15
+            assert await consumer.partitions_ready()
+            assert await drain(consumer, 2) == [b"0", b"1"]
+
+    go(work())
+
+
+def test_what_goes_wrong_meanwhile_is_raised_and_a_closed_consumer_says_so() -> None:
+    async def work() -> None:
+        async with world(filled(0)) as w:
+            consumer = w.consumer("demo")
+            w.cluster.refuse[4] = lambda _: RegisterResponseM2C(success=False, err_code=450, err_msg="no")
+            with pytest.raises(ServerError, match="CONSUME_GROUP_FORBIDDEN"):
+                await consumer.partitions_ready(30)
+            await consumer.close()
+            with pytest.raises(Closed):
+                await consumer.partitions_ready()
 
     go(work())

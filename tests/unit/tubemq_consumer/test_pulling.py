@@ -398,3 +398,51 @@ def test_a_master_nobody_reaches_is_an_error_of_the_poll() -> None:
                 await consumer.poll(300)
 
     go(work())
+
+
+@pytest.mark.parametrize("automatic", [False, True])
+@pytest.mark.parametrize("window", [1, 7, 3_000])
+def test_once_a_batch_of_a_shared_store_is_committed_its_next_offset_is_exact(window: int, automatic: bool) -> None:
+    async def work() -> None:
+        cluster = filled(300, partitions=3)
+        cluster.window = lambda: window
+        batches, kept = list[Messages](), dict[Partition, int]()
+        async with world(cluster) as w:
+            async with w.consumer(enable_auto_commit=automatic) as consumer:
+                partitions = await consumer.partitions_for("demo")
+                await consumer.assign(partitions)
+                read = 0
+                while read < 300:
+                    batch = await consumer.poll(5)
+                    read += len(batch)
+                    batches.append(batch)
+                    if not automatic:
+                        await consumer.commit(batch)
+                        for partition, offset in batch.next_offsets.items():
+                            assert offset == cluster.held["g1", "demo", partition.id].committed
+            for batch in batches:  # closing has committed the last ones
+                kept.update(batch.next_offsets)
+            # Whoever goes on there reads each of the next records once, and none of those before.
+            for number in range(300, 309):
+                cluster.put("demo", number % 3, b"%d" % number)
+            async with w.consumer() as again:
+                await again.assign(kept)
+                found = await drain(again, 9)
+                assert sorted(found) == numbers(309)[300:]
+
+    go(work())
+
+
+def test_before_it_is_committed_it_is_the_least_it_can_be() -> None:
+    async def work() -> None:
+        cluster = filled(9, partitions=3)
+        cluster.window = lambda: 9
+        async with world(cluster) as w, w.consumer() as consumer:
+            await consumer.assign([ZERO])
+            batch = await consumer.poll(5)
+            assert values(batch) == numbers(9)[::3]
+            assert batch.next_offsets == {ZERO: 28 * 3}
+            await consumer.commit(batch)
+            assert batch.next_offsets == {ZERO: 28 * 9} == {ZERO: await consumer.position(ZERO)}
+
+    go(work())

@@ -286,6 +286,26 @@ def test_a_bound_group_begins_at_its_offsets_and_says_so_once() -> None:
     go(work())
 
 
+@pytest.mark.parametrize(
+    ("offsets", "said"),
+    [
+        ("1:other:0=56", "name topic 'other', which this consumer does not read"),
+        ("1:demo:0=56,9:demo:0=28", "name 9:demo:0, but the topic has no such partition"),
+        ("1:demo:7=0", "name 1:demo:7, but the topic has no such partition"),
+        ("1:demo:10000=0", "name 1:demo:10000, but"),
+    ],
+)
+def test_start_offsets_of_what_is_not_read_or_not_there_are_refused(offsets: str, said: str) -> None:
+    async def work() -> None:
+        options: dict[str, OptionValue] = {"bound_consume": True, "session_key": "k", "source_count": 1}
+        async with world(filled(8)) as w, w.consumer("demo", **options, start_offsets=offsets) as consumer:
+            with pytest.raises(ConfigError, match=said):
+                await consumer.poll(30)
+            assert not w.cluster.asked(m.CONSUMER_REGISTER)
+
+    go(work())
+
+
 def test_the_priority_of_queries_is_taken_over_whenever_it_changes_and_when_it_is_taken_back() -> None:
     rules: dict[str, object] = {"group_flow_check_id": 9, "group_flow_control_info": "[]"}
 

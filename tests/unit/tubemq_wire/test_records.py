@@ -5,14 +5,18 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.columnar.few import FewRows
 from penstock.errors import CorruptBatch, ProtocolViolation, UsageError
 from penstock.protocols.tubemq import records
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C, TransferedMessage, encode
+from penstock.protocols.tubemq.msg_time import MsgTimeZone, msg_time_zone
 from penstock.protocols.tubemq.records import MessageSet
 
 
@@ -244,3 +248,100 @@ def test_single_messages_are_read_without_numpy() -> None:
     script += "print(*sorted({'numpy', 'pyarrow', 'numba'} & set(sys.modules)))\n"
     ended = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "written"),
+    [
+        ("$user", b"a$b", b"$user=a$b"),
+        ("a$", b"$", b"a$=$"),
+        ("penstock.key$", b"$penstock", b"penstock.key$=$penstock"),
+        ("$msgtype$", b"x", b"$msgtype$=x"),
+        ("$penstock.key$", b"x", None),
+        ("$penstock.", b"x", None),
+        ("$msgType$", b"x", None),
+        ("a$msgTime$b", b"x", None),
+        ("a", b"1$msgType$2", None),
+        ("a,b", b"x", None),
+    ],
+)
+def test_names_and_values_with_a_dollar_are_written_as_java_would_unless_java_refuses_them(
+    name: str, value: bytes, written: bytes | None
+) -> None:
+    rows = pa.RecordBatch.from_pydict(
+        {"value": [b"v"], "headers": [[(name, value)]]},
+        schema=pa.schema([("value", pa.binary()), ("headers", pa.map_(pa.string(), pa.binary()))]),
+    )
+    payload = bytes(records.encode(rows).payload(0))
+    assert payload == records.pack(None, b"v", [(name, value)])[0]
+    attributes = payload[4:-1]
+    assert attributes == written if written is not None else attributes.startswith(b"$penstock.header$=")
+    assert records.unpack(payload, 1).headers == ((name, value),)
+    sent = message(payload, 1)
+    assert records.decode(read(sent)).batch.column("headers").to_pylist() == [[{"key": name, "value": value}]]
+
+
+SHANGHAI, BERLIN = msg_time_zone("Asia/Shanghai"), msg_time_zone("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("zone", "minute", "utc"),
+    [
+        ("Asia/Shanghai", "202611211200", "2026-11-21T04:00"),
+        ("+08:00", "202611211200", "2026-11-21T04:00"),
+        ("-0330", "202611211200", "2026-11-21T15:30"),
+        ("Europe/Berlin", "202607011200", "2026-07-01T10:00"),
+        ("Europe/Berlin", "202612011200", "2026-12-01T11:00"),
+        ("Europe/Berlin", "202610250230", "2026-10-25T00:30"),  # shown twice: the first time
+        ("Asia/Shanghai", "196912312359", "1969-12-31T15:59"),
+        ("UTC", "202611211200", "2026-11-21T12:00"),
+    ],
+)
+def test_the_minute_is_read_in_the_zone_that_is_named(zone: str, minute: str, utc: str) -> None:
+    sent = [
+        attributed(f"$msgType$=a,$msgTime$={minute}"),
+        attributed(f"$msgTime$={minute}, $penstock.time$ =60000"),
+        attributed(f"$msgTime$={minute},$penstock.time$=x"),
+        attributed("a=b"),
+    ]
+    found = records.decode(read(*sent), columns=["timestamp", "timestampType"], zone=msg_time_zone(zone)).batch
+    at = datetime.fromisoformat(utc + "+00:00")
+    exact, none = datetime(1970, 1, 1, 0, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    assert found.column("timestamp").to_pylist() == [at, exact, at, none]
+    assert found.column("timestampType").to_pylist() == [0, 0, 0, -1]
+
+
+def test_the_zone_of_the_process_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        zone = msg_time_zone("local")
+        found = records.decode(read(attributed("$msgTime$=202611211200")), columns=["timestamp"], zone=zone).batch
+        assert found.column("timestamp").to_pylist() == [datetime(2026, 11, 21, 6, 30, tzinfo=UTC)]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("milliseconds", [1_700_000_000_123, 1_700_000_040_000, -1, 1_792_890_000_000])
+@pytest.mark.parametrize("zone", [SHANGHAI, BERLIN])
+def test_a_time_written_in_a_zone_comes_back_whatever_zone_it_is_read_in(zone: MsgTimeZone, milliseconds: int) -> None:
+    headers = [("tubemq.filter", b"blue"), ("n", None)]
+    rows = pa.RecordBatch.from_pydict(
+        {"key": [None], "value": [b"v"], "timestamp": [milliseconds], "headers": [headers]},
+        schema=pa.schema([
+            ("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()),
+            ("headers", pa.map_(pa.string(), pa.binary())),
+        ]),
+    )  # fmt: skip
+    written = records.encode_in_zone(rows, zone)
+    few = records.encode_few(FewRows([None], [b"v"], [milliseconds], {0: headers}), zone)
+    assert written == few
+    for read_in in (None, SHANGHAI, BERLIN):
+        found = records.decode(read(message(few.payload(0), few.flags[0])), zone=read_in).batch.to_pylist()[0]
+        assert found["timestamp"] == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+        assert [(pair["key"], pair["value"]) for pair in found["headers"]] == headers
+    if milliseconds > 0:
+        shown = datetime.fromtimestamp(milliseconds / 1_000, zone.zone).strftime("%Y%m%d%H%M")
+        assert written.msg_time(0) == shown
+        assert f"$msgTime$={shown},".encode() in written.payload(0)

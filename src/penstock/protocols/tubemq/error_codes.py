@@ -83,7 +83,8 @@ def _unknown_here(code: int, name: str, advice: str) -> ErrorRow:
     return ErrorRow(code, name, advice, retriable=True, register_again=True)
 
 
-_GROUP: Final = "give all members of the group the same"
+_GHOST: Final = "a member that ended without leaving counts until the master has not heard of it for 30 s"
+_GROUP: Final = f"{_GHOST}; else give all members of the group the same"
 
 _ROWS: Final = (
     _final(200, "SUCCESS", "nothing to do"),
@@ -113,7 +114,11 @@ _ROWS: Final = (
     _final(427, "CLIENT_INCONSISTENT_SESSIONKEY", f"{_GROUP} session key"),
     _final(428, "CLIENT_INCONSISTENT_SELECTBIG", f"{_GROUP} choice of the larger or smaller start offset"),
     _final(429, "CLIENT_INCONSISTENT_SOURCECOUNT", f"{_GROUP} source count"),
-    _final(430, "CLIENT_DUPLICATE_INDEXID", "give each member of the group a node id of its own"),
+    _final(
+        430,
+        "CLIENT_DUPLICATE_INDEXID",
+        f"another member of the group has this node id: {_GHOST}; else give each member a node id of its own",
+    ),
     _final(431, "TOPIC_NOT_DEPLOYED", "create the topic, or check its name"),
     _final(440, "PARAMETER_MSG_NULL", "send a message"),
     _final(441, "PARAMETER_MSG_TOPIC_BLANK", "name a topic"),

@@ -119,10 +119,9 @@ class Brokers:
             read_status=0,
             partition_info=located,
             qry_priority_id=priority or None,
-            auth_info=self._identity.broker_authorization(node.name),
+            auth_info=self._identity.broker_authorization(),
         )
         answer = await self._calls.call(node.endpoint, PARTITION_HEARTBEAT, request)
-        self._identity.note_wish(node.name, answer.require_auth)
         if answer.err_code != Code.SUCCESS:
             raise error_of(answer.err_code, answer.err_msg, node=str(node.endpoint))
         failures = (parse_failure(text) for text in answer.failure_info)
@@ -196,7 +195,7 @@ class Brokers:
             session_key=booking.session_key or None,
             session_time=booking.session_time_ms or None,
             qry_priority_id=booking.priority or None,
-            auth_info=self._identity.broker_authorization(booking.partition.node, forced=True),
+            auth_info=self._identity.broker_authorization(),
         )
 
 

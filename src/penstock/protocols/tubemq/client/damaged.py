@@ -16,6 +16,7 @@ from penstock.protocols.tubemq.wire_fields import delimited, fields
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
+    from penstock.protocols.tubemq.msg_time import MsgTimeZone
     from penstock.protocols.tubemq.records import Decoded, MessageSet
 
 __all__ = ["decoded", "in_pieces", "wrong"]
@@ -29,12 +30,13 @@ def decoded(
     partition: Partition,
     columns: Sequence[str] | None = None,
     filters: tuple[str, ...] = (),
+    zone: MsgTimeZone | None = None,
 ) -> Decoded:
     """The rows of a batch that begins at ``offset``. Raises CorruptBatch, ProtocolViolation if any is damaged."""
     from penstock.protocols.tubemq.records import decode
 
     try:
-        found = decode(messages, offset=offset, columns=columns, filters=filters)
+        found = decode(messages, offset=offset, columns=columns, filters=filters, zone=zone)
     except ProtocolViolation as error:
         error.topic, error.partition = partition.topic, partition.id
         raise
@@ -62,6 +64,7 @@ def in_pieces(
     partition: Partition,
     columns: Sequence[str] | None,
     filters: tuple[str, ...],
+    zone: MsgTimeZone | None,
     made: Callable[[Decoded, int], Messages],
 ) -> Iterator[Messages | CorruptBatch]:
     """``penstock.seams.client.DecodesInPieces`` for a batch of ``[offset, next_offset)``; ``made`` makes messages of
@@ -76,7 +79,7 @@ def in_pieces(
 
     def decode(first: int, last: int) -> Decoded:
         begin = offset + INDEX_BYTES * first
-        return decoded(part_of(messages, at, first, last), begin, partition, columns, filters)
+        return decoded(part_of(messages, at, first, last), begin, partition, columns, filters, zone)
 
     for first, last, found in halved(len(at), decode):
         if not isinstance(found, CorruptBatch | ProtocolViolation):

@@ -35,7 +35,7 @@ class Enrolment:
         self.group = group
         self.period_s = period_s
         self.log = ClientLog("penstock.group", owner)
-        self.id = shared.identity.consumer_id(group)
+        self.id = shared.options.tube.consumer_id or shared.identity.consumer_id(group)
         self.pacing = Pacing(shared.channel, shared.options, ClientLog("penstock.consumer", owner))
         self.holdings = Holdings(shared, group, self.id, last_positions)
         self.pulling = Pulling(shared, self.holdings, self.pacing)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
-from penstock.errors import ConfigError, PenstockError, ServerError, UsageError
+from penstock.errors import ConfigError, LocalError, PenstockError, ServerError, UsageError
 from penstock.model import Assignment, Committed, Offset, Partition
 from penstock.protocols.tubemq.client.enrolment import Enrolment
 from penstock.protocols.tubemq.client.holdings import LastPositions
@@ -21,6 +21,7 @@ from penstock.protocols.tubemq.messages import CloseRequestC2M
 from penstock.protocols.tubemq.methods import CONSUMER_CLOSE
 from penstock.protocols.tubemq.names import check_group
 from penstock.seams.membership import Beat, GroupOptions
+from penstock.seams.retry import Retry
 
 __all__ = ["Balancing", "GroupMember"]
 
@@ -99,8 +100,8 @@ class GroupMember:
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
         """Register at the master; partitions come later, with heartbeats.
 
-        Raises ServerError: 450 and 455 where the group may not consume, 424 to 430 where its members disagree, or this
-        ``node_id`` is taken.
+        Raises ServerError: 450 and 455 where the group may not consume, 424 to 429 where its members disagree, 430
+        where this ``node_id`` stays taken; ConfigError for start offsets of what this member does not read.
         """
         del owned, reason
         if self._registration.state is RegistrationState.CLOSED:
@@ -271,15 +272,28 @@ class GroupMember:
         self._registration.see(RegistrationEvent.ACCEPTED)
 
     async def _register_first(self) -> None:
-        """Tried ``register_retries`` times, but once for groups that may not consume. Raises the last error."""
-        for attempt in range(1, self._tube.register_retries + 1):
+        """Tried ``register_retries`` times, but once for groups that may not consume or options that cannot be meant.
+
+        While another member has this one's ``node_id``, as one that was killed has for half a minute, it is tried for
+        as long as a call may take (``api_timeout_ms``). Raises the last error.
+        """
+        id_is_free = Retry(self._channel, self._shared.options)
+        backoff_s = self._tube.register_backoff_ms / 1_000
+        failures = 0
+        while True:
             try:
                 await self._register_again()
             except PenstockError as error:
-                forbidden = isinstance(error, ServerError) and error.code in _FORBIDDEN
-                if forbidden or attempt == self._tube.register_retries:
+                if isinstance(error, ServerError) and error.code == Code.CLIENT_DUPLICATE_INDEXID:
+                    if not id_is_free.attempts:
+                        self._log.warning("%s. It is tried again until then, at the longest for api_timeout_ms", error)
+                    await id_is_free.pause(error, seconds=max(backoff_s, _SHORTEST_S))
+                    continue
+                failures += 1
+                final = isinstance(error, LocalError) or (isinstance(error, ServerError) and error.code in _FORBIDDEN)
+                if final or failures == self._tube.register_retries:
                     raise
-                await self._channel.sleep(self._tube.register_backoff_ms / 1_000)
+                await self._channel.sleep(backoff_s)
             else:
                 break
         self._generation += 1

@@ -20,6 +20,8 @@ from penstock.seams.channel import Channel
 __all__ = ["Identity"]
 
 _MOST_NONCE = (1 << 31) - 1
+_SIGNATURE_S = 1.0
+"""A master takes signatures that are at most 5 to 120 s old, as it is set up."""
 _VERSION = "penstock-" + re.sub(r"[^a-zA-Z0-9.-]", "-", __version__)
 
 
@@ -33,7 +35,7 @@ class Identity:
         self._dice = int(channel.random() * 1_000_000)
         self._made = 0
         self.visit_token = NO_TOKEN
-        self._signed_for: set[str] = set()
+        self._last_signed = (-1.0, broker_authorization(NO_TOKEN))
 
     @property
     def host(self) -> str:
@@ -71,16 +73,26 @@ class Identity:
             return None
         return master_certificate(credentials, self._channel.now_ms(), self._nonce())
 
-    def note_wish(self, broker: str, wants: bool) -> None:
-        """Keep whether a broker wants signatures. Each has settings of its own, and says so in its answers."""
-        (self._signed_for.add if wants else self._signed_for.discard)(broker)
+    def broker_authorization(self) -> AuthorizedInfo:
+        """What every request to a broker carries that has room for it: the token, and a signature if there are
+        credentials.
 
-    def broker_authorization(self, broker: str, *, forced: bool = False) -> AuthorizedInfo:
-        """What is shown to a broker (by its id): always the token, the signature on registering and where it asked."""
+        Brokers that want signatures refuse each registration, heartbeat and message without one (415), and none of
+        their answers asks for it before: Java's field for that, ``requireAuth``, is never set by the shipped server.
+        """
         credentials = self._options.credentials
-        if credentials is None or not (forced or broker in self._signed_for):
+        if credentials is None:
             return broker_authorization(self.visit_token)
         return broker_authorization(self.visit_token, credentials, self._channel.now_ms(), self._nonce())
+
+    def message_authorization(self) -> AuthorizedInfo:
+        """The same for messages, which may be many a second: a signature is used for a second, that of an older token
+        no more."""
+        now = self._channel.monotonic()
+        signed_at, last = self._last_signed
+        if signed_at < 0 or now - signed_at >= _SIGNATURE_S or last.visit_authorized_token != self.visit_token:
+            signed_at, last = self._last_signed = (now, self.broker_authorization())
+        return last
 
     def note_token(self, info: MasterAuthorizedInfo) -> None:
         """Keep what a master's answer carried, if it carried anything."""

@@ -13,6 +13,7 @@ from penstock.model import Partition
 from penstock.protocols.tubemq.authentication import Credentials
 from penstock.protocols.tubemq.config.names import parse_filters
 from penstock.protocols.tubemq.config.options import ConsumePosition, TubeConfig, tube_config
+from penstock.protocols.tubemq.msg_time import MsgTimeZone, msg_time_zone
 from penstock.protocols.tubemq.partition_ids import store_of, within_store
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class TubeOptions:
         if not tube.signs or tube.user is None or tube.password is None:
             return None
         return Credentials(tube.user, tube.password)
+
+    @property
+    def zone(self) -> MsgTimeZone | None:
+        """The zone of messages' minutes; None: UTC."""
+        return msg_time_zone(self.tube.msg_time_zone)
 
     @property
     def filters(self) -> Mapping[str, tuple[str, ...]]:

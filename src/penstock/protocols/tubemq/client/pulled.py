@@ -19,6 +19,7 @@ from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
+    from penstock.protocols.tubemq.msg_time import MsgTimeZone
     from penstock.protocols.tubemq.records import Decoded, MessageSet
 
 __all__ = ["PulledBatch"]
@@ -26,7 +27,8 @@ __all__ = ["PulledBatch"]
 
 @dataclass(frozen=True, slots=True)
 class PulledBatch:
-    """``penstock.seams.Pulled``. ``filters`` are checked here once more: brokers compare hash codes."""
+    """``penstock.seams.Pulled``. ``filters`` are checked here once more: brokers compare hash codes. ``zone`` is
+    that of messages' minutes."""
 
     partition: Partition
     offset: int
@@ -34,6 +36,7 @@ class PulledBatch:
     context: str
     found: MessageSet
     filters: tuple[str, ...] = ()
+    zone: MsgTimeZone | None = None
 
     @property
     def error(self) -> PenstockError | None:
@@ -63,7 +66,7 @@ class PulledBatch:
         from penstock.columnar import Messages
 
         del stop
-        rows = decoded(self.found, self.offset, self.partition, columns, self.filters).batch
+        rows = decoded(self.found, self.offset, self.partition, columns, self.filters, self.zone).batch
         return Messages.of(self.partition, rows, self.next_offset, self.context), self.next_offset
 
     @property
@@ -82,6 +85,7 @@ class PulledBatch:
         def made(found: Decoded, following: int) -> Messages:
             return Messages.of(self.partition, found.batch, following)
 
-        yield from in_pieces(self.found, self.offset, self.next_offset, self.partition, columns, self.filters, made)
+        end = self.next_offset
+        yield from in_pieces(self.found, self.offset, end, self.partition, columns, self.filters, self.zone, made)
         # What confirms the batch, behind all of it.
         yield Messages((Part(self.partition, None, self.next_offset, self.context),))

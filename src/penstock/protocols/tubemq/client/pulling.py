@@ -43,6 +43,7 @@ class Pulling:
         self._shared = shared
         self._channel = shared.channel
         self._tube = shared.options.tube
+        self._zone = shared.options.zone
         self._log = ClientLog("penstock.consumer", whose(shared.options.client_id, holdings.group))
         self._holdings = holdings
         self._pacing = pacing
@@ -207,7 +208,8 @@ class Pulling:
             booked.see(Event.CONFIRMED, now, wait_s=self._pacing.after_batch(holding.partition), consumed=True)
             return None
         context = self._context(holding)
-        return PulledBatch(holding.partition, answer.curr_offset, answer.max_offset, context, found, filters)
+        zone = self._zone
+        return PulledBatch(holding.partition, answer.curr_offset, answer.max_offset, context, found, filters, zone)
 
     async def _failed(self, holding: Holding, found: MessageSet) -> None:
         """An answer without a batch: drop the partition, or leave it alone for a while. Raises what is not expected."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.columnar import Messages
     from penstock.protocols.tubemq.client.readers import Readers
     from penstock.protocols.tubemq.client.shared import Shared
+    from penstock.protocols.tubemq.msg_time import MsgTimeZone
     from penstock.protocols.tubemq.records import Decoded
 
 __all__ = ["TubeRange"]
@@ -46,8 +47,10 @@ class _CutAt(TubeFetched):
 
     __slots__ = ("_beyond",)
 
-    def __init__(self, read: ReadFrom, batch: Batch, filters: tuple[str, ...], beyond: int | None) -> None:
-        super().__init__(read, batch, None, filters)
+    def __init__(
+        self, read: ReadFrom, batch: Batch, filters: tuple[str, ...], zone: MsgTimeZone | None, beyond: int | None
+    ) -> None:
+        super().__init__(read, batch, None, filters, zone)
         self._beyond = beyond
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
@@ -56,7 +59,8 @@ class _CutAt(TubeFetched):
 
         assert self._batch is not None
         assert stop is not None
-        found = decoded(self._batch.messages, self._batch.offset, self.partition, columns, self._filters)
+        messages, offset = self._batch.messages, self._batch.offset
+        found = decoded(messages, offset, self.partition, columns, self._filters, self._zone)
         return Messages.of(self.partition, self._before(found), stop), stop
 
     def pieces(
@@ -75,7 +79,8 @@ class _CutAt(TubeFetched):
             over = rows.num_rows < found.batch.num_rows
             return Messages.of(self.partition, rows, stop if over else min(following, stop))
 
-        for piece in in_pieces(batch.messages, batch.offset, stop, self.partition, columns, self._filters, made):
+        filters, zone = self._filters, self._zone
+        for piece in in_pieces(batch.messages, batch.offset, stop, self.partition, columns, filters, zone, made):
             yield piece
             if over:
                 return
@@ -101,6 +106,7 @@ class TubeRange:
         self._readers = readers
         self._partition = Partition.of(wanted)
         self._filters = shared.options.filters_of(wanted.topic)
+        self._zone = shared.options.zone
         self._reader: PrivateReader | None = None
 
     async def ask(self, offset: int) -> None:
@@ -122,8 +128,8 @@ class TubeRange:
         self.depth = self._worth_having(batch)
         read = ReadFrom(self._partition, batch.offset, 0)
         if batch.next_offset > self.end and batch.messages.count and not self._counts(batch):
-            return _CutAt(read, batch, self._filters, await self._first_at_end(batch))
-        return TubeFetched(read, batch, None, self._filters)
+            return _CutAt(read, batch, self._filters, self._zone, await self._first_at_end(batch))
+        return TubeFetched(read, batch, None, self._filters, self._zone)
 
     def note(self, error: PenstockError) -> None:
         """Ask a master again who has the partition, before the next attempt."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.columnar import Messages
     from penstock.protocols.tubemq.client.readers import Readers
     from penstock.protocols.tubemq.client.shared import Shared
+    from penstock.protocols.tubemq.msg_time import MsgTimeZone
     from penstock.protocols.tubemq.records import Decoded
 
 __all__ = ["Polling", "TubeFetched"]
@@ -31,6 +32,7 @@ class TubeFetched:
     __slots__ = (
         "_batch",
         "_filters",
+        "_zone",
         "error",
         "high_watermark",
         "log_start_offset",
@@ -40,7 +42,12 @@ class TubeFetched:
     )
 
     def __init__(
-        self, asked: ReadFrom, batch: Batch | None, error: PenstockError | None, filters: tuple[str, ...]
+        self,
+        asked: ReadFrom,
+        batch: Batch | None,
+        error: PenstockError | None,
+        filters: tuple[str, ...],
+        zone: MsgTimeZone | None = None,
     ) -> None:
         self.partition = asked.partition
         self.offset = asked.offset
@@ -50,6 +57,7 @@ class TubeFetched:
         self.next_offset = asked.offset if batch is None else max(asked.offset, batch.next_offset)
         self._batch = batch
         self._filters = filters
+        self._zone = zone
 
     @property
     def size(self) -> int:
@@ -71,7 +79,8 @@ class TubeFetched:
             raise self.error
         if self._batch is None or not self._batch.messages.count:
             return Messages(), self.next_offset if stop is None else min(self.next_offset, stop)
-        rows = decoded(self._batch.messages, self._batch.offset, self.partition, columns, self._filters).batch
+        messages, offset = self._batch.messages, self._batch.offset
+        rows = decoded(messages, offset, self.partition, columns, self._filters, self._zone).batch
         following = self.next_offset
         if stop is not None and following > stop:
             rows = rows.slice(0, max(0, (next_position(stop) - self._batch.offset) // INDEX_BYTES))
@@ -100,7 +109,7 @@ class TubeFetched:
         if stop is not None and end > stop:
             wanted = max(0, (next_position(stop) - batch.offset) // INDEX_BYTES)
             messages, end = part_of(messages, places(messages), 0, wanted), stop
-        yield from in_pieces(messages, batch.offset, end, self.partition, columns, self._filters, made)
+        yield from in_pieces(messages, batch.offset, end, self.partition, columns, self._filters, self._zone, made)
 
 
 class Polling:
@@ -109,6 +118,7 @@ class Polling:
     def __init__(self, shared: Shared, readers: Readers) -> None:
         self._shared = shared
         self._readers = readers
+        self._zone = shared.options.zone
         self._polled: dict[tuple[Partition, str], PrivateReader] = {}
 
     async def read(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str) -> Sequence[TubeFetched]:
@@ -142,7 +152,7 @@ class Polling:
             filters = self._shared.options.filters_of(read.partition.topic)
             if isinstance(outcome, Batch):
                 wait_ms = max(wait_ms, outcome.wait_ms)
-                found.append(TubeFetched(read, outcome, None, filters))
+                found.append(TubeFetched(read, outcome, None, filters, self._zone))
                 continue
             self._shared.placements.distrust(read.partition)
             self._polled.pop((read.partition, lane), None)

@@ -14,8 +14,7 @@ remembered row by row, so that after a failure only the others are sent again. I
 | a connection that broke, no answer in time, a server that stops (`Stopping`), 500 | likewise, though it may be stored;
   without ``allow_duplicates`` the error |
 | 403 | the error; a master is asked anew where the topic is |
-| 415 | signed and sent again once a broker, if there are credentials; else the error |
-| anything else | the error |
+| anything else | the error; 415 too, since every message is signed if there are credentials |
 
 Source: Apache InLong TubeMQ 2.x, ``SimpleMessageProducer`` and broker method 13.
 """
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from penstock.columnar.few import Rows
     from penstock.protocols.tubemq.client.send_request import AnyPayloads
     from penstock.protocols.tubemq.client.shared import Shared
-    from penstock.protocols.tubemq.records import Payloads
 
 __all__ = ["TubePacked", "TubeSender"]
 
@@ -89,18 +87,21 @@ class TubePacked:
 
 
 class TubeSender:
-    """``penstock.seams.client.Sender``, ``Beats`` and ``Avoids``."""
+    """``penstock.seams.client.Sender``, ``Beats``, ``Avoids`` and ``GoesRound``."""
 
     numbered = False
     """Nothing tells a broker which message comes after which."""
 
+    turn_bytes = 16 * 1024
+    """Java's producer goes round message by message; so much at once, as in a batch of Kafka's, costs less here."""
+
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._window = 1 if shared.options.in_order else _WINDOW
+        self._zone = shared.options.zone
         self._avoidance = Avoidance(shared.options.tube)
         self._delayed: Counter[str] = Counter()
         self._failed_beats = 0
-        self._signed_once: set[str] = set()
         self._forms: dict[Partition, SendRequests] = {}
 
     @property
@@ -143,7 +144,7 @@ class TubeSender:
         """Encode rows; messages are never compressed. Raises UsageError."""
         del codec
         check_topic(partition.topic)
-        return self.packed(partition, encode_few(rows) if isinstance(rows, FewRows) else self._encode(rows))
+        return self.packed(partition, encode_few(rows, self._zone) if isinstance(rows, FewRows) else self._encode(rows))
 
     def packed(self, partition: Partition, payloads: AnyPayloads) -> TubePacked:
         """Encoded messages to be sent; those that the topic does not take are refused."""
@@ -158,10 +159,13 @@ class TubeSender:
                 packed.refused[row] = self._error(packed, _BODY_EMPTY, "")
         return packed
 
-    def _encode(self, rows: pa.RecordBatch) -> Payloads:
-        from penstock.protocols.tubemq.records import encode
+    def _encode(self, rows: pa.RecordBatch) -> AnyPayloads:
+        from penstock.protocols.tubemq.records import encode, encode_in_zone
 
-        return encode(rows, timestamp_ms=self._shared.channel.now_ms())
+        now_ms = self._shared.channel.now_ms()
+        if self._zone is not None:
+            return encode_in_zone(rows, self._zone, timestamp_ms=now_ms)
+        return encode(rows, timestamp_ms=now_ms)
 
     def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
         """One request a message, where there are connections on which nobody waits to write."""
@@ -220,7 +224,7 @@ class TubeSender:
 
     def _requests(self, node: Node, partition: Partition, timeout_ms: int) -> SendRequests:
         """One for each partition that was sent to, as long as nothing else changes."""
-        authorization = self._shared.identity.broker_authorization(node.name)
+        authorization = self._shared.identity.message_authorization()
         form = self._forms.get(partition)
         if form is None or not form.serves(authorization, timeout_ms):
             address, client_id = self._shared.identity.address, self._shared.publisher.client_id
@@ -243,12 +247,6 @@ class TubeSender:
     async def recover(self, packed: Packed, error: PenstockError) -> TubePacked | None:
         """The same again, of which only what is not stored is sent; None for what no repetition helps."""
         assert isinstance(packed, TubePacked)
-        broker = packed.partition.node
-        refused = isinstance(error, ServerError) and error.code == Code.CERTIFICATE_FAILURE
-        if refused and broker not in self._signed_once:
-            self._signed_once.add(broker)
-            self._shared.identity.note_wish(broker, wants=True)
-            return packed if self._shared.options.credentials is not None else None
         return packed if error.retriable else None
 
     async def abandon(self, packed: Packed) -> None:
@@ -324,8 +322,6 @@ class TubeSender:
             if not isinstance(error, Unready):
                 self._may_be_stored(packed, row, error)
             return error
-        if answer.require_auth:
-            self._shared.identity.note_wish(node.name, wants=True)
         if answer.err_code == Code.SUCCESS:
             packed.offsets[row] = answer.append_offset
             self._avoidance.stored(packed.partition, self._shared.channel.monotonic())
@@ -338,7 +334,7 @@ class TubeSender:
         if answer.err_code == Code.SERVICE_UNAVAILABLE:
             self._avoidance.unavailable(packed.partition.node, now)
         self._avoidance.failed(packed.partition, now)
-        if not error.retriable and answer.err_code != Code.CERTIFICATE_FAILURE:
+        if not error.retriable:
             packed.refused[row] = error
         if answer.err_code == Code.INTERNAL_SERVER_ERROR:
             self._may_be_stored(packed, row, error)

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Final
 
 from penstock._dataclasses import dataclass
-from penstock.errors import ProtocolViolation
+from penstock.errors import ConfigError, ProtocolViolation
 from penstock.model import Node, Partition
 from penstock.protocols.tubemq.client.enrolment import Enrolment
 from penstock.protocols.tubemq.client.group_member import GroupMember
@@ -38,6 +38,7 @@ from penstock.protocols.tubemq.strings import (
     Held,
     Located,
     format_held,
+    format_key,
     format_required,
     format_topic_filter,
     parse_held,
@@ -83,6 +84,7 @@ class ServerBalancing:
         self._tube = enrolment.shared.options.tube
         self._session_ms = session_ms
         self._starts = starts
+        self._starts_are_there = not starts
         self._event: _Event | None = None
         self._done: _Event | None = None
         self._not_allocated = True
@@ -105,7 +107,8 @@ class ServerBalancing:
         """Say what is held, and where a bound group begins."""
         tube, bound = self._tube, self._tube.bound_consume
         filters = {topic: self._shared.options.filters_of(topic) for topic in self._enrolment.topics}
-        starts = {partition: at for partition, at in self._starts.items() if partition.topic in filters}
+        if not self._starts_are_there:
+            await self._check_starts()
         request = RegisterRequestC2M(
             client_id=self._enrolment.id,
             group_name=self._enrolment.group,
@@ -118,7 +121,7 @@ class ServerBalancing:
             session_key=tube.session_key if bound else None,
             total_count=tube.source_count if bound else None,
             select_big=tube.select_big if bound else None,
-            required_partition=format_required(starts) if bound else None,
+            required_partition=format_required(self._starts) if bound else None,
             group_flow_check_id=self._enrolment.pacing.control.group.flow_id,
             def_flow_check_id=self._enrolment.pacing.control.shared.flow_id,
             qry_priority_id=self._enrolment.pacing.control.priority,
@@ -126,6 +129,27 @@ class ServerBalancing:
         )
         answer = await self._shared.masters.call(CONSUMER_REGISTER, request)
         self._note(answer)
+
+    async def _check_starts(self) -> None:
+        """Raise ConfigError for start offsets of partitions that do not exist: a master takes them and says nothing."""
+        topics, placements = self._enrolment.topics, self._shared.placements
+        if strange := sorted({each.topic for each in self._starts} - set(topics)):
+            raise ConfigError(
+                f"start_offsets name topic {strange[0]!r}, which this consumer does not read",
+                topic=strange[0],
+                hint=f"It reads {', '.join(topics)}",
+            )
+        there = await self._shared.topics.topics({each.topic for each in self._starts})
+        for partition in self._starts:
+            if partition.topic in there and placements.placement(partition) is None:
+                known = ", ".join(format_key(each.partition) for each in there[partition.topic].partitions[:10])
+                raise ConfigError(
+                    f"start_offsets name {format_key(partition)}, but the topic has no such partition",
+                    topic=partition.topic,
+                    partition=partition.id,
+                    hint=f"Partitions are broker:topic:partition, here {known} …",
+                )
+        self._starts_are_there = True
 
     async def beat_master(self) -> None:
         """Acknowledge the event that is done, and hear the next one."""

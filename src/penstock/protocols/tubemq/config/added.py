@@ -12,5 +12,9 @@ from penstock.protocols.tubemq.config.ini import ini_options
 __all__ = ["ADDED"]
 
 ADDED: Final = replace(
-    WORDS, address=go_address, files={".ini": ini_options, ".conf": ini_options}, front=TubeNodeConfig
+    WORDS,
+    address=go_address,
+    files={".ini": ini_options, ".conf": ini_options},
+    theirs={"auto_offset_reset": "latest"},
+    front=TubeNodeConfig,
 )

@@ -1,7 +1,8 @@
 """Options in an INI file as TubeMQ's C++ client reads it: sections, ``key=value``, comments behind ``;`` or ``//``.
 
 ``[TubeMQ]`` is for every client (its own keys, ``log_level`` and the like, mean nothing here and are let pass), and
-``[consumer]``, ``[producer]``, ``[reader]`` for one role. Names as everywhere.
+``[consumer]``, ``[producer]``, ``[reader]`` for one role. Names as everywhere. Other sections are other programs': the
+C++ client looks at none but its own, and here a warning says which ones were passed over, for one may be misspelt.
 Source: Apache InLong TubeMQ 2.x, C++ client, ``conf/client.conf`` and ``flexible INI`` reader.
 What must not live here: reading files.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.config.logs import ClientLog
 from penstock.config.options import OptionValue
 from penstock.config.spellings import normal
 from penstock.errors import ConfigError
@@ -19,6 +21,8 @@ __all__ = ["SECTIONS", "ini_options"]
 
 SECTIONS: Final = ("tubemq", "client", "consumer", "producer", "reader")
 _COMMENTS: Final = (";", "#", "//")
+_HINT: Final = "TubeMQ's sections are [TubeMQ], [consumer], [producer], [reader]"
+_LOG: Final = ClientLog("penstock.client")
 
 
 def ini_options(text: str, role: str, source: str = "the INI file") -> dict[str, OptionValue]:
@@ -30,12 +34,17 @@ def ini_options(text: str, role: str, source: str = "the INI file") -> dict[str,
     shared: dict[str, OptionValue] = {}
     own: dict[str, OptionValue] = {}
     section: str | None = None
+    strange = False
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if not line or line.startswith(_COMMENTS):
             continue
         if line.startswith("["):
             section = _section(line, f"line {number} of {source}")
+            if strange := section not in SECTIONS:
+                _LOG.warning("section %s in line %d of %s is passed over. %s", line, number, source, _HINT)
+            continue
+        if strange:
             continue
         key, equals, value = (part.strip() for part in line.partition("="))
         if not equals or not key:
@@ -53,6 +62,6 @@ def ini_options(text: str, role: str, source: str = "the INI file") -> dict[str,
 
 def _section(line: str, where: str) -> str:
     name = line[1:-1].strip().lower()
-    if not line.endswith("]") or name not in SECTIONS:
-        raise ConfigError(f"{where} is {line!r}", hint="Sections are [TubeMQ], [consumer], [producer], [reader]")
+    if not line.endswith("]"):
+        raise ConfigError(f"{where} is {line!r}", hint=_HINT)
     return name

@@ -12,10 +12,11 @@ from typing import Final
 
 from penstock.errors import ConfigError
 
-__all__ = ["check_group", "check_topic", "parse_filters", "parse_start_offsets"]
+__all__ = ["check_consumer_id", "check_group", "check_topic", "parse_filters", "parse_start_offsets"]
 
 _TOPIC: Final = re.compile(r"[a-zA-Z]\w+", re.ASCII)
 _GROUP: Final = re.compile(r"[a-zA-Z][\w-]+", re.ASCII)
+_CONSUMER_ID: Final = re.compile(r"[\w.-]+", re.ASCII)
 _SEPARATORS: Final = frozenset("#:,@=;&")
 _MOST_ITEMS: Final = 500
 
@@ -35,6 +36,16 @@ def check_group(name: str, what: str = "group") -> str:
         raise ConfigError(
             f"{what} is {name!r}, which is no group's name",
             hint="A letter, then at least one letter, digit, '_' or '-'; at most 1,024 in all",
+        )
+    return name
+
+
+def check_consumer_id(name: str) -> str:
+    """The id. Raises ConfigError for one that servers would take apart."""
+    if len(name) > 1_024 or not _CONSUMER_ID.fullmatch(name):
+        raise ConfigError(
+            f"consumer_id is {name!r}, which is no consumer's id",
+            hint="Letters, digits, '_', '-' and '.'; at most 1,024 in all",
         )
     return name
 

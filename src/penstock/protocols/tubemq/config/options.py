@@ -14,7 +14,8 @@ from penstock._dataclasses import dataclass
 from penstock.config.fields import check, choice, flag, kind_of, number, optional_flag, optional_text, ratio, text
 from penstock.config.options import OptionValue
 from penstock.errors import ConfigError
-from penstock.protocols.tubemq.config.names import check_group, parse_filters, parse_start_offsets
+from penstock.protocols.tubemq.config.names import check_consumer_id, check_group, parse_filters, parse_start_offsets
+from penstock.protocols.tubemq.msg_time import msg_time_zone
 
 __all__ = ["TUBE_OPTIONS", "ConsumePosition", "TubeConfig", "tube_config"]
 
@@ -53,12 +54,19 @@ class TubeConfig:
     or ``item,item`` for every topic. ``bound_consume`` with ``session_key``, ``source_count``, ``select_big`` and
     ``start_offsets`` (``broker:topic:partition=offset,…``) begins at given offsets; ``client_balance`` leaves the
     choice of partitions to the members, of which there are ``source_count``, this one being number ``node_id``.
+    ``consumer_id``: under which master and brokers know a group's member, "" for one made up of group, host, process
+    and time, as Java's is. A restarted member with the id that it had takes its place, partitions included, at once;
+    two that run must never have the same one, or each loses what the other reads.
     ``confirm_locally``: a confirmation travels with the next read, not by itself. ``confirm_timeout_ms``: a batch not
     confirmed by then is delivered again. A rebalance waits ``rebalance_confirm_wait_ms`` for batches in use, and then
     takes them for not consumed if ``rollback_if_confirm_timeout``. ``not_found_wait_ms``: the pause after an answer
     without messages. Every ``report_interval_beats``-th heartbeat says what is held. ``metadata_check_ms``: how old
     what is known of partitions may get. ``query_priority``: three digits, what is read from memory by whom; 0 leaves it
     to the servers.
+
+    ``msg_time_zone``: the zone of ``$msgTime$``, the minute that other clients' messages carry (`msg_time`), as a name,
+    an offset or ``local``. UTC and not, as Java's reader has it, the process's own: the same message has the same time
+    on every machine that reads it. Give producers and consumers the same one; ours say the exact time, too.
 
     Producing. A link with ``link_max_failures`` or more failures and a higher share than ``link_max_forbidden_rate``
     within ``link_stats_duration_ms`` is left alone for ``link_forbidden_duration_ms``; a broker that says it is
@@ -116,6 +124,7 @@ class TubeConfig:
     client_balance: bool = flag(False, about="members choose their partitions by themselves")
     source_count: int = number(-2, low=-2, about="how many members there will be")
     node_id: int = number(-2, low=-2, about="which of the members this one is, from 0")
+    consumer_id: str = text("", about="the id that servers know this member by; else one is made up")
     confirm_locally: bool = flag(False, about="a confirmation travels with the next read")
     confirm_timeout_ms: int = number(60_000, low=1, about="a batch that is not confirmed by then is delivered again")
     rebalance_confirm_wait_ms: int = number(3_000, low=0, about="how long a rebalance waits for batches in use")
@@ -125,6 +134,9 @@ class TubeConfig:
     metadata_check_ms: int = number(10_000, low=5_000, about="how old what is known of partitions may get")
     query_priority: int = number(
         0, low=0, high=999, about="three digits, who may read from disk and who from memory; 0 leaves it to the servers"
+    )
+    msg_time_zone: str = text(
+        "UTC", about="the zone of messages' minutes ($msgTime$): UTC, local, +08:00, Asia/Shanghai"
     )
 
     link_stats_duration_ms: int = number(60_000, low=1, about="failures of a connection are counted over so long")
@@ -166,7 +178,10 @@ class TubeConfig:
             raise ConfigError("authenticate is set, but there is no user", hint="Add user=NAME and password=…")
         parse_filters(self.filters)
         parse_start_offsets(self.start_offsets)
+        msg_time_zone(self.msg_time_zone)
         check_group(self.reader_group + "-0", "reader_group")
+        if self.consumer_id:
+            check_consumer_id(self.consumer_id)
         if len(self.session_key) > 1_024:
             raise ConfigError(f"session_key has {len(self.session_key)} characters, allowed are 1,024")
         if self.bound_consume and self.client_balance:
@@ -175,6 +190,11 @@ class TubeConfig:
             raise ConfigError(
                 "bound_consume needs a session_key and a source_count",
                 hint="Give all members of the group the same key, and say how many members there will be",
+            )
+        if self.start_offsets.strip() and not self.bound_consume:
+            raise ConfigError(
+                "start_offsets is set, but bound_consume is not, without which nobody looks at it",
+                hint="Add bound_consume=true; without a session, assign({partition: offset}) begins at an offset",
             )
         if self.source_count > 0 and self.client_balance and not 0 <= self.node_id < self.source_count:
             raise ConfigError(

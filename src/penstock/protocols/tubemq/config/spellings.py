@@ -37,6 +37,7 @@ TUBE_SPELLINGS: Final = (
     _row("session_key", "sessionKey"),
     _row("source_count", "sourceCount"),
     _row("node_id", "nodeId"),
+    _row("consumer_id", "consumerId"),
     _row("select_big", "selectBig"),
     _row("start_offsets", "requiredPartition", "partitionOffset"),
     _row("confirm_locally", "pullConfirmInLocal"),

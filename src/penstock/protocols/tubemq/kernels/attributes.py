@@ -19,6 +19,7 @@ from penstock.protocols.tubemq.kernels.interface import (
     MSG_TIME,
     MSG_TYPE,
     NO_TIME,
+    OURS,
     TIME,
     VALUE,
     Text,
@@ -44,7 +45,7 @@ _MOST_MS: Final = (2**63 - 1) // 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_MS: Final = -62_135_596_800_000  # the years 1 to 9999
 _LAST_MS: Final = 253_402_300_799_999
-_RESERVED: Final = frozenset(b",=$")
+_SEPARATORS: Final = frozenset(b",=")
 
 
 class Header(NamedTuple):
@@ -173,15 +174,20 @@ def _minute(text: bytes) -> int | None:
 
 
 def write_attributes(
-    key: bytes | None, value: bytes | None, time_ms: int, headers: list[tuple[bytes, bytes | None]]
+    key: bytes | None,
+    value: bytes | None,
+    time_ms: int,
+    headers: list[tuple[bytes, bytes | None]],
+    local_ms: int | None = None,
 ) -> tuple[bytes, int]:
     """Return a record's attributes, and the number of the header that became its filter item, -1 for none.
 
-    Whole minutes are written as others write them, so that their messages come back with the attributes they had.
+    Whole minutes are written as others write them, so that their messages come back with the attributes they had. With
+    ``local_ms``, the time as another zone's clock shows it, that one's minute is written, and the exact time as well.
     """
     chosen = next((number for number, (name, text) in enumerate(headers) if _is_filter(name, text)), -1)
-    minute = minute_of(time_ms)
-    whole = minute != b"" and time_ms % MINUTE_MS == 0
+    minute = minute_of(time_ms if local_ms is None else local_ms)
+    whole = minute != b"" and time_ms % MINUTE_MS == 0 and local_ms is None
     elements: list[bytes] = []
     if whole and chosen < 0:
         elements.append(MSG_TIME + b"=" + minute)
@@ -209,10 +215,15 @@ def _is_filter(name: bytes, text: bytes | None) -> bool:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether every reader of attributes gets ``text`` back as it is."""
+    """Whether every reader of attributes gets ``text`` back as it is, and takes it for nothing else.
+
+    Java's refuses names and values that contain one of its two reserved names; what begins as ours do may be ours.
+    """
     if not text:
         return True
-    if text[0] <= 32 or text[-1] <= 32 or not _RESERVED.isdisjoint(text):
+    if text[0] <= 32 or text[-1] <= 32 or not _SEPARATORS.isdisjoint(text):
+        return False
+    if b"$" in text and (MSG_TYPE in text or MSG_TIME in text or text.startswith(OURS)):
         return False
     try:
         text.decode()

@@ -29,6 +29,7 @@ __all__ = [
     "MSG_TIME",
     "MSG_TYPE",
     "NO_TIME",
+    "OURS",
     "TIME",
     "VALUE",
     "Found",
@@ -39,6 +40,7 @@ __all__ = [
 
 MSG_TYPE: Final = b"$msgType$"
 MSG_TIME: Final = b"$msgTime$"
+OURS: Final = b"$penstock."
 KEY: Final = b"$penstock.key$"
 TIME: Final = b"$penstock.time$"
 VALUE: Final = b"$penstock.value$"

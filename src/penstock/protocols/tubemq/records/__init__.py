@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.records.decoding import decode as decode
     from penstock.protocols.tubemq.records.encoding import Payloads as Payloads
     from penstock.protocols.tubemq.records.encoding import encode as encode
+    from penstock.protocols.tubemq.records.encoding import encode_in_zone as encode_in_zone
     from penstock.protocols.tubemq.records.encoding import write_messages as write_messages
     from penstock.protocols.tubemq.records.handful import FewPayloads as FewPayloads
     from penstock.protocols.tubemq.records.handful import encode_few as encode_few
@@ -34,6 +35,7 @@ _MODULE_OF: Final = {
     "decode": "decoding",
     "encode": "encoding",
     "encode_few": "handful",
+    "encode_in_zone": "encoding",
     "pack": "single",
     "part_of": "answer",
     "places": "answer",
@@ -52,6 +54,7 @@ __all__ = [
     "decode",
     "encode",
     "encode_few",
+    "encode_in_zone",
     "pack",
     "part_of",
     "places",

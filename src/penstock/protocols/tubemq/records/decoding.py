@@ -6,8 +6,9 @@ the bytes together. What must not live here: loops over bytes (kernels), the map
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +30,12 @@ from penstock.kernels.interface import (
     Int64s,
 )
 from penstock.protocols.tubemq.kernels import tube_kernel
-from penstock.protocols.tubemq.kernels.interface import FOUND_COLUMNS, Found, Text, TubeFault
+from penstock.protocols.tubemq.kernels.interface import FOUND_COLUMNS, MINUTE_MS, TIME, Found, Text, TubeFault
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
 from penstock.protocols.tubemq.records.answer import MessageSet
+
+if TYPE_CHECKING:
+    from penstock.protocols.tubemq.msg_time import MsgTimeZone
 
 __all__ = ["Decoded", "decode"]
 
@@ -43,6 +47,10 @@ _WANT: Final = {
     "timestampType": WANT_TIMESTAMP,
     "headers": WANT_HEADERS,
 }
+_MINUTE_US: Final = MINUTE_MS * 1_000
+_EXACT: Final = re.compile(rb"(?:^|,)[\0- ]*" + re.escape(TIME) + rb"[\0- ]*=[\0- ]*-?[0-9]{1,16}[\0- ]*(?:,|$)")
+"""An attribute that says the time to the millisecond; it counts before ``$msgTime$``."""
+
 _WORDS: Final = {
     TubeFault.MESSAGE_LENGTH: "a message goes beyond its answer",
     TubeFault.TAG: "a field's tag is cut off or too large",
@@ -77,6 +85,7 @@ def decode(
     columns: Sequence[str] | None = None,
     filters: Collection[str] = (),
     check_crcs: bool = True,
+    zone: MsgTimeZone | None = None,
 ) -> Decoded:
     """Decode all messages of an answer.
 
@@ -84,12 +93,17 @@ def decode(
     a store that is its offset exactly; with several, or with filters at the broker, it is a lower bound that still
     grows from row to row and stays below the next batch's. ``columns`` names record columns (topic and partition are
     ignored here); None means all. ``filters`` are compared once more, because brokers compare hash codes only.
+    ``zone`` is that of ``$msgTime$`` (None: UTC).
 
     Raises ProtocolViolation for messages that are no protobuf; nothing is returned then.
     """
     names = record_columns(columns)
-    walk = _Walk(messages, sum({_WANT[name] for name in names}))
+    want = sum({_WANT[name] for name in names})
+    by_zone = zone is not None and bool(want & WANT_TIMESTAMP)
+    walk = _Walk(messages, want | WANT_HEADERS if by_zone else want)
     walk.run(messages, filters, check_crcs)
+    if zone is not None and by_zone:
+        walk.move_minutes(zone)
     base = messages.answer.curr_offset if offset is None else offset
     batch = pa.RecordBatch.from_arrays([walk.column(name, base, step) for name in names], schema=schema(names))
     ids = arrays.numbers(pa.int64(), walk.rows, walk.message_ids)
@@ -143,6 +157,21 @@ class _Walk:
                     f"{_WORDS[TubeFault(fault)]}, at byte {self.found[Found.POSITION]} of an answer"
                 )
             number += run.count
+
+    def move_minutes(self, zone: MsgTimeZone) -> None:
+        """Read the times that ``$msgTime$`` gave in ``zone``: whole minutes of messages that say no exact time."""
+        times, view = self._timestamps[: self.rows], self._data.data
+        found = np.flatnonzero((times % _MINUTE_US == 0) & (self._timestamp_types[: self.rows] == 0))
+        moved = [
+            row
+            for row in found.tolist()
+            if not _EXACT.search(bytes(view[self._attributes_at[row] : self._attributes_to[row]]))
+        ]
+        if moved:
+            minutes, places = np.unique(times[moved], return_inverse=True)
+            # Before 1970 as well: what is a whole minute divides without a rest.
+            utc = np.array([zone.utc_ms(each // 1_000) * 1_000 for each in minutes.tolist()], np.int64)
+            times[moved] = utc[places]
 
     def column(self, name: str, base: int, step: int) -> pa.Array:
         """Build one column."""

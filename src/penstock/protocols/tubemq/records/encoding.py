@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from penstock._dataclasses import dataclass
+from penstock.columnar.few import FewRows
 from penstock.columnar.inputs import Binary, binary_of, column_of, headers_of, timestamps_of
 from penstock.errors import UsageError
 from penstock.kernels.interface import SLACK_BYTES, Bytes, Int32s, Int64s
@@ -19,8 +21,12 @@ from penstock.protocols.tubemq.kernels.interface import (
     MAX_WRAP_OVERHEAD,
     NO_TIME,
 )
+from penstock.protocols.tubemq.records.handful import FewPayloads, encode_few
 
-__all__ = ["Payloads", "encode", "write_messages"]
+if TYPE_CHECKING:
+    from penstock.protocols.tubemq.msg_time import MsgTimeZone
+
+__all__ = ["Payloads", "encode", "encode_in_zone", "write_messages"]
 
 _MOST_BYTES: Final = (1 << 31) - 1
 _LAST_MS: Final = (2**63 - 1) // 1000
@@ -87,6 +93,27 @@ def encode(rows: pa.RecordBatch, *, timestamp_ms: int = NO_TIME) -> Payloads:
     )  # fmt: skip
     kernel.checksums(out, ends, sums)
     return Payloads(out, ends, flags, sums, _filters(header_values, filter_headers), times)
+
+
+def encode_in_zone(rows: pa.RecordBatch, zone: MsgTimeZone, *, timestamp_ms: int = NO_TIME) -> FewPayloads:
+    """As `encode`, with minutes in ``zone``: in Python, row by row, at some 5 µs each."""
+    count = rows.num_rows
+    keys, values = (_bytes(binary_of(column_of(rows, name), count, name)) for name in ("key", "value"))
+    times = np.clip(timestamps_of(column_of(rows, "timestamp"), count, timestamp_ms), -_LAST_MS, _LAST_MS).tolist()
+    ends, names, texts = headers_of(column_of(rows, "headers"))
+    headers: dict[int, list[tuple[str, bytes | None]]] = {}
+    if len(ends):
+        pairs = [((name or b"").decode(), text) for name, text in zip(_bytes(names), _bytes(texts), strict=True)]
+        first = int(ends[0])
+        bounds = (ends - first).tolist()
+        headers = {row: pairs[a:b] for row, (a, b) in enumerate(pairwise(bounds)) if a < b}
+    return encode_few(FewRows(keys, values, times, headers), zone)
+
+
+def _bytes(column: Binary) -> list[bytes | None]:
+    data, bounds = column.data.data, [*pairwise(column.ends.tolist())]
+    valid = column.valid.tolist() or [1] * len(bounds)
+    return [bytes(data[a:b]) if there else None for (a, b), there in zip(bounds, valid, strict=True)]
 
 
 def _filters(values: Binary, chosen: Int32s) -> tuple[str | None, ...] | None:

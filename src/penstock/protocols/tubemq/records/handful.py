@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq.kernels.attributes import minute_of, write_attributes
+from penstock.protocols.tubemq.kernels.interface import NO_TIME
 from penstock.protocols.tubemq.records.single import HAS_ATTRIBUTES, checksum
 
 if TYPE_CHECKING:
     from penstock.columnar.few import FewRows
+    from penstock.protocols.tubemq.msg_time import MsgTimeZone
 
 __all__ = ["FewPayloads", "encode_few"]
 
@@ -51,20 +53,22 @@ class FewPayloads:
         return None if self.filters is None else self.filters[row]
 
     def msg_time(self, row: int) -> str | None:
-        """The record's minute, ``yyyyMMddHHmm`` in UTC, where it has a filter item (as in its attributes)."""
+        """The record's minute, ``yyyyMMddHHmm``, where it has a filter item (as in its attributes)."""
         return None if self.msg_type(row) is None else minute_of(self.times_ms[row]).decode() or None
 
 
-def encode_few(rows: FewRows) -> FewPayloads:
-    """Encode ``rows``."""
+def encode_few(rows: FewRows, zone: MsgTimeZone | None = None) -> FewPayloads:
+    """Encode ``rows``, whose minutes are written in ``zone`` (None: UTC)."""
     data, flags, filters = [], [], []
     times = [max(-_LAST_MS, min(each, _LAST_MS)) for each in rows.timestamps]
+    shown = times if zone is None else [each if each == NO_TIME else zone.local_ms(each) for each in times]
     for row, (key, value, time_ms) in enumerate(zip(rows.keys, rows.values, times, strict=True)):
         headers = [(name.encode(), text) for name, text in rows.headers.get(row, ())]
-        attributes, chosen = write_attributes(key, value, time_ms, headers)
+        local_ms = None if zone is None or time_ms == NO_TIME else shown[row]
+        attributes, chosen = write_attributes(key, value, time_ms, headers, local_ms)
         body = value or b""
         data.append(b"%b%b%b" % (len(attributes).to_bytes(_LENGTH, "big"), attributes, body) if attributes else body)
         flags.append(HAS_ATTRIBUTES if attributes else 0)
         filters.append(None if chosen < 0 else str(headers[chosen][1] or b"", "utf-8"))
     found = filters if any(each is not None for each in filters) else None
-    return FewPayloads(data, flags, [*map(checksum, data)], found, times)
+    return FewPayloads(data, flags, [*map(checksum, data)], found, shown)

@@ -12,11 +12,23 @@ from penstock.kernels._numba.memory import byte_at, copy_bytes, int64
 from penstock.kernels._numba.utf8 import is_utf8
 from penstock.kernels.interface import Bytes, Int32s, Int64s
 from penstock.protocols.tubemq.kernels._numba.attributes import same
-from penstock.protocols.tubemq.kernels.interface import FILTER_HEADER, HEADER, KEY, MSG_TIME, MSG_TYPE, TIME, VALUE
+from penstock.protocols.tubemq.kernels.interface import (
+    FILTER_HEADER,
+    HEADER,
+    KEY,
+    MSG_TIME,
+    MSG_TYPE,
+    OURS,
+    TIME,
+    VALUE,
+)
 
 __all__ = ["encode_payloads"]
 
 _FILTER_HEADER: Final = np.frombuffer(FILTER_HEADER, np.uint8)
+_OURS: Final = np.frombuffer(OURS, np.uint8)
+_TYPE_NAME: Final = np.frombuffer(MSG_TYPE, np.uint8)
+_TIME_NAME: Final = np.frombuffer(MSG_TIME, np.uint8)
 _MSG_TYPE: Final = np.frombuffer(MSG_TYPE + b"=", np.uint8)
 _MSG_TIME: Final = np.frombuffer(MSG_TIME + b"=", np.uint8)
 _KEY: Final = np.frombuffer(KEY + b"=", np.uint8)
@@ -36,15 +48,26 @@ def _there(valid: Bytes, row: int) -> bool:
 
 
 @inlined
+def _begins(data: Bytes, at: int, end: int, word: Bytes) -> bool:
+    return end - at >= len(word) and same(data, at, at + len(word), word)
+
+
+@inlined
 def _is_plain(data: Bytes, at: int, end: int) -> bool:
-    """Whether every reader of attributes gets the text back as it is."""
+    """Whether every reader of attributes gets the text back as it is, and takes it for nothing else."""
     if at == end:
         return True
     if byte_at(data, at) <= 32 or byte_at(data, end - 1) <= 32:
         return False
     for place in range(at, end):
         byte = byte_at(data, place)
-        if byte in (36, 44, 61):
+        if byte in (44, 61):
+            return False
+        if byte == 36 and (
+            _begins(data, place, end, _TYPE_NAME)
+            or _begins(data, place, end, _TIME_NAME)
+            or (place == at and _begins(data, place, end, _OURS))
+        ):
             return False
     return is_utf8(data, at, end)
 
