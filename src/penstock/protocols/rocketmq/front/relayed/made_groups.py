@@ -53,7 +53,7 @@ class MadeGroups:
         self._everything = everything
         self._said: dict[str, Mapping[str, bool]] = {}
         self._made: frozenset[str] = frozenset()
-        self._looked_s = -_OLD_S
+        self._looked_s = self._needed_s = -_OLD_S
         self.silent: frozenset[str] = frozenset()
 
     def serves(self, asked: RemotingCommand) -> bool:
@@ -71,8 +71,8 @@ class MadeGroups:
         """The same for a group: one master that has it is enough."""
         if self._everything or self._has(group, _OLD_S):
             return
-        if self._runtime.monotonic() - self._looked_s >= _AGAIN_S:
-            self._looked_s = self._runtime.monotonic()
+        if self._runtime.monotonic() - self._needed_s >= _AGAIN_S:
+            self._needed_s = self._runtime.monotonic()
             await self._look()
         if not self._has(group, _OLD_S):
             raise unmade(group)
@@ -81,7 +81,6 @@ class MadeGroups:
         """Ask again what brokers say, if that is some time ago."""
         if self._runtime.monotonic() - self._looked_s < _OLD_S:
             return
-        self._looked_s = self._runtime.monotonic()
         try:
             await self._look()
         except PenstockError as error:
@@ -96,6 +95,7 @@ class MadeGroups:
         masters = self._relay.brokers.masters()
         if not masters:
             raise Refused(Code.SERVICE_NOT_AVAILABLE, "no name server knows a master broker now")
+        begun_s = self._runtime.monotonic()
         found = await self._relay.gather([self._groups_of(each) for each in masters])
         lost = [each for each in found if isinstance(each, BaseException)]
         for broker, said in zip(masters, found, strict=True):
@@ -103,6 +103,7 @@ class MadeGroups:
                 self._said[broker.name] = said
             elif not isinstance(said, PenstockError) or len(lost) == len(masters):
                 raise said
+        self._looked_s = begun_s
         names = {each.name for each in masters}
         self._said = {name: said for name, said in self._said.items() if name in names}
         self._made = frozenset(group for said in self._said.values() for group in said)
