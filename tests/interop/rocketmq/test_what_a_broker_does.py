@@ -20,8 +20,9 @@ pytestmark = [pytest.mark.interop, pytest.mark.long]
 
 WITHIN_S = 60.0
 NUMBERS = itertools.count()
-SEND = {"producerGroup": "p", "defaultTopic": "TBW102", "defaultTopicQueueNums": 1, "queueId": 0, "sysFlag": 0,
-        "bornTimestamp": 1, "flag": 0, "properties": "", "reconsumeTimes": 0, "unitMode": "false", "batch": "false"}  # fmt: skip
+SEND = {"producerGroup": "p", "defaultTopic": "TBW102", "defaultTopicQueueNums": 1, "queueId": 0,
+        "sysFlag": 0, "bornTimestamp": 1, "flag": 0, "properties": "", "reconsumeTimes": 0,
+        "unitMode": "false", "batch": "false"}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=rocketmq.VERSIONS)

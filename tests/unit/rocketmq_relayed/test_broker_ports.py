@@ -18,9 +18,8 @@ from penstock.protocols.rocketmq.config import RocketNodeConfig
 from penstock.protocols.rocketmq.messages import read_body, write_body
 from penstock.snode import Node
 from tests.unit.client.virtual_time import passing
-from tests.unit.rocketmq_relayed.kit import HERE, Client, World, ok
+from tests.unit.rocketmq_relayed.kit import HERE, Client, World, ok, run_with, warnings_noted
 from tests.unit.rocketmq_relayed.kit import run as run_without
-from tests.unit.rocketmq_relayed.kit import run_with, warnings_noted
 from tests.unit.rocketmq_relayed.test_what_goes_on import half
 
 AT = {"a": Endpoint(HERE.host, 10_951), "b": Endpoint(HERE.host, 10_952)}
@@ -180,7 +179,7 @@ def test_one_broker_needs_no_port_and_one_that_cannot_be_had_is_said_once() -> N
         assert served(await client.ask(105, topic="t")) == {"a": HERE}
         world.addresses["b"] = {0: "broker-b:10911"}
         first = HERE.port + 4 * (1 + zlib.crc32(b"a") % 1_000)
-        await world.network.listen(lambda: asyncio.BufferedProtocol(), Endpoint(HERE.host, first), backlog=1)
+        await world.network.listen(asyncio.BufferedProtocol, Endpoint(HERE.host, first), backlog=1)
         await passing(31)
         told = served(await client.ask(105, topic="t"))
         assert told["a"] == HERE
@@ -201,9 +200,7 @@ def test_one_broker_needs_no_port_and_one_that_cannot_be_had_is_said_once() -> N
 def test_a_vip_port_that_is_taken_is_said_and_nothing_else_happens() -> None:
     class Taken(World):
         async def start(self) -> None:
-            await self.network.listen(
-                lambda: asyncio.BufferedProtocol(), Endpoint(HERE.host, HERE.port - 2), backlog=1
-            )
+            await self.network.listen(asyncio.BufferedProtocol, Endpoint(HERE.host, HERE.port - 2), backlog=1)
             await super().start()
 
     async def test(world: World) -> None:

@@ -25,8 +25,8 @@ JAVA_SENDS_AGAIN_ON = {1, 2, 14, 16, 17, 204, 205, 1500}
 def test_a_slow_broker_stores_one_copy_and_its_answer_is_the_answer(code: int, slow_s: float) -> None:
     async def test(world: World) -> None:
         def slowly(server: Server, asked: RemotingCommand) -> None:
-            said = ok(fields={"msgId": "stored"})
-            asyncio.get_running_loop().call_later(slow_s, server.by[-1].write, said._replace(opaque=asked.opaque, flag=1))
+            said = ok(fields={"msgId": "stored"})._replace(opaque=asked.opaque, flag=1)
+            asyncio.get_running_loop().call_later(slow_s, server.by[-1].write, said)
 
         world.serve(slowly, "a:0")
         client = await world.client()

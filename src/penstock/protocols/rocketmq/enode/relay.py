@@ -260,7 +260,7 @@ class RocketRelay:
         self._looked_s = -1.0  # what name servers say may have changed
         if writes and isinstance(error.__cause__ or error, RequestTimeout):
             return OutcomeUnknown(
-                f"broker {name} did not answer: {error.message}: it may store this yet, so look before it is sent again",
+                f"broker {name} did not answer: {error.message}: it may store this yet, look before you send it again",
                 node=name,
             )
         return UpstreamLost(f"broker {name} did not answer: {error.message}", node=name)

@@ -3,7 +3,8 @@
 Java's clients before 4.5 send to the port that is two below a broker's (``vipChannelEnabled``), so something has to
 listen there. Clients that name no broker in their requests count on the address that they connect to, so before several
 brokers each has a port. It follows from the broker's name alone: clients remember for half a minute what a port meant,
-and it must not mean another broker after a restart. Two names of one port have none, and need ``rocketmq_broker_ports``.
+and it must not mean another broker after a restart. Where two names lead to one port, neither has it, and
+``rocketmq_broker_ports`` has to choose.
 
 Source: Apache RocketMQ 4.4, ``MixAll.brokerVIPChannel``; rocketmq-client-go 2.1.2 and ali-ons name no broker.
 """

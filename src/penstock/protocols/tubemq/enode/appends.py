@@ -142,7 +142,7 @@ def _round(line: Sequence[_Waiting]) -> list[_Waiting]:
 
 def _unknown(home: Partition, error: PenstockError) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"broker {home.node} did not answer: {error.message}: it may store this yet, so look before it is sent again",
+        f"broker {home.node} did not answer: {error.message}: it may store this yet, look before you send it again",
         node=home.node,
     )
 

@@ -75,7 +75,7 @@ class RelayedSession:
     def framing(self) -> RocketFraming:
         return RocketFraming(answers=False)
 
-    async def handle(self, frame: Frame) -> Buffers | Later[Buffers] | None:
+    async def handle(self, frame: Frame) -> Buffers | Later[Any] | None:
         """Serve one request."""
         asked = command_of(frame)
         if asked.is_answer:

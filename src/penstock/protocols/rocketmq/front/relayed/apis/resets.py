@@ -2,8 +2,8 @@
 
 Brokers tell the members that are connected to them, and those are connected here. So the node asks the broker for
 offsets and tells the members; these commit them, as they do when a broker tells them. Other Snodes that have members of
-the group do the same for these. Where nobody is there, the broker answers: one of 5.x puts the group there, one of 4.9 says that
-nobody is there, and the tool commits by itself.
+the group do the same for these. Where nobody is there, the broker answers: one of 5.x puts the group
+there, one of 4.9 says that nobody is there, and the tool commits by itself.
 
 Source: Apache RocketMQ 4.9 and 5.x, ``Broker2Client.resetOffset``.
 """
