@@ -27,6 +27,7 @@ __all__ = [
     "MissingExtra",
     "OffsetOutOfRange",
     "OutOfOrderSequence",
+    "OutcomeUnknown",
     "OutsideTransaction",
     "PenstockError",
     "ProtocolViolation",
@@ -279,6 +280,15 @@ class UpstreamLost(RemoteError):
     """
 
     retriable = True
+
+
+class OutcomeUnknown(UpstreamLost):
+    """What is behind the node took a write and did not answer in time: it may be stored, now or later.
+
+    Fronts answer it by a code that no client tries again on, because nothing there makes a repeated message one.
+    """
+
+    retriable = False
 
 
 class ServerError(RemoteError):

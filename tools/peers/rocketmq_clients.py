@@ -27,9 +27,9 @@ MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 class Mail:
     """A message for Java's producer, or a batch where there are several bodies.
 
-    ``how`` is sync, async, oneway or transaction. ``queue`` is (broker's name, number); ``by`` chooses a queue by its
-    hash. ``delay`` is a level, 1 being a second. ``outcome`` is what the producer first says of a transaction: commit,
-    rollback or unknown.
+    ``how`` is sync, async, oneway, transaction or request. ``queue`` is (broker's name, number); ``by`` chooses a queue
+    by its hash. ``delay`` is a level, 1 being a second. ``outcome`` is what the producer first says of a transaction:
+    commit, rollback or unknown.
     """
 
     topic: str

@@ -335,7 +335,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         pending = self._pending.pop(correlation)
         error = timed_out(self._endpoint, pending.timeout_s)
         pending.fail(error)
-        self._break(lost(self._endpoint, error.message))
+        broken = lost(self._endpoint, error.message)
+        broken.__cause__ = error  # so that others in flight know that the peer was slow, not gone
+        self._break(broken)
 
     async def _open_window(self, timeout_s: float) -> None:
         try:

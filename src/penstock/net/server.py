@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from penstock.model import Endpoint
 from penstock.net._budget import Budget
@@ -40,6 +40,7 @@ class Listener:
         self._listening: list[Listening] = []
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
+        self._open_at: Callable[[Endpoint, Opens], Awaitable[None]] | None = None
         self._empty: asyncio.Future[None] | None = None
         self.accepted = self.refused = 0
         """Clients that were let in, and that were not, since the node listens."""
@@ -66,8 +67,15 @@ class Listener:
         """Bytes that went to clients."""
         return self._gone_sent + sum(each.sent for each in self._connections)
 
+    async def open_beside(self, port: int, who: Opens) -> None:
+        """Serve ``who`` at a further port of the same host. Raises OSError where it cannot be had."""
+        if self._open_at is None:
+            raise OSError("the node stops")
+        await self._open_at(Endpoint(self.endpoint.host, port), who)
+
     def stop_accepting(self) -> None:
         """No new clients; those connected are served on."""
+        self._open_at = None
         for each in self._listening:
             each.close()
 
@@ -181,6 +189,7 @@ async def serve(
 
         listener.opened(await network.listen(connected, at, backlog=options.backlog))
 
+    listener._open_at = open_at
     try:
         await open_at(endpoint, front)
         for port, who in (beside or {}).items():

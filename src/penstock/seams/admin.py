@@ -13,7 +13,7 @@ from penstock.seams.rebalances import Rebalance
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """``partitions`` -1 takes the server's default; ``config`` in the server's own words."""
+    """``partitions`` of all brokers together; -1 takes the server's default. ``config`` in the server's own words."""
 
     name: str
     partitions: int = -1

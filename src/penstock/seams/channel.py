@@ -79,6 +79,11 @@ class Connection(Protocol):
 class PromptConnection(Connection, Protocol):
     """A connection that can call back instead of being waited for: no task and no future for a small request."""
 
+    @property
+    def under_way(self) -> int:
+        """Requests that are not answered yet."""
+        ...
+
     def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
         """Write a request as ``start`` does; ``told`` is called with its answer, and must not raise.
 

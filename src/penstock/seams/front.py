@@ -6,7 +6,7 @@ side by side and answer by correlation. Either may push at any time through its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from penstock._dataclasses import dataclass
@@ -14,7 +14,7 @@ from penstock.model import Endpoint
 from penstock.seams.framing import Buffers, Frame, Framing, Pieces
 from penstock.seams.later import Later
 
-__all__ = ["Front", "HasSideDoors", "Opens", "Peer", "Session", "SharesGroups"]
+__all__ = ["Front", "HangsUpIdle", "HasSideDoors", "OpenDoor", "Opens", "OpensDoors", "Peer", "Session", "SharesGroups"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,29 @@ class HasSideDoors(Protocol):
     @property
     def side_doors(self) -> Mapping[int, Opens]:
         """Those that its options ask for (`penstock.config.snode.SidePorts`), by port."""
+        ...
+
+
+@runtime_checkable
+class HangsUpIdle(Protocol):
+    """A front whose protocol says how long a connection may be silent."""
+
+    @property
+    def idle_timeout_s(self) -> float:
+        """Without a frame for so long, and nothing being served, a connection is closed."""
+        ...
+
+
+OpenDoor = Callable[[int, Opens], Awaitable[None]]
+"""Listens at a further port of the same host. Raises OSError where it cannot be had."""
+
+
+@runtime_checkable
+class OpensDoors(Protocol):
+    """A front that is reached at further ports which it may do without, or learns of while it runs."""
+
+    async def open_doors(self, main: int, open_at: OpenDoor) -> None:
+        """Called once all of the node's listeners listen, this front's at port ``main``."""
         ...
 
 

@@ -25,7 +25,7 @@ from penstock.net.tls import client_context
 from penstock.protocols import USUAL, default_port, protocol, schemes
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
-from penstock.seams.front import Front, HasSideDoors, SharesGroups
+from penstock.seams.front import Front, HangsUpIdle, HasSideDoors, OpensDoors, SharesGroups
 from penstock.seams.journal import OWN_TOPICS, Journals
 from penstock.seams.meters import Meters
 from penstock.seams.node import NodeIdentity, Services
@@ -183,6 +183,7 @@ class Node:
         services = Services(identity, runtime, enode, offsets, journals, self._budget, self._watched.meters)
         for listen in config.listen:
             await self._open(listen, services)
+        await self._open_doors()
         if self._place is not None:  # those that start in the same moment would wait for each other
             siblings.update(self._place.siblings)
         enode.keep_up()
@@ -272,6 +273,8 @@ class Node:
         options = ListenerOptions(
             max_connections=most, address_percent=self.config.address_share_percent, backlog=backlog
         )
+        if isinstance(front, HangsUpIdle):
+            options = replace(options, idle_timeout_s=front.idle_timeout_s)
         clock = None if self._runtime is None else self._runtime.clock
         try:
             tap = self._taps.get(listen.scheme)
@@ -296,6 +299,13 @@ class Node:
         self._listeners[listen.scheme] = listener
         self._advertised[listen.scheme] = self.config.advertised.get(listen.scheme, listener.endpoint)
         self._reached.setdefault(listen.scheme, self._advertised[listen.scheme])
+
+    async def _open_doors(self) -> None:
+        """Further ports, which must not take those of other listeners. Processes that share one cannot open more."""
+        for front in self._fronts if self._place is None else ():
+            if isinstance(front, OpensDoors):
+                listener = self._listeners[front.scheme]
+                await front.open_doors(listener.endpoint.port, listener.open_beside)
 
     def _failed(self, error: BaseException) -> None:
         self._watched.stage = Stage.FAILED

@@ -1,4 +1,5 @@
-"""Java's 4.9.4 and npm's ali-ons, unmodified, are served by a Snode before two masters that has a port for each."""
+"""Java's 4.9.4 and npm's ali-ons, unmodified, are served by a Snode before two masters that has a port for each: those
+that an operator chose, or its own."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from penstock.testing import Broker
 from tests.chaos.plain_sockets import free_port
 from tests.chaos.snode_process import SnodeProcess
 from tests.eventually import comes_to
@@ -16,6 +18,7 @@ from tests.interop.rocketmq.owners import Owners
 from tools.peers import ons, rocketmq, rocketmq_clients, rocketmq_java
 from tools.peers.maven import Unavailable
 from tools.peers.rocketmq_clients import Mail
+from tools.peers.rocketmq_frames import ask
 
 pytestmark = [pytest.mark.interop, pytest.mark.long]
 
@@ -36,9 +39,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         pytest.skip(f"no RocketMQ: {reason}")
 
 
-@pytest.fixture(scope="module")
-def fronted(cluster: rocketmq.Cluster) -> Iterator[Fronted]:
-    with snode_before(cluster, ports_for(cluster)) as found:
+@pytest.fixture(scope="module", params=["chosen ports", "its own ports"])
+def fronted(request: pytest.FixtureRequest, cluster: rocketmq.Cluster) -> Iterator[Fronted]:
+    with snode_before(cluster, ports_for(cluster) if request.param == "chosen ports" else None) as found:
         yield found
 
 
@@ -48,12 +51,29 @@ def each_queue(topic: str, count: int) -> list[Mail]:
     return [Mail(topic, [f"{row}-{place}".encode()], queue=place) for row in range(count) for place in places]
 
 
-def test_without_a_port_each_they_are_refused_and_told_which_option_would_serve_them(cluster: rocketmq.Cluster) -> None:
-    cluster.create_topic("refused", 2)
-    with snode_before(cluster) as fronted, rocketmq_clients.producer(fronted.address, version=OLD) as sender:
-        (answer,) = sender.send([Mail("refused", [b"x"], queue=("broker-2", 0))])
-    assert answer["event"] == "failed"
-    assert "rocketmq_broker_ports" in str(answer)
+def test_what_names_no_broker_at_the_main_port_is_refused_where_several_have_the_topic(fronted: Fronted) -> None:
+    fronted.create_topic("refused", 2)
+    answer = ask(int(fronted.address.rpartition(":")[2]), 10, {"producerGroup": "p", "topic": "refused", "queueId": 0})
+    assert (answer.code, "rocketmq_broker_ports" in answer.remark) == (15, True)
+
+
+def test_javas_vip_channel_is_served(fronted: Fronted) -> None:
+    """Before 4.5 it is Java's default: sends go two ports below the one that routes tell."""
+    fronted.create_topic("vip", 2)
+    with rocketmq_clients.producer(fronted.address, version=OLD, vip="yes", retries=0) as sender:
+        answers = sender.send(each_queue("vip", 2))
+    assert [each["event"] for each in answers] == ["sent"] * 8
+
+
+def test_javas_vip_channel_is_served_by_a_log_of_our_own() -> None:
+    with (
+        Broker(listen="rocketmq://127.0.0.1:0") as broker,
+        rocketmq_clients.producer(
+            broker.address("rocketmq"), version=OLD, vip="yes", retries=0
+        ) as sender,
+    ):  # fmt: skip
+        answers = sender.send([Mail("vip", [b"%d" % row]) for row in range(5)])
+    assert [each["event"] for each in answers] == ["sent"] * 5
 
 
 def test_java_before_4_9_5_sends_and_reads_at_each_broker_and_commits_there(fronted: Fronted) -> None:

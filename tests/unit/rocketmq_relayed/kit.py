@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from penstock.config import ListenAddress, SnodeConfig
@@ -12,7 +14,7 @@ from penstock.net.memory import MemoryNetwork
 from penstock.net.network import Listening, ProtocolFactory
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import ONE_WAY, RESPONSE, RemotingCommand, encode
+from penstock.protocols.rocketmq.command import ONE_WAY, RESPONSE, VERSION, RemotingCommand, encode
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.framing import RocketFraming, command_of
 from penstock.protocols.rocketmq.messages import write_body
@@ -109,21 +111,28 @@ class Client:
     def __init__(self, *, hears: bool = True) -> None:
         self.end = End(answers=True, heard=self._heard if hears else lambda end, said: None)
         self.pushed: list[RemotingCommand] = []
+        self.answers: Callable[[RemotingCommand], RemotingCommand | None] = lambda asked: None
+        """What it says to what is pushed to it."""
+        self.language, self.version = "PYTHON", VERSION
         self._waiting: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._number = 0
 
     def _heard(self, end: End, said: RemotingCommand) -> None:
         if not said.is_answer:
             self.pushed.append(said._replace(body=bytes(said.body)))
+            if (answer := self.answers(said)) is not None:
+                end.write(answer._replace(opaque=said.opaque, flag=RESPONSE))
         elif not (waiting := self._waiting.pop(said.opaque)).done():
             waiting.set_result(said._replace(body=bytes(said.body)))
 
     def begin(self, code: int, body: Buffer = b"", /, **fields: object) -> asyncio.Future[RemotingCommand]:
-        """The answer to a request, some day."""
+        """The answer to a request, some day. Who says nothing for two minutes is hung up on."""
+        assert not self.end.lost, "the connection is gone"
         self._number += 1
         future = self._waiting[self._number] = asyncio.get_running_loop().create_future()
         texts = {name: str(value) for name, value in fields.items()}
-        self.end.write(RemotingCommand(code, self._number, fields=texts, body=body))
+        asked = RemotingCommand(code, self._number, fields=texts, body=body)
+        self.end.write(asked._replace(language=self.language, version=self.version))
         return future
 
     async def ask(self, code: int, body: Buffer = b"", /, **fields: object) -> RemotingCommand:
@@ -237,9 +246,14 @@ class World:
 
 def run_world(test: Callable[[World], Coroutine[Any, Any, T]], **options: Any) -> T:
     """What a test returns, with a world of its own in virtual time; nothing that runs in it may have failed."""
+    return run_with(lambda: World(**options), test)
+
+
+def run_with(make: Callable[[], World], test: Callable[[World], Coroutine[Any, Any, T]]) -> T:
+    """The same with a world that is made by the test's own kind."""
 
     async def whole() -> T:
-        world = World(**options)
+        world = make()
         with errors_noted(world.bugs):
             try:
                 await world.start()
@@ -252,6 +266,23 @@ def run_world(test: Callable[[World], Coroutine[Any, Any, T]], **options: Any) -
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(whole())
+
+
+@contextmanager
+def warnings_noted() -> Iterator[list[str]]:
+    """What the node warns of meanwhile: in a `World` no logger above its own hears of it."""
+    found: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(record.getMessage())
+
+    handler, logger = Handler(logging.WARNING), logging.getLogger("penstock")
+    logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
 
 
 def run(test: Callable[[World], Coroutine[Any, Any, None]], **options: Any) -> None:

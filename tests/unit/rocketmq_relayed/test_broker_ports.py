@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -17,7 +18,7 @@ from penstock.protocols.rocketmq.config import RocketNodeConfig
 from penstock.protocols.rocketmq.messages import read_body, write_body
 from penstock.snode import Node
 from tests.unit.client.virtual_time import passing
-from tests.unit.rocketmq_relayed.kit import HERE, Client, World, ok
+from tests.unit.rocketmq_relayed.kit import HERE, Client, World, ok, run_with, warnings_noted
 from tests.unit.rocketmq_relayed.kit import run as run_without
 from tests.unit.rocketmq_relayed.test_what_goes_on import half
 
@@ -107,6 +108,107 @@ def test_the_main_port_means_no_broker_and_the_refusal_says_what_would() -> None
 
     run(test)
     run_without(test)
+
+
+def served(answer: RemotingCommand) -> dict[str, Endpoint]:
+    """Where a client that asked for a route is told that each broker is."""
+    found = {}
+    for each in read_body(m.Route, answer.body).broker_datas:
+        host, _, port = each.broker_addrs[0].rpartition(":")
+        found[each.broker_name] = Endpoint(host, int(port))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("language", "version", "needs"),
+    [
+        ("GO", 317, True), ("GO", 500, True), ("CPP", 253, True), ("JAVA", 275, True), ("JAVA", 401, True),
+        ("JAVA", 403, False), ("JAVA", 453, False), ("PYTHON", 409, False), ("RUST", 453, False),
+    ],
+)  # fmt: skip
+def test_before_several_brokers_each_has_a_port_for_clients_that_name_none(
+    language: str, version: int, needs: bool
+) -> None:
+    async def test(world: World) -> None:
+        client = await world.client()
+        client.language, client.version = language, version
+        told = served(await client.ask(105, topic="t"))
+        if not needs:
+            assert told == dict.fromkeys("ab", HERE)
+            return
+        assert len({HERE, *told.values()}) == 3
+        for name, at in told.items():
+            for port in (at.port, at.port - 2):  # Java's clients before 4.5 send to the latter
+                there = await world.client(at=Endpoint(at.host, port))
+                assert (await there.ask(10, b"x", **SEND)).code == 0
+            at_own_address = await (await world.client()).ask(10, b"x", enodeAddr=at, **SEND)
+            assert at_own_address.code == 0
+            assert len(world.brokers[f"{name}:0"].of(10)) == 3
+
+    run_without(test)
+
+
+def test_a_brokers_port_follows_from_its_name_alone_and_a_later_broker_gets_one() -> None:
+    async def told(world: World) -> dict[str, Endpoint]:
+        client = await world.client()
+        client.language = "GO"
+        return served(await client.ask(105, topic="t"))
+
+    async def test(world: World) -> None:
+        before = await told(world)
+        world.addresses["A-first-by-name"] = {0: "broker-a:10911"}
+        await passing(21)
+        after = await told(world)
+        assert before.items() < after.items()
+        there = await world.client(at=after["A-first-by-name"])
+        assert (await there.ask(10, b"x", **SEND)).code == 0
+        seen.append(after)
+
+    async def anew(world: World) -> None:
+        assert (await told(world)).items() < seen[0].items()
+
+    seen: list[dict[str, Endpoint]] = []
+    run_without(test)
+    run_without(anew)
+
+
+def test_one_broker_needs_no_port_and_one_that_cannot_be_had_is_said_once() -> None:
+    async def test(world: World) -> None:
+        client = await world.client()
+        client.language = "GO"
+        assert served(await client.ask(105, topic="t")) == {"a": HERE}
+        world.addresses["b"] = {0: "broker-b:10911"}
+        first = HERE.port + 4 * (1 + zlib.crc32(b"a") % 1_000)
+        await world.network.listen(asyncio.BufferedProtocol, Endpoint(HERE.host, first), backlog=1)
+        await passing(31)
+        told = served(await client.ask(105, topic="t"))
+        assert told["a"] == HERE
+        assert told["b"] != HERE
+
+    class Alone(World):
+        async def start(self) -> None:
+            del self.addresses["b"]
+            await super().start()
+
+    with warnings_noted() as found:
+        run_with(Alone, test)
+    said = [each for each in found if "do not reach a:" in each]
+    assert len(said) == 1
+    assert "rocketmq_broker_ports" in said[0]
+
+
+def test_a_vip_port_that_is_taken_is_said_and_nothing_else_happens() -> None:
+    class Taken(World):
+        async def start(self) -> None:
+            await self.network.listen(asyncio.BufferedProtocol, Endpoint(HERE.host, HERE.port - 2), backlog=1)
+            await super().start()
+
+    async def test(world: World) -> None:
+        assert (await (await world.client()).ask(105, topic="t")).code == 0
+
+    with warnings_noted() as found:
+        run_with(Taken, test)
+    assert sum("vipChannelEnabled" in each for each in found) == 1
 
 
 def test_a_port_of_a_broker_that_is_not_there_refuses_at_once_and_serves_it_when_it_comes() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.command import RemotingCommand
+from penstock.protocols.rocketmq.enode import relay
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import End, Server, World, ok, run
 from tests.unit.rocketmq_relayed.test_pulls import HELD, member, now
@@ -15,17 +16,62 @@ from tests.unit.rocketmq_relayed.test_pulls import HELD, member, now
 SEND = {"n": "a", "a": "p", "b": "t", "e": 0}
 
 
-def test_a_silent_broker_ends_a_send_before_its_client_gives_up() -> None:
+JAVA_SENDS_AGAIN_ON = {1, 2, 14, 16, 17, 204, 205, 1500}
+"""Codes on which Java's producer of 4.9 or 5.x sends a message again, to another broker."""
+
+
+@pytest.mark.parametrize("code", [10, 310, 320, 36])
+@pytest.mark.parametrize("slow_s", [3.0, 20.0, 55.0])
+def test_a_slow_broker_stores_one_copy_and_its_answer_is_the_answer(code: int, slow_s: float) -> None:
+    async def test(world: World) -> None:
+        def slowly(server: Server, asked: RemotingCommand) -> None:
+            said = ok(fields={"msgId": "stored"})._replace(opaque=asked.opaque, flag=1)
+            asyncio.get_running_loop().call_later(slow_s, server.by[-1].write, said)
+
+        world.serve(slowly, "a:0")
+        client = await world.client()
+        said = await client.ask(code, b"body", bname="a", **SEND)
+        assert (said.code, said.fields["msgId"]) == (0, "stored")
+        assert now() == pytest.approx(slow_s, abs=0.1)
+        assert sum(len(each.of(code)) for each in world.brokers.values()) == 1
+
+    run(test)
+
+
+def test_a_silent_broker_ends_a_send_with_a_code_that_no_client_sends_again_on() -> None:
     async def test(world: World) -> None:
         world.serve(lambda server, asked: None, "a:0")
         client = await world.client()
-        said = await client.ask(310, b"body", **SEND)
-        assert said.code == 2
-        assert now() == pytest.approx(2.5, abs=0.1)
+        first = client.begin(310, b"body", **SEND)
+        await passing(30)
+        second = client.begin(310, b"body", **SEND)
         assert (await client.ask(310, b"body", **{**SEND, "n": "b"})).code == 0
+        assert (await client.ask(30, topic="t", queueId=0, bname="a")).code == 2, "a question may be asked again"
+        said = await first
+        assert now() == pytest.approx(60, abs=0.1)
+        assert said.code not in JAVA_SENDS_AGAIN_ON | {0}
+        assert "may store" in (said.remark or "")
+        assert (await second).code == said.code, "its connection goes with the first one, and it may be stored as well"
         world.serve(lambda server, asked: ok(), "a:0")
         assert (await client.ask(310, b"body", **SEND)).code == 0
-        assert [len(world.brokers[name].of(310)) for name in ("a:0", "b:0")] == [2, 1]
+        assert [len(world.brokers[name].of(310)) for name in ("a:0", "b:0")] == [3, 1]
+
+    run(test)
+
+
+def test_a_silent_broker_does_not_take_the_room_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "_MOST_WRITES", 5)
+
+    async def test(world: World) -> None:
+        world.serve(lambda server, asked: None, "a:0")
+        client = await world.client()
+        waiting = [client.begin(310, b"", **SEND) for _ in range(5)]
+        await passing(1)
+        said = await client.ask(310, b"", **SEND)
+        assert (said.code, "writes wait" in (said.remark or "")) == (2, True), "it was not sent: it may be sent again"
+        assert (await client.ask(310, b"", **{**SEND, "n": "b"})).code == 0
+        assert not any(each.done() for each in waiting)
+        assert len(world.brokers["a:0"].of(310)) == 5
 
     run(test)
 
@@ -138,7 +184,7 @@ def test_a_client_that_leaves_is_not_waited_for() -> None:
         client.begin(310, b"body", **SEND)
         await passing(0.1)
         client.end.hang_up()
-        await passing(30)
+        await passing(61)
         assert world.front.around.traffic.under_way == 0
         assert not world.front.around.clients.consumers
         assert len(asyncio.all_tasks()) < 20
@@ -148,14 +194,14 @@ def test_a_client_that_leaves_is_not_waited_for() -> None:
 
 def test_a_broker_that_name_servers_do_not_name_any_more_is_forgotten_in_time() -> None:
     async def test(world: World) -> None:
-        client = await world.client()
         gone = world.addresses.pop("b")
         await passing(300)
         assert (
-            await client.ask(30, topic="t", queueId=0, bname="b")
+            await (await world.client()).ask(30, topic="t", queueId=0, bname="b")
         ).code == 0  # it may be a name server that is young
         reached = len(world.network.reached)
         await passing(330)
+        client = await world.client()
         said = await client.ask(30, topic="t", queueId=0, bname="b")
         assert (said.code, "no name server knows" in (said.remark or "")) == (14, True)
         assert not [each for each in world.network.reached[reached:] if each.host == "broker-b"]

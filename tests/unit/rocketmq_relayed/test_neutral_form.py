@@ -11,6 +11,7 @@ from penstock.columnar.plain_records import Stored, encode_batch, stored_records
 from penstock.errors import (
     BatchTooLarge,
     LogOffsetOutOfRange,
+    OutcomeUnknown,
     PenstockError,
     ProtocolViolation,
     UnknownPartition,
@@ -19,11 +20,14 @@ from penstock.errors import (
     UpstreamLost,
 )
 from penstock.model import Committed, Partition
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.faults import code_of
 from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.enode.numbering import Numbering
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.records.batches import read_batch
 from penstock.protocols.rocketmq.records.stored import StoredMessage, write_stored
+from penstock.protocols.tubemq.front.faults import refusal
 from penstock.seams.enode import Budget, Enode, FetchPart, extent, fetch_one
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import Server, World, ok, run
@@ -152,12 +156,40 @@ def test_what_a_broker_refuses_stands_in_the_place_of_its_batch(code: int, error
     run(test)
 
 
-def test_a_send_that_is_not_answered_is_an_error_and_not_sent_again() -> None:
+def test_a_slow_broker_is_waited_for_and_what_it_stored_is_stored_once() -> None:
+    async def test(world: World) -> None:
+        queue, server = Queue(), world.brokers["a:0"]
+
+        def slowly(server: Server, asked: RemotingCommand) -> None:
+            said = queue.serves(server, asked)
+            assert said is not None
+            said = said._replace(opaque=asked.opaque, flag=1)
+            asyncio.get_running_loop().call_later(20, server.by[-1].write, said)
+
+        world.serve(slowly, "a:0")
+        (found,) = await told(world.node.enode, batch(b"1"))
+        assert not isinstance(found, PenstockError)
+        assert now() == pytest.approx(20, abs=0.1)
+        assert (queue.bodies, len(server.of(SEND))) == ([b"1"], 1)
+
+    run(test)
+
+
+def test_a_send_that_is_not_answered_is_not_sent_again_and_what_waits_behind_it_is_given_back() -> None:
+    """In that order the producer learns it before it would send again by itself, 30 s after it sent."""
+
     async def test(world: World) -> None:
         world.serve(lambda server, asked: None, "a:0")
-        (found,) = await told(world.node.enode, batch(b"1"))
-        assert isinstance(found, UpstreamLost)
-        assert now() == pytest.approx(2.5, abs=0.1)
+        first = asyncio.ensure_future(told(world.node.enode, batch(b"1")))
+        await passing(1)
+        second = asyncio.ensure_future(told(world.node.enode, batch(b"2")))
+        (found,), (behind,) = await first, await second
+        assert isinstance(found, OutcomeUnknown)
+        assert isinstance(behind, UpstreamLost)
+        assert (found.retriable, behind.retriable) == (False, True)
+        assert (code_of(found), code_of(behind)) == (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        assert refusal(found).code == 501
+        assert now() == pytest.approx(25, abs=0.1)
         assert len(world.brokers["a:0"].of(SEND)) == 1
 
     run(test)

@@ -76,11 +76,29 @@ def test_such_a_group_has_no_retry_topic_either() -> None:
     run(test, fronts=fronts(rocketmq_auto_create_groups=False))
 
 
+@pytest.mark.parametrize("has_it", ["a:0", "b:0"])
+def test_one_master_that_has_a_group_is_enough_and_one_that_is_silent_forgets_none(has_it: str) -> None:
+    async def test(world: World) -> None:
+        having_made(world)
+        made, others = world.brokers[has_it].serves, world.brokers["a:0"].serves
+        having_made(world, "made")
+        made, world.brokers["a:0"].serves, world.brokers["b:0"].serves = world.brokers[has_it].serves, others, others
+        world.serve(made, has_it)
+        client = await world.client()
+        assert (await client.ask(11, consumerGroup="made", **WANTED)).code == 0
+        assert (await client.ask(11, consumerGroup="unmade", **WANTED)).code == 26
+        world.serve(lambda server, asked: None if asked.code == 201 else ok(), has_it)
+        await passing(31)
+        assert (await client.ask(11, consumerGroup="made", **WANTED)).code == 0
+
+    run(test, fronts=fronts(rocketmq_auto_create_groups=False))
+
+
 def test_usually_nobody_is_asked_what_was_made() -> None:
     async def test(world: World) -> None:
-        client = await world.client()
+        client, before = await world.client(), len(world.brokers["a:0"].of(201))
         assert (await client.ask(11, consumerGroup="any", **WANTED)).code == 0
-        assert not world.brokers["a:0"].of(201)
+        assert len(world.brokers["a:0"].of(201)) == before
 
     run(test)
 
@@ -97,6 +115,26 @@ def test_members_hear_of_each_other_or_find_out_by_themselves(notify: bool) -> N
         assert (await first.ask(38, consumerGroup="g")).code == 0
 
     run(test, fronts=fronts(rocketmq_notify_members=notify))
+
+
+@pytest.mark.parametrize(("says", "hears"), [((False, False), False), ((False, True), True), ((False, None), False)])
+def test_a_group_that_says_so_is_not_told_who_comes(says: tuple[bool | None, ...], hears: bool) -> None:
+    """``notifyConsumerIdsChangedEnable`` at masters a and b, None: it does not have the group."""
+
+    async def test(world: World) -> None:
+        for name, tells in zip(("a:0", "b:0"), says, strict=True):
+            config = m.SubscriptionGroupConfig(group_name="g", notify_consumer_ids_changed_enable=bool(tells))
+            body = write_body(m.SubscriptionGroups(subscription_group_table={} if tells is None else {"g": config}))
+            world.serve(lambda server, asked, body=body: ok(body) if asked.code == 201 else ok(), name)  # type: ignore[misc]
+        first, second = await world.client(), await world.client()
+        await first.beat(consumes={"t": "*"})
+        await passing(41)
+        first.pushed.clear()
+        await second.beat(consumes={"t": "*"})
+        await passing(0.1)
+        assert [each.code for each in first.pushed] == ([40] if hears else [])
+
+    run(test)
 
 
 async def silent(world: World) -> Client:

@@ -9,12 +9,13 @@ import pytest
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.messages import read_body
+from penstock.protocols.rocketmq.messages import read_body, write_body
 from penstock.protocols.rocketmq.records.stored import StoredMessage, write_stored
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import HERE, World, ok, run
 
 BODY = bytes(range(256)) * 5_000
+PULL = {"consumerGroup": "g", "topic": "t", "queueId": 0, "queueOffset": 5, "sysFlag": 4, "subscription": "*"}
 
 
 def test_a_send_goes_to_the_broker_it_names_and_its_body_is_what_it_was() -> None:
@@ -185,11 +186,142 @@ def test_members_hear_at_once_who_comes_and_goes(leaves: str) -> None:
     run(test)
 
 
+def test_a_reset_of_a_group_without_members_is_the_brokers() -> None:
+    """Of 5.x they do it, of 4.9 they say that nobody is there, and mqadmin commits by itself."""
+
+    async def test(world: World) -> None:
+        wanted = {"topic": "t", "group": "g", "timestamp": -1, "queueId": 0, "offset": 2, "isForce": "true"}
+        world.serve(lambda server, asked: ok(b"reset", {"x": "y"}), "b:0")
+        world.serve(lambda server, asked: ok(code=206), "a:0")
+        tool = await world.client()
+        said = await tool.ask(222, bname="b", **wanted)
+        assert (said.code, said.body, said.fields) == (0, b"reset", {"x": "y"})
+        assert (await tool.ask(222, bname="a", **wanted)).code == 206
+        (seen,) = world.brokers["b:0"].of(222)
+        assert seen.fields == {name: str(value) for name, value in {**wanted, "bname": "b"}.items()}
+
+    run(test)
+
+
+def test_groups_that_beat_here_are_among_those_that_read_a_topic() -> None:
+    async def test(world: World) -> None:
+        body = write_body(m.Groups(group_list=("committed",)))
+        world.serve(lambda server, asked: ok(body) if asked.code == 300 else ok())
+        member, tool = await world.client(), await world.client()
+        await member.beat(consumes={"t": "*"})
+        assert read_body(m.Groups, (await tool.ask(300, topic="t")).body).group_list == ("committed", "g")
+        assert read_body(m.Groups, (await tool.ask(300, topic="u")).body).group_list == ("committed",)
+        await tool.ask(300, topic="t")
+        assert [len(world.brokers[name].of(300)) for name in ("a:0", "b:0")] == [2, 1]
+
+    run(test)
+
+
+REPLY = {
+    "a": "p", "b": "c_REPLY_TOPIC", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "n": "a",
+    "i": "CORRELATION_ID\x01K\x02REPLY_TO_CLIENT\x01asker",
+}  # fmt: skip
+
+
+def test_a_reply_is_pushed_to_the_producer_that_asked() -> None:
+    async def test(world: World) -> None:
+        asker, replier = await world.client(), await world.client()
+        assert "not found" in ((await replier.ask(325, b"yes", **REPLY)).remark or "")
+        await asker.beat(produces="p", client_id="asker")
+        asker.answers = lambda asked: ok()
+        said = await replier.ask(325, b"yes", **REPLY)
+        assert (said.code, said.fields) == (0, {"msgId": "0", "queueId": "0", "queueOffset": "0"})
+        (pushed,) = asker.pushed
+        assert (pushed.code, pushed.body, pushed.fields["topic"]) == (326, b"yes", "c_REPLY_TOPIC")
+        assert pushed.fields["properties"].startswith(f"{REPLY['i']}\x02PUSH_REPLY_TIME\x01")
+        assert pushed.fields["bornHost"].startswith("/")
+        asker.answers = lambda asked: RemotingCommand(1, remark="nobody waits for this")
+        said = await replier.ask(325, b"again", **REPLY)
+        assert (said.code, said.remark) == (1, "nobody waits for this")
+        assert not any(server.of(325) for server in world.brokers.values())
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("code", "asked_of"),
+    [
+        (25, ["a:0", "b:0"]), (316, ["a:0", "b:0"]), (306, ["a:0", "b:0"]), (314, ["a:0", "b:0"]),
+        (317, ["a:0"]), (907, ["a:0"]), (305, ["a:0"]), (303, ["a:0"]),
+        (205, ["names"]), (327, ["names"]), (304, ["names"]), (318, ["names"]), (319, ["names"]), (311, ["names"]),
+    ],
+)  # fmt: skip
+def test_what_operators_ask_goes_on_as_it_came(code: int, asked_of: list[str]) -> None:
+    async def test(world: World) -> None:
+        servers = {**world.brokers, "names": world.names}
+        assert (await (await world.client()).ask(code, b"body", brokerName="", x="y")).code == 0
+        found = {name: server.of(code) for name, server in servers.items()}
+        assert [name for name, seen in found.items() if seen] == asked_of
+        assert all(each.fields["x"] == "y" and each.body == b"body" for seen in found.values() for each in seen)
+
+    run(test)
+
+
+@pytest.mark.parametrize("code", [200050, 200051, 200052, 200053, 200054, 200055, 200151])
+def test_pops_go_to_the_broker_that_they_name_and_wait_there(code: int) -> None:
+    async def test(world: World) -> None:
+        client = await world.client()
+        assert (await client.ask(code, consumerGroup="g", topic="t", queueId=-1, bname="b")).code == 0
+        assert len(world.brokers["b:0"].of(code)) == 1
+
+    run(test)
+
+
+def test_a_pop_is_held_for_as_long_as_it_asks_and_no_longer_than_a_pull() -> None:
+    async def test(world: World) -> None:
+        world.serve(lambda server, asked: None)
+        client = await world.client()
+        begun = asyncio.get_running_loop().time()
+        waiting = client.begin(200050, consumerGroup="g", topic="t", queueId=-1, pollTime=15_000, bname="b")
+        client.begin(200050, consumerGroup="g", topic="t", queueId=-1, pollTime=900_000, bname="a")
+        await passing(19)
+        assert not waiting.done()
+        assert (await waiting).code == 2
+        assert asyncio.get_running_loop().time() - begun == pytest.approx(15 + 5 + 2.5, abs=0.2)
+        assert [each.fields["pollTime"] for each in world.brokers["a:0"].of(200050)] == ["60000"]
+
+    run(test)
+
+
+def test_an_enode_is_found_by_its_vip_address_and_by_the_address_that_routes_tell() -> None:
+    async def test(world: World) -> None:
+        client = await world.client()
+        for said in ("broker-b:10911", "broker-b:10909"):
+            assert (await client.ask(310, b"body", b="t", enodeAddr=said)).code == 0
+            assert (await client.ask(310, b"body", b="t", n=said)).code == 0
+        assert len(world.brokers["b:0"].of(310)) == 4
+        del world.addresses["a"]
+        for at in (HERE, Endpoint(HERE.host, HERE.port - 2)):
+            assert (await client.ask(310, b"body", b="t", enodeAddr=at)).code == 0
+            assert (await client.ask(351, **PULL, enodeAddr=at)).code == 0
+        assert (len(world.brokers["b:0"].of(310)), len(world.brokers["b:0"].of(11))) == (6, 2)
+        assert (await client.ask(310, b"body", b="t", enodeAddr=Endpoint(HERE.host, 1))).code == 14
+
+    run(test)
+
+
+def test_a_connection_that_says_nothing_for_two_minutes_is_closed_and_one_that_waits_is_not() -> None:
+    async def test(world: World) -> None:
+        idle, beats, waits = [await world.client() for _ in range(3)]
+        world.serve(lambda server, asked: None if asked.code == 310 else ok())
+        for _ in range(5):
+            await beats.beat(consumes={"t": "*"})
+            waits.begin(310, b"", n="a", b="t")
+            await passing(30)
+        assert (idle.end.lost, beats.end.lost, waits.end.lost) == (True, False, False)
+
+    run(test)
+
+
 def test_a_reset_is_told_to_the_members() -> None:
     async def test(world: World) -> None:
         member, tool = await world.client(), await world.client()
         wanted = {"topic": "t", "group": "g", "timestamp": 5, "isForce": "true"}
-        assert (await tool.ask(222, **wanted)).code == 206
         await member.beat(consumes={"t": "*"})
         world.serve(lambda server, asked: ok(fields={"offset": "3"}))
         await tool.ask(222, **wanted)

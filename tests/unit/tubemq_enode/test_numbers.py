@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,12 +29,12 @@ Around = Callable[[], Surroundings]
 Two = Callable[[Stage, Around], Awaitable[None]]
 
 
-def on_stage(cluster: Cluster, work: Two) -> None:
+def on_stage(cluster: Cluster, work: Two, **options: Any) -> None:
     """``work`` gets the stage, and what makes the surroundings of each start, with the same journals every time."""
 
     async def played() -> None:
         runtime = AsyncioRuntime(lambda error: None)
-        async with stage(cluster) as s:
+        async with stage(cluster, **options) as s:
             bare = Surroundings(runtime, CONFIG, lambda dialect, **_: AsyncioChannel(dialect, network=s.network))
             kept = open_local("memory:", bare)
             try:

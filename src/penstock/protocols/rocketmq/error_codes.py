@@ -18,6 +18,7 @@ __all__ = ["Code", "ErrorRow", "error_of", "row_of", "rows"]
 class Code:
     """The codes that our side compares with or answers with."""
 
+    RPC_TIME_OUT: Final = -1006
     SUCCESS: Final = 0
     SYSTEM_ERROR: Final = 1
     SYSTEM_BUSY: Final = 2
@@ -81,6 +82,7 @@ def _again(code: int, name: str, advice: str) -> ErrorRow:
 
 
 _ROWS: Final = (
+    _final(-1006, "RPC_TIME_OUT", "look whether the message is stored before it is sent again: the broker was slow"),
     _final(0, "SUCCESS", "nothing to do"),
     _again(1, "SYSTEM_ERROR", "see the message, and the broker's log"),
     _again(2, "SYSTEM_BUSY", "send more slowly: the broker has more to do than it can"),

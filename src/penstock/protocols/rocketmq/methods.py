@@ -99,6 +99,8 @@ GET_CONSUMER_RUNNING_INFO: Final = Method(307, "GET_CONSUMER_RUNNING_INFO", m.Of
 CONSUME_MESSAGE_DIRECTLY: Final = Method(309, "CONSUME_MESSAGE_DIRECTLY", m.ConsumeDirectly, _N)
 SEND_MESSAGE_V2: Final = Method(310, "SEND_MESSAGE_V2", m.SendMessage, m.Sent, letters=True)
 SEND_BATCH_MESSAGE: Final = Method(320, "SEND_BATCH_MESSAGE", m.SendMessage, m.Sent, letters=True)
+SEND_REPLY_MESSAGE: Final = Method(324, "SEND_REPLY_MESSAGE", m.SendMessage, m.Sent)
+SEND_REPLY_MESSAGE_V2: Final = Method(325, "SEND_REPLY_MESSAGE_V2", m.SendMessage, m.Sent, letters=True)
 REGISTER_SNODE: Final = Method(350, "REGISTER_SNODE", m.RegisterSnode, _N)
 GET_TOPIC_CONFIG: Final = Method(351, "GET_TOPIC_CONFIG", m.OfTopic, _N, answer_body=m.TopicConfig)
 GET_SUBSCRIPTIONGROUP_CONFIG: Final = Method(

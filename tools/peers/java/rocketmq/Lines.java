@@ -45,6 +45,7 @@ final class Lines extends Options {
         client.setPollNameServerInterval((int) number("look-ms", 1000));
         client.setHeartbeatBrokerInterval((int) number("heartbeat-ms", 1000));
         client.setUseTLS(told("tls"));
+        client.setVipChannelEnabled(told("vip"));
         if (options.containsKey("instance")) {
             client.setInstanceName(text("instance", null));
         }

@@ -13,6 +13,8 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -20,8 +22,9 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /**
  * Push --names A --group G --topics one,two [--tags "A||B" | --sql "n > 3"] [--broadcast yes] [--orderly yes]
  *   [--from first|last|yyyyMMddHHmmss] [--strategy average|circle|hash] [--fail N] [--retry-level N] [--most-retries N]
- *   [--pull N] [--together N] [--threads N] [--max N] [--user NAME:SECRET] [--tls yes]
- * The push consumer, until N messages or a signal; its first N attempts at each message fail. Lines: ready, holding
+ *   [--pull N] [--together N] [--threads N] [--max N] [--replies yes] [--user NAME:SECRET] [--tls yes]
+ * The push consumer, until N messages or a signal; its first N attempts at each message fail. --replies: it sends
+ * "re:" and the body to whoever sent a request. Lines: ready, holding
  * (whenever it changes), message, failed (what it gave back), error, closed.
  */
 public final class Push {
@@ -30,6 +33,7 @@ public final class Push {
     private final AtomicLong count = new AtomicLong();
     private final long fail;
     private final int retryLevel;
+    private DefaultMQProducer replier;
 
     private Push(Lines lines) {
         fail = lines.number("fail", 0);
@@ -42,6 +46,10 @@ public final class Push {
         DefaultMQPushConsumer consumer = lines.located(new DefaultMQPushConsumer(lines.text("group", null),
                 lines.signing(), strategy(lines.text("strategy", "average"))));
         push.configure(consumer, lines);
+        if (lines.told("replies")) {
+            push.replier = lines.located(new DefaultMQProducer(lines.text("group", null) + "-replies", lines.signing()));
+            push.replier.start();
+        }
         try {
             for (String topic : lines.list("topics")) {
                 if (lines.options.containsKey("sql")) {
@@ -57,6 +65,9 @@ public final class Push {
             Lines.line("event", "error", "text", "" + refused);
         }
         consumer.shutdown();
+        if (push.replier != null) {
+            push.replier.shutdown();
+        }
         Lines.closed();
     }
 
@@ -100,9 +111,21 @@ public final class Push {
             }
             return false;
         }
+        messages.forEach(this::reply);
         messages.forEach(Lines::message);
         count.addAndGet(messages.size());
         return true;
+    }
+
+    private void reply(MessageExt message) {
+        if (replier == null) {
+            return;
+        }
+        try {
+            replier.send(MessageUtil.createReplyMessage(message, ("re:" + new String(message.getBody())).getBytes()));
+        } catch (Exception refused) {
+            Lines.line("event", "error", "text", "" + refused);
+        }
     }
 
     /** Tells what it holds until there is enough. */

@@ -26,7 +26,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * Send --names A --group G [--check commit|rollback|unknown] [--timeout MS] [--retries N] [--compress-over BYTES]
  *   [--elsewhere yes] [--user NAME:SECRET] [--tls yes]
  * Messages from standard input, one JSON object a line: {"topic": T, "bodies": [BASE64, ...][, "tags": T, "keys": K,
- * "properties": {K: V}, "delay": LEVEL, "flag": N, "how": sync|async|oneway|transaction, "broker": B, "queue": N,
+ * "properties": {K: V}, "delay": LEVEL, "flag": N, "how": sync|async|oneway|transaction|request, "broker": B, "queue": N,
  * "by": TEXT, "outcome": commit|rollback|unknown]}. Several bodies are a batch; "by" chooses the queue by its hash.
  * Lines: ready, then for each line one "sent" or "failed" with its number; check (asked by a broker); closed.
  * With --check it is a transactional producer, which answers brokers with that. --elsewhere: another broker is tried
@@ -102,6 +102,9 @@ public final class Send {
         String how = wanted.containsKey("how") ? wanted.getString("how") : "sync";
         if (how.equals("transaction")) {
             sent(number, producer.sendMessageInTransaction(messages.get(0), wanted.getString("outcome")));
+        } else if (how.equals("request")) {
+            Message reply = producer.request(messages.get(0), producer.getSendMsgTimeout());
+            Lines.line("event", "sent", "n", number, "reply", Base64.getEncoder().encodeToString(reply.getBody()));
         } else if (how.equals("async")) {
             async(messages, queue, wanted.getString("by"), answering(number));
         } else if (how.equals("oneway")) {

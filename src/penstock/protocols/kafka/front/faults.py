@@ -13,6 +13,7 @@ from penstock.errors import (
     InvalidTopicConfig,
     InvalidTopicName,
     LogOffsetOutOfRange,
+    OutcomeUnknown,
     OutOfOrderSequence,
     OutsideTransaction,
     PenstockError,
@@ -47,6 +48,7 @@ class Refused(PenstockError):
 
 _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (
     (CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
+    (OutcomeUnknown, ErrorCode.UNKNOWN_SERVER_ERROR),  # the one that no producer tries again on
     (UpstreamLost, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # the one that every client tries again on, whatever it asked
     (Unsupported, ErrorCode.UNSUPPORTED_VERSION),
     (UnknownTopic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

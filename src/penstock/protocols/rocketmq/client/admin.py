@@ -1,12 +1,13 @@
 """Topics and groups as operators see them: what brokers know is asked of every broker, and put together.
 
-A topic's ``partitions`` are of each broker, as RocketMQ's queues are. What brokers keep of groups without members is
-their committed offsets and settings.
+A topic's ``partitions`` are its queues at all brokers together, dealt out evenly; without a number each broker gets
+four. What brokers keep of groups without members is their committed offsets and settings.
 Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQAdminExtImpl``, ``AdminBrokerProcessor``.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -45,7 +46,7 @@ class RocketAdmin:
         self._shared = shared
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> None:
-        """On every broker; those that are there are an error, though brokers would not mind."""
+        """Queues dealt out over all masters; topics that are there are an error, though brokers would not mind."""
         for topic in topics:
             check_topic(topic.name)
             if topic.config:
@@ -53,7 +54,7 @@ class RocketAdmin:
             if await self.topics([topic.name]):
                 raise error_of(Code.TOPIC_EXIST_ALREADY, topic=topic.name)
         for topic in topics:
-            await self._put(topic.name, topic.partitions if topic.partitions > 0 else _QUEUES)
+            await self._deal(topic.name, topic.partitions, {})
 
     async def delete_topics(self, names: Collection[str]) -> None:
         """On every broker and every name server."""
@@ -69,16 +70,14 @@ class RocketAdmin:
             self._shared.topics.routes.note(name, None)
 
     async def add_partitions(self, name: str, total: int) -> None:
-        """``total`` queues on every broker that has the topic."""
+        """Have ``total`` queues at all brokers together; those with the fewest get more."""
         route = (await self.topics([name])).get(name)
         if route is None:
             raise error_of(Code.TOPIC_NOT_EXIST, "no name server knows it", topic=name)
-        there = max(
-            sum(each.partition.node == info.partition.node for each in route.partitions) for info in route.partitions
-        )
-        if total <= there:
-            raise UsageError(f"the topic has {there} queues on a broker already", topic=name)
-        await self._put(name, total)
+        has = Counter(each.partition.node for each in route.partitions)
+        if total <= has.total():
+            raise UsageError(f"the topic has {has.total()} queues already", topic=name)
+        await self._deal(name, total, has)
 
     async def topics(self, names: Collection[str] | None = None, *, fresh: bool = True) -> Mapping[str, TopicInfo]:
         """As name servers know them."""
@@ -183,22 +182,36 @@ class RocketAdmin:
         """Raises UsageError: brokers throw nobody out."""
         raise _nobody_leaves(group)
 
-    async def _put(self, topic: str, queues: int) -> None:
-        """Make a topic, or change it, on every broker; until a name server has heard of it."""
-        header = m.CreateTopic(topic=topic, read_queue_nums=queues, write_queue_nums=queues)
-        nodes = await self._shared.topics.brokers()
-        calls = self._shared.calls
-        await self._shared.together([calls.call(node.endpoint, UPDATE_AND_CREATE_TOPIC, header) for node in nodes])
+    async def _deal(self, topic: str, total: int, has: Mapping[str, int]) -> None:
+        """Have so many queues of a topic, of which brokers have these; until a name server has heard of them."""
+        nodes = {node.name: node for node in await self._shared.topics.brokers()}
+        wanted = Counter(has)
+        if total < 1:
+            wanted = Counter(dict.fromkeys(nodes, _QUEUES))
+        while wanted.total() < total and nodes:
+            wanted[min(nodes, key=lambda name: (wanted[name], name))] += 1
+        await self._shared.together(
+            [
+                self._put(node, topic, wanted[name])
+                for name, node in nodes.items()
+                if wanted[name] > has.get(name, 0)
+            ]
+        )  # fmt: skip
         retry = Retry(self._shared.channel, self._shared.options, timeout_ms=_SEEN_WITHIN_MS)
         while True:
             info = (await self.topics([topic])).get(topic)
-            if info is not None and len(info.partitions) >= queues * len(nodes):
+            if info is not None and len(info.partitions) >= wanted.total():
                 return
             error = ServerError(
                 "brokers have the topic, but not all name servers", code=Code.TOPIC_NOT_EXIST, name="TOPIC_NOT_EXIST",
                 kind=ErrorKind.UNKNOWN_TOPIC, retriable=True, topic=topic,
             )  # fmt: skip
             await retry.after(error)
+
+    async def _put(self, node: Node, topic: str, queues: int) -> None:
+        """Named, because a Snode makes what names no broker at all of them."""
+        header = m.CreateTopic(topic=topic, read_queue_nums=queues, write_queue_nums=queues, broker_name=node.name)
+        await self._shared.calls.call(node.endpoint, UPDATE_AND_CREATE_TOPIC, header)
 
 
 def _nobody_leaves(group: str) -> UsageError:

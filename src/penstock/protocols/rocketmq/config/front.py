@@ -17,15 +17,15 @@ __all__ = ["RocketNodeConfig"]
 class RocketNodeConfig:
     """``rocketmq_cluster``: what RocketMQ's own brokers are called unless told. ``snode_name``: two Snodes may have one
     ``node_id``, but never one address. ``register_snode_ms``: the first Snode's own; whoever keeps Snodes forgets one
-    after two minutes. ``rocketmq_timeout_ms``: theirs, too;
-    clients beat every 30 seconds. ``transaction_check_ms``: how often it is looked for half messages that nobody has
-    decided on; their producers are asked about those older than six seconds, and RocketMQ's own minute is what people
-    wait for then. ``enode_timeout_ms``: less than the three seconds after which Java's clients give up, so that they
-    hear why. ``snodes``: for those that are not to be found through name servers. ``rocketmq_accounts``: who may ask;
-    with ``sign_as_clients`` brokers see each by its own name and give it its own rights, without it they see the node's
-    for all. Flow control is off unless told: limits that nobody chose would be met on the day that matters.
-    ``delay_scale_percent``: shorter levels are for tests only. ``rocketmq_broker_ports`` is empty because clients of
-    today name the broker that they mean, and one port is what firewalls are told of; who has older ones names brokers
+    after two minutes. ``rocketmq_timeout_ms``: theirs, too; clients beat every 30 seconds. ``transaction_check_ms``:
+    how often it is looked for half messages that nobody has decided on; their producers are asked about those older
+    than six seconds, and RocketMQ's own minute is what people wait for then. ``enode_timeout_ms``: less than the three
+    seconds after which Java's clients give up, so that they hear why; a write is waited for much longer, for what may
+    be stored yet must not be sent again. ``snodes``: for those that are not to be found through name servers.
+    ``rocketmq_accounts``: who may ask; with ``sign_as_clients`` brokers see each by its own name and give it its own
+    rights, without it they see the node's for all. Flow control is off unless told: limits that nobody chose would be
+    met on the day that matters. ``delay_scale_percent``: shorter levels are for tests only. ``rocketmq_broker_ports``
+    is empty because a node chooses ports by itself for the clients that need one; who has to know them names brokers
     rather than a range of ports, for a port must never come to mean another broker: not in a process that has started
     later, and not after a restart, while clients still know what it meant before.
     """
@@ -58,7 +58,9 @@ class RocketNodeConfig:
         10_000, low=50, about="how often producers are asked about RocketMQ messages that they did not decide on"
     )
     enode_timeout_ms: int = number(
-        2_500, low=100, about="in front of a RocketMQ cluster: how long a broker may take to answer"
+        2_500,
+        low=100,
+        about="in front of a RocketMQ cluster: how long a broker may take to answer; what it may store has a minute",
     )
     snodes: str = text(
         "",
@@ -70,7 +72,8 @@ class RocketNodeConfig:
     )
     rocketmq_broker_ports: str = text(
         "",
-        about="before a RocketMQ cluster: a port for each broker, for clients that name none (before 4.9.5, ali-ons)",
+        about="before a RocketMQ cluster: the port of each broker, for clients that name none (Go, C++, Java before "
+        "4.9.5, ali-ons); without it the node chooses one before several brokers",
         allowed="NAME=PORT, …",
     )
     rocketmq_accounts: str | None = secret(

@@ -66,13 +66,24 @@ class Asking:
         lane: str = "neutral",
         held_s: float = 0.0,
         standby: bool = False,
+        write_s: float | None = None,
     ) -> Answered[Ans]:
-        """The answer of a broker's master, or with ``standby`` of whoever is there of that name."""
+        """The answer of a broker's master, or with ``standby`` of whoever is there of that name.
+
+        ``write_s``: it writes, and the answer is waited for that long (OutcomeUnknown then).
+        """
         try:
             broker = self._relay.brokers.of(name, standby=standby)
         except UsageError as error:
             raise UpstreamLost(error.message, node=name) from error
-        frame = await self._relay.ask(broker, request(method, header, body), lane=lane, held_s=held_s)
+        frame = await self._relay.ask(
+            broker,
+            request(method, header, body),
+            lane=lane,
+            held_s=held_s,
+            timeout_s=write_s,
+            writes=write_s is not None,
+        )
         return _read(method, frame, accept, name)
 
     async def of_group(

@@ -16,7 +16,7 @@ from penstock.model import Endpoint
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.records.ids import Host
 
-__all__ = ["MASTER", "Broker", "Brokers"]
+__all__ = ["MASTER", "Broker", "Brokers", "endpoint_of"]
 
 MASTER: Final = 0
 _FORGOTTEN_S: Final = 600.0
@@ -81,11 +81,12 @@ class Brokers:
         return Broker(name, number, places[number])
 
     def known(self, name: str) -> str | None:
-        """A broker's name, given that, or its address as ``host:port``; None for what is neither."""
+        """A broker's name, given that, or its address as ``host:port``, or its VIP address, which is two ports below;
+        None for what is neither."""
         if name in self._known:
             return name
         at = endpoint_of(name)
-        return None if at is None else self._names.get(at)
+        return None if at is None else self._names.get(at) or self._names.get(Endpoint(at.host, at.port + 2))
 
     def at(self, host: Host) -> str | None:
         """The name of the broker that an id of a message says, if there is one."""

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, UpstreamLost, UsageError
+from penstock.errors import (
+    ConnectionLost,
+    OutcomeUnknown,
+    PenstockError,
+    ProtocolViolation,
+    RequestTimeout,
+    UpstreamLost,
+    UsageError,
+)
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.enode.brokers import Broker, Brokers
@@ -21,8 +29,9 @@ from penstock.seams.channel import Channel, Connection, Outgoing, Told
 from penstock.seams.framing import Frame
 from penstock.seams.relay import Heard
 from penstock.seams.runtime import Promise
+from penstock.seams.shares import NoRoom
 
-__all__ = ["CONTROL", "SNODES", "RocketRelay"]
+__all__ = ["CONTROL", "SNODES", "WRITE_S", "RocketRelay"]
 
 CONTROL: Final = "control"
 """The connection that brokers ask the node's producers over."""
@@ -30,7 +39,12 @@ CONTROL: Final = "control"
 SNODES: Final = "snodes"
 """The connection to another Snode."""
 
+WRITE_S: Final = 60.0
+"""How long a broker may take to answer a write: longer than a client waits, whose own timeout is not on the wire."""
+
 _CONNECT_S: Final = 1.5
+_MOST_WRITES: Final = 10_000
+"""Writes that wait on one connection to a broker: a silent one must not take the room of all others."""
 _LOST: Final = (ConnectionLost, RequestTimeout, ProtocolViolation)
 
 
@@ -81,20 +95,26 @@ class RocketRelay:
 
     # Brokers.
 
-    def begin(self, broker: Broker, request: Outgoing, told: Told, *, lane: str, held_s: float = 0.0) -> bool:
+    def begin(
+        self, broker: Broker, request: Outgoing, told: Told, *, lane: str, held_s: float = 0.0, writes: bool = False
+    ) -> bool:
         """Write a request now, if a connection is open and nobody waits for it; ``told`` is called with its answer.
 
-        An error that it is told is UpstreamLost. Nothing has happened where this returns False.
+        An error that it is told is UpstreamLost; where the request ``writes`` and was not answered in time, it is
+        OutcomeUnknown. Nothing has happened where this returns False. Raises NoRoom where too many writes wait there.
         """
         link = self._channel.prompt(broker.endpoint, lane)
         if link is None:
             return False
+        if writes and link.connection.under_way >= _MOST_WRITES:
+            raise NoRoom(f"{_MOST_WRITES} writes wait for broker {broker.name}, more are not taken: try again")
 
         def came(answer: Frame | PenstockError) -> None:
-            told(self._lost(broker.name, answer) if isinstance(answer, PenstockError) else answer)
+            told(self._lost(broker.name, answer, writes=writes) if isinstance(answer, PenstockError) else answer)
 
+        timeout_s = WRITE_S if writes else self.timeout_s + held_s
         try:
-            link.connection.tell(self._sign(request), came, timeout_s=self.timeout_s + held_s, held_s=held_s)
+            link.connection.tell(self._sign(request), came, timeout_s=timeout_s, held_s=held_s)
         except ConnectionLost:
             return False
         return True
@@ -117,15 +137,27 @@ class RocketRelay:
             opened.set(None)
 
     async def ask(
-        self, broker: Broker, request: Outgoing, *, lane: str = "", held_s: float = 0.0, timeout_s: float | None = None
+        self,
+        broker: Broker,
+        request: Outgoing,
+        *,
+        lane: str = "",
+        held_s: float = 0.0,
+        timeout_s: float | None = None,
+        writes: bool = False,
     ) -> Frame:
-        """The broker's answer, whatever it says. Raises UpstreamLost: what was asked may have happened."""
-        patience_s = (self.timeout_s if timeout_s is None else timeout_s) + held_s
+        """The broker's answer, whatever it says. Raises UpstreamLost: what was asked may have happened; OutcomeUnknown
+        where it ``writes`` and the broker did not answer in time."""
+        usual_s = WRITE_S if writes else self.timeout_s
+        patience_s = (usual_s if timeout_s is None else timeout_s) + held_s
         try:
             connection = await self._connection(broker.endpoint, lane)
-            return await connection.call(self._sign(request), timeout_s=patience_s, held_s=held_s)
         except _LOST as error:
             raise self._lost(broker.name, error) from error
+        try:
+            return await connection.call(self._sign(request), timeout_s=patience_s, held_s=held_s)
+        except _LOST as error:
+            raise self._lost(broker.name, error, writes=writes) from error
 
     async def tell(self, broker: Broker, message: Outgoing, *, lane: str = "") -> None:
         """Send what is never answered. Raises UpstreamLost where it could not be written."""
@@ -224,6 +256,11 @@ class RocketRelay:
         channel = self._snodes if lane == SNODES else self._channel
         return (await channel.reach(endpoint, lane, within_s=_CONNECT_S)).connection
 
-    def _lost(self, name: str, error: PenstockError) -> UpstreamLost:
+    def _lost(self, name: str, error: PenstockError, *, writes: bool = False) -> UpstreamLost:
         self._looked_s = -1.0  # what name servers say may have changed
+        if writes and isinstance(error.__cause__ or error, RequestTimeout):
+            return OutcomeUnknown(
+                f"broker {name} did not answer: {error.message}: it may store this yet, look before you send it again",
+                node=name,
+            )
         return UpstreamLost(f"broker {name} did not answer: {error.message}", node=name)

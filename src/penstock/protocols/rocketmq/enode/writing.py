@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock._dataclasses import dataclass
 from penstock.columnar.batch import batches
-from penstock.errors import BatchTooLarge, PenstockError, Unsupported
+from penstock.errors import BatchTooLarge, PenstockError, Unsupported, UpstreamLost
 from penstock.model import Codec, Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY
@@ -38,6 +38,10 @@ NODE_GROUP: Final = "PENSTOCK_SNODE"
 _STORED: Final = (Code.SUCCESS, Code.FLUSH_DISK_TIMEOUT, Code.SLAVE_NOT_AVAILABLE, Code.FLUSH_SLAVE_TIMEOUT)
 """The last three: stored, though not yet as safely as the broker should; taken as Java's producers take it."""
 _REQUEST_BYTES: Final = 1 << 20
+_WRITE_S: Final = 25.0
+"""A batch is stored or refused by then: Kafka's producers send again what is not answered within 30 s."""
+_LEAST_S: Final = 5.0
+"""A batch that has less than this left is not sent any more: its producer may be given it back safely."""
 _AT_ONCE_BYTES: Final = 64 << 10
 """Larger batches, and compressed ones, are converted beside the loop."""
 _SAID_OF_ALL: Final = "WAIT\x01true"
@@ -45,11 +49,12 @@ _SAID_OF_ALL: Final = "WAIT\x01true"
 
 @dataclass(slots=True)
 class _Entry:
-    """One batch: where it begins in its group's first lump, its own lumps, and whom to tell."""
+    """One batch: where it begins in its group's first lump, its own lumps, until when it has time, whom to tell."""
 
     first: int
     count: int
     lumps: list[Lump]
+    until_s: float
     told: Promise[Stored | PenstockError]
 
 
@@ -115,13 +120,13 @@ class Writing:
         if groups is None:
             groups = self._waiting[home] = deque()
         last = groups[-1] if groups else None
-        count = sum(lump.messages for lump in found)
+        count, until_s = sum(lump.messages for lump in found), self._runtime.monotonic() + _WRITE_S
         if last is not None and len(found) == 1 and last.lumps[0].born_ms == found[0].born_ms and last.takes(found[0]):
             (there,) = last.lumps
             last.lumps = [Lump(there.body + found[0].body, there.messages + count, there.born_ms)]
-            last.entries.append(_Entry(there.messages, count, found, told))
+            last.entries.append(_Entry(there.messages, count, found, until_s, told))
         else:
-            groups.append(_Group(found, [_Entry(0, count, found, told)]))
+            groups.append(_Group(found, [_Entry(0, count, found, until_s, told)]))
         if begins:
             self._runtime.spawn(self._drain(home, groups), f"write to {home.topic} at {home.queue.broker}")
         return told
@@ -130,11 +135,12 @@ class Writing:
         while groups:
             group = groups.popleft()
             try:
-                bases = [await self._send(home, lump) for lump in group.lumps]
+                bases = await self._send_all(home, group)
             except BatchTooLarge as error:
                 if len(group.entries) > 1:  # each may be small enough
                     for each in reversed(group.entries):
-                        groups.appendleft(_Group(each.lumps, [_Entry(0, each.count, each.lumps, each.told)]))
+                        alone = _Entry(0, each.count, each.lumps, each.until_s, each.told)
+                        groups.appendleft(_Group(each.lumps, [alone]))
                 else:
                     group.entries[0].told.set(error)
                 continue
@@ -150,8 +156,16 @@ class Writing:
                 entry.told.set(Stored(base, base + entry.count - 1 if len(bases) == 1 else last - 1))
         del self._waiting[home]
 
-    async def _send(self, home: Home, lump: Lump) -> int:
-        """The offset of the first message."""
+    async def _send_all(self, home: Home, group: _Group) -> list[int]:
+        """The offset of each lump's first message. Raises as `_send`."""
+        until_s = group.entries[0].until_s
+        if until_s - self._runtime.monotonic() < _LEAST_S:
+            raise UpstreamLost(f"broker {home.queue.broker} is slow: this was not sent to it", node=home.queue.broker)
+        return [await self._send(home, lump, until_s) for lump in group.lumps]
+
+    async def _send(self, home: Home, lump: Lump, until_s: float) -> int:
+        """The offset of the first message. Raises UpstreamLost, OutcomeUnknown where it may be stored yet."""
+        left_s = max(until_s - self._runtime.monotonic(), 1.0)
         header = m.SendMessage(
             producer_group=NODE_GROUP,
             topic=home.topic,
@@ -164,7 +178,7 @@ class Writing:
             broker_name=home.queue.broker,
         )
         answer = await self._asking.broker(
-            home.queue.broker, SEND_BATCH_MESSAGE, header, lump.body, accept=_STORED, lane="append"
+            home.queue.broker, SEND_BATCH_MESSAGE, header, lump.body, accept=_STORED, lane="append", write_s=left_s
         )
         return answer.header.queue_offset
 

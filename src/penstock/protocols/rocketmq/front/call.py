@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     from penstock.protocols.rocketmq.front.broker.writing import Writing
     from penstock.protocols.rocketmq.front.ledger import Ledger
 
-__all__ = ["Call", "Connected", "Handler", "Line", "OfConnected", "Reply", "Shared", "read_large", "written"]
+__all__ = ["IDLE_S", "Call", "Connected", "Handler", "Line", "OfConnected", "Reply", "Shared", "read_large", "written"]
 
 B = TypeVar("B")
+
+IDLE_S: Final = 120.0
+"""A connection that says nothing for so long is closed, as by brokers; clients beat every 30 s."""
 
 _QUICK_BYTES: Final = 32 << 10
 _QUICK_ENTRIES: Final = 500

@@ -9,6 +9,7 @@ from penstock.errors import (
     CorruptBatch,
     InvalidTopicName,
     LogOffsetOutOfRange,
+    OutcomeUnknown,
     PenstockError,
     ProtocolViolation,
     UnknownPartition,
@@ -39,6 +40,7 @@ _ROWS: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (BatchTooLarge, Code.MESSAGE_ILLEGAL),
     (LogOffsetOutOfRange, Code.PULL_OFFSET_MOVED),
     (WriteFailed, Code.SERVICE_NOT_AVAILABLE),
+    (OutcomeUnknown, Code.RPC_TIME_OUT),  # Java's producers send again on most codes of brokers, not on this
     (UpstreamLost, Code.SYSTEM_BUSY),
     (NoRoom, Code.SYSTEM_BUSY),
     (Unsupported, Code.REQUEST_CODE_NOT_SUPPORTED),

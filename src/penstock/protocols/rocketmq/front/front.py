@@ -13,8 +13,9 @@ from penstock.protocols.rocketmq.front.broker.queue_locks import QueueLocks
 from penstock.protocols.rocketmq.front.broker.reading import Reader
 from penstock.protocols.rocketmq.front.broker.transactions import Transactions
 from penstock.protocols.rocketmq.front.broker.writing import Writing
-from penstock.protocols.rocketmq.front.call import Shared
+from penstock.protocols.rocketmq.front.call import IDLE_S, Shared
 from penstock.protocols.rocketmq.front.cluster import Cluster
+from penstock.protocols.rocketmq.front.doors import open_vip_port
 from penstock.protocols.rocketmq.front.ledger import Ledger
 from penstock.protocols.rocketmq.front.metering import meter_of
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
@@ -23,7 +24,7 @@ from penstock.protocols.rocketmq.methods import CHECK_TRANSACTION_STATE
 from penstock.protocols.rocketmq.records.ids import offset_id
 from penstock.protocols.rocketmq.rpc import request
 from penstock.seams.beside import Beside, Turns
-from penstock.seams.front import Peer
+from penstock.seams.front import OpenDoor, Peer
 from penstock.seams.node import Services
 from penstock.seams.shares import Shares
 
@@ -82,6 +83,11 @@ class RocketFront:
     def scheme(self) -> str:
         return "rocketmq"
 
+    @property
+    def idle_timeout_s(self) -> float:
+        """``penstock.seams.front.HangsUpIdle``."""
+        return IDLE_S
+
     async def start(self) -> None:
         """Read back what is remembered. Raises StoreError, CorruptBatch."""
         await self.shared.ledger.load()
@@ -94,6 +100,10 @@ class RocketFront:
         session = RocketSession(self.shared, peer, self._sessions.discard)
         self._sessions.add(session)
         return session
+
+    async def open_doors(self, main: int, open_at: OpenDoor) -> None:
+        """``penstock.seams.front.OpensDoors``: the VIP port."""
+        await open_vip_port(open_at, main, self)
 
     async def stop(self) -> None:
         """Answer what is held, with what there is."""

@@ -87,7 +87,8 @@ class TubePacked:
 
 
 class TubeSender:
-    """``penstock.seams.client.Sender``, ``Beats``, ``Avoids`` and ``GoesRound``."""
+    """``penstock.seams.client.Sender``, ``Beats``, ``Avoids`` and ``GoesRound``. A message may take ``rpc_timeout_ms``
+    (None: as the options say)."""
 
     numbered = False
     """Nothing tells a broker which message comes after which."""
@@ -95,8 +96,9 @@ class TubeSender:
     turn_bytes = 16 * 1024
     """Java's producer goes round message by message; so much at once, as in a batch of Kafka's, costs less here."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, *, rpc_timeout_ms: int | None = None) -> None:
         self._shared = shared
+        self._rpc_timeout_ms = shared.options.rpc_timeout_ms if rpc_timeout_ms is None else rpc_timeout_ms
         self._window = 1 if shared.options.in_order else _WINDOW
         self._zone = shared.options.zone
         self._avoidance = Avoidance(shared.options.tube)
@@ -171,7 +173,7 @@ class TubeSender:
         """One request a message, where there are connections on which nobody waits to write."""
         del acks
         ours = [packed for packed in batches if isinstance(packed, TubePacked)]
-        timeout_ms = min(int(timeout_s * 1_000), self._shared.options.rpc_timeout_ms)
+        timeout_ms = min(int(timeout_s * 1_000), self._rpc_timeout_ms)
         lane_of, prompt = self._shared.options.lane_of, self._shared.channel.prompt
         links = [prompt(node.endpoint, lane_of(packed.partition)) for packed in ours]
         if None in links or not all(packed.open_rows() for packed in ours):
@@ -235,7 +237,7 @@ class TubeSender:
         """One request a message. ``acks`` 0 waits for answers all the same: brokers always send them."""
         del acks
         ours = [packed for packed in batches if isinstance(packed, TubePacked)]
-        timeout_ms = min(int(timeout_s * 1_000), self._shared.options.rpc_timeout_ms)
+        timeout_ms = min(int(timeout_s * 1_000), self._rpc_timeout_ms)
         outcomes = await self._shared.channel.gather([self._connect_and_send(node, each, timeout_ms) for each in ours])
         found = []
         for packed, outcome in zip(ours, outcomes, strict=True):
@@ -315,6 +317,7 @@ class TubeSender:
             answer = read_sent(came, node)
         except PenstockError as shared:
             error = copy.copy(shared)  # a connection that breaks gives one error to all that wait on it
+            error.__cause__ = shared.__cause__
             now = self._shared.channel.monotonic()
             self._avoidance.failed(packed.partition, now)
             if isinstance(error, ConnectionLost | RequestTimeout | Unready | Stopping):

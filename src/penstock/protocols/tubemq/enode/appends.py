@@ -1,7 +1,8 @@
 """Appends: batches of records become messages, one request each, in the order in which they were called.
 
 One round at a time a partition: while it is under way the next batches gather, and go together, hundreds of requests in
-one write. What is stored is not sent again; what is in doubt is, so it may be stored twice (``allow_duplicates``).
+one write. What is stored is not sent again. What is in doubt because its broker is gone is sent again, so it may be
+stored twice (``allow_duplicates``); what a broker does not answer in time is not, for it may be stored yet.
 A broker's answer tells each message's place. That is its offset where its store has one partition. Elsewhere it is not
 (`spots`), and where others wrote in between no one number says where a batch is: then -1 is told, "not known".
 Source: Apache InLong TubeMQ 2.x, broker method 13.
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._dataclasses import dataclass
-from penstock.errors import PenstockError
+from penstock.errors import OutcomeUnknown, PenstockError, RequestTimeout, UpstreamLost
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.sender import TubePacked, TubeSender
 from penstock.protocols.tubemq.enode.translation import rows_of
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["Appends"]
 
 _ROUND_BYTES: Final = 4 << 20
+_LEAST_S: Final = 5.0
+"""A batch that has less than this left is not sent any more: its producer may be given it back safely."""
+_AN_RPC_S: Final = 3.0
 _ROUND_ROWS: Final = 2_000
 """What a broker stores in less than a second: whoever waits for a batch should not wait for many others' first."""
 
@@ -37,6 +41,7 @@ _ROUND_ROWS: Final = 2_000
 @dataclass(slots=True)
 class _Waiting:
     rows: pa.RecordBatch
+    begun_s: float
     stored: Promise[Stored | PenstockError]
 
 
@@ -47,13 +52,13 @@ class Appends:
         self._shared = shared
         self._runtime = runtime
         self._written = written
-        self.sender = TubeSender(shared)
+        self.sender = TubeSender(shared, rpc_timeout_ms=shared.options.api_timeout_ms)
         self._lines: dict[Partition, list[_Waiting]] = {}
 
     def put(self, home: Partition, batch: Batch) -> Promise[Stored | PenstockError]:
         """Have a batch stored behind all that were put before. Raises CorruptBatch."""
         rows = rows_of(bytes_of(batch))
-        waiting = _Waiting(rows, self._runtime.promise())
+        waiting = _Waiting(rows, self._shared.channel.monotonic(), self._runtime.promise())
         if not rows.num_rows:
             waiting.stored.set(Stored(-1, -1))
             return waiting.stored
@@ -70,33 +75,42 @@ class Appends:
             while line := self._lines[home]:
                 chosen = _round(line)
                 del line[: len(chosen)]
-                self._answer(home, chosen, await self._store(home, [each.rows for each in chosen]))
+                rows = [each.rows for each in chosen]
+                self._answer(home, chosen, await self._store(home, rows, chosen[0].begun_s))
         finally:
             del self._lines[home]
 
-    async def _store(self, home: Partition, parts: Sequence[pa.RecordBatch]) -> TubePacked | PenstockError:
-        """What became of each row, or why nothing did."""
+    async def _store(
+        self, home: Partition, parts: Sequence[pa.RecordBatch], begun_s: float
+    ) -> TubePacked | PenstockError:
+        """What became of each row, or why nothing did. The first of them waits since then."""
         import pyarrow as pa
 
         from penstock.protocols.tubemq.records import encode
         from penstock.protocols.tubemq.records.verbatim import as_sent
 
         packed: TubePacked | None = None
-        retry = Retry(self._shared.channel, self._shared.options)
+        options, channel = self._shared.options, self._shared.channel
+        retry = Retry(channel, options, begun=begun_s)
+        until_s = begun_s + options.api_timeout_ms / 1_000
         while True:
             try:
+                if packed is None and until_s - channel.monotonic() < _LEAST_S:
+                    return UpstreamLost(f"broker {home.node} is slow: this was not sent to it", node=home.node)
                 await self._shared.topics.topics([home.topic])
                 node = await self._shared.topics.leader(home)
                 if packed is None:  # only now the topic's largest message is known
                     rows = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
                     packed = self.sender.packed(home, as_sent(encode(rows), rows))
-                timeout_s = self._shared.options.rpc_timeout_ms / 1_000
-                (sent,) = await self.sender.send(node, [packed], acks=1, timeout_s=timeout_s)
+                left_s = max(until_s - channel.monotonic(), _AN_RPC_S)
+                (sent,) = await self.sender.send(node, [packed], acks=1, timeout_s=left_s)
                 if sent.error is None:
                     return packed
                 raise sent.error
             except PenstockError as error:
                 trouble = error
+            if packed is not None and isinstance(trouble.__cause__ or trouble, RequestTimeout):
+                return _refuse_rest(packed, _unknown(home, trouble))
             try:
                 if packed is not None and await self.sender.recover(packed, trouble) is None:
                     return _refuse_rest(packed, trouble)
@@ -124,6 +138,13 @@ def _round(line: Sequence[_Waiting]) -> list[_Waiting]:
             break
         chosen.append(each)
     return chosen
+
+
+def _unknown(home: Partition, error: PenstockError) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"broker {home.node} did not answer: {error.message}: it may store this yet, look before you send it again",
+        node=home.node,
+    )
 
 
 def _refuse_rest(packed: TubePacked, error: PenstockError) -> TubePacked:

@@ -8,6 +8,7 @@ from penstock.errors import (
     BatchTooLarge,
     CorruptBatch,
     LogOffsetOutOfRange,
+    OutcomeUnknown,
     PenstockError,
     UnknownPartition,
     UnknownTopic,
@@ -41,6 +42,7 @@ _ROWS: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (BatchTooLarge, Code.BAD_REQUEST),
     (LogOffsetOutOfRange, Code.MOVED),
     (WriteFailed, Code.SERVICE_UNAVAILABLE),
+    (OutcomeUnknown, Code.RPC_FAILURE),  # no client sends again on it
     (UpstreamLost, Code.SERVICE_UNAVAILABLE),
     (NoRoom, Code.SERVICE_UNAVAILABLE),
     (Unsupported, Code.BAD_REQUEST),

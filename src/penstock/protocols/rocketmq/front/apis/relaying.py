@@ -12,13 +12,13 @@ from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.command import RemotingCommand, encode
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.apis.viewing import stored_at
-from penstock.protocols.rocketmq.front.call import Call, OfConnected, Reply
+from penstock.protocols.rocketmq.front.call import Call, Line, OfConnected, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.records.ids import parse_offset_id
 from penstock.protocols.rocketmq.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from penstock.seams.framing import Buffer
 
-__all__ = ["consume", "hand_to", "running"]
+__all__ = ["asked_of", "consume", "hand_to", "running"]
 
 _PATIENCE_S: Final = 10.0
 _SECRETS: Final = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
@@ -40,10 +40,15 @@ async def consume(call: Call, request: m.ConsumeDirectly) -> Reply:
 
 async def hand_to(call: OfConnected, group: str, client_id: str, body: Buffer) -> Reply:
     """Ask the member what was asked, with this body. Raises Refused where it is not there, or does not answer."""
-    clients, runtime = call.shared.clients, call.shared.services.runtime
-    member = clients.line_of(group, client_id)
+    member = call.shared.clients.line_of(group, client_id)
     if member is None:
         raise Refused(Code.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
+    return await asked_of(call, member, call.asked._replace(body=body), f"The Consumer <{group}> <{client_id}>")
+
+
+async def asked_of(call: OfConnected, member: Line, asked: RemotingCommand, who: str) -> Reply:
+    """What a client answers to this. Raises Refused where it does not answer."""
+    clients, runtime = call.shared.clients, call.shared.services.runtime
     number, arrival = clients.next_number(), runtime.promise()
     answers: list[RemotingCommand] = []
 
@@ -52,16 +57,16 @@ async def hand_to(call: OfConnected, group: str, client_id: str, body: Buffer) -
             answers.append(answer)
         arrival.set(None)
 
-    fields = {name: value for name, value in call.asked.fields.items() if name not in _SECRETS}
+    fields = {name: value for name, value in asked.fields.items() if name not in _SECRETS}
     timer = runtime.call_later(_PATIENCE_S, lambda: arrival.set(None))
     member.asked[number] = heard
     try:
-        member.push(encode(call.asked._replace(opaque=number, fields=fields, body=body)))
+        member.push(encode(asked._replace(opaque=number, fields=fields)))
         await call.line.park(arrival)
     finally:
         timer.cancel()
         del member.asked[number]
     if not answers:
-        raise Refused(Code.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> did not answer within {_PATIENCE_S} s")
+        raise Refused(Code.SYSTEM_ERROR, f"{who} did not answer within {_PATIENCE_S} s")
     said = answers[0]
     return Reply(None, said.body, said.code, said.remark, said.fields)

@@ -8,7 +8,7 @@ group are told, and work out by themselves who reads what. Source: Apache Rocket
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import field
 from typing import Final
 
@@ -102,6 +102,8 @@ class Clients:
         self._where: dict[Line, set[tuple[str, str]]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Line, Member]] = {}
+        self.silent: Collection[str] = frozenset()
+        """Consumer groups whose members are not told of each other (``notifyConsumerIdsChangedEnable``)."""
         self.changed: Callable[[str, str], None] = lambda kind, group: None
         """Hears of a group, consumer or producer, in which anybody or anything has changed."""
 
@@ -170,6 +172,11 @@ class Clients:
         members = {} if found is None else found.members
         return next((line for line, member in members.items() if member.who.client_id == client_id), None)
 
+    def producer_line(self, client_id: str) -> Line | None:
+        """The connection of a producer, in whichever group, if it is there."""
+        groups = self.producers.values()
+        return next((line for each in groups for line, one in each.items() if one.who.client_id == client_id), None)
+
     def ask_producer(self, group: str, asking: Outgoing, broker: str | None = None) -> None:
         """Ask one of a producer group's members, another one each time, if there is one.
 
@@ -228,7 +235,7 @@ class Clients:
 
     def notify(self, name: str) -> None:
         """Tell a consumer group's members here that it has others now, also elsewhere."""
-        if not self._notifies:
+        if not self._notifies or name in self.silent:
             return
         header = m.OfGroup(consumer_group=name)
         self.tell_consumers(name, request(NOTIFY_CONSUMER_IDS_CHANGED, header, one_way=True))

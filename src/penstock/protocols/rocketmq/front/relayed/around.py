@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
-from penstock.protocols.rocketmq.command import code_of
+from penstock.protocols.rocketmq.command import RemotingCommand, code_of
+from penstock.protocols.rocketmq.enode.brokers import endpoint_of
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.front.call import Connected, Line
+from penstock.protocols.rocketmq.front.doors import VIP_BELOW, BrokerPorts, names_no_broker
 from penstock.protocols.rocketmq.front.telling import tell
 from penstock.protocols.rocketmq.messages import Route
 from penstock.seams.beside import Beside
@@ -109,14 +111,24 @@ class Around(Connected):
     beside: Beside
     held: Shares[object]
     meter: Meter
+    ports: BrokerPorts
     suggested: Kept[tuple[str, str, str, str], int] = field(default_factory=lambda: Kept(100_000))
     checked: Kept[tuple[str, str], str] = field(default_factory=lambda: Kept(100_000))
     routes: Kept[str, Route] = field(default_factory=lambda: Kept(1_000))
 
-    def place_of(self, broker: str) -> str:
-        """Where clients are told that a broker is: here, at its own port if it has one."""
+    def place_of(self, broker: str, asked: RemotingCommand) -> str:
+        """Where a client is told that a broker is: here, at its own port if it has one and this client needs it."""
         here = self.services.identity.advertised[_SCHEME]
-        return str(Endpoint(here.host, self.options.broker_ports.get(broker, here.port)))
+        return str(Endpoint(here.host, self.ports.port(broker, here.port, needed=names_no_broker(asked))))
+
+    def is_here(self, address: str) -> tuple[bool, str | None]:
+        """Whether clients were told this address, and of which broker: None where it is the node's main port."""
+        at, identity = endpoint_of(address), self.services.identity
+        hosts = {each.host for each in (identity.advertised.get(_SCHEME), identity.reached.get(_SCHEME)) if each}
+        if at is None or at.host not in hosts:
+            return False, None
+        broker, main = self.ports.meaning(at.port), identity.advertised[_SCHEME].port
+        return broker is not None or at.port in (main, main - VIP_BELOW), broker
 
     def count(self, api: int, began: float, answer: Buffers, line: Line, fields: Mapping[str, str]) -> None:
         """A request that came then, from there and with these ext fields, is answered now."""

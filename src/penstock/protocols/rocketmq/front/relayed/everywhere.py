@@ -7,6 +7,7 @@ and what was done already is the same once more.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from penstock.protocols.rocketmq.command import RemotingCommand, framed
 from penstock.protocols.rocketmq.error_codes import Code
@@ -16,9 +17,9 @@ from penstock.protocols.rocketmq.front.relayed.around import Around
 from penstock.protocols.rocketmq.front.relayed.handing_on import with_number
 from penstock.seams.framing import Buffers, Frame
 
-__all__ = ["all_masters", "all_names"]
+__all__ = ["PATIENCE_S", "all_masters", "all_names"]
 
-_PATIENCE_S = 8.0
+PATIENCE_S: Final = 8.0
 """Tools wait longer than clients, and what they ask for takes brokers longer."""
 
 
@@ -28,7 +29,7 @@ async def all_masters(around: Around, asked: RemotingCommand) -> Buffers:
     if not masters:
         raise Refused(Code.SERVICE_NOT_AVAILABLE, "no name server knows a master broker now")
     return _one_of(
-        await around.relay.gather([around.relay.ask(each, framed(asked), timeout_s=_PATIENCE_S) for each in masters]),
+        await around.relay.gather([around.relay.ask(each, framed(asked), timeout_s=PATIENCE_S) for each in masters]),
         asked,
     )
 

@@ -8,6 +8,8 @@ from itertools import count
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.framing import command_of
 from penstock.protocols.rocketmq.front.broker.groups import Clients
+from penstock.protocols.rocketmq.front.call import IDLE_S
+from penstock.protocols.rocketmq.front.doors import BrokerPorts
 from penstock.protocols.rocketmq.front.metering import meter_of
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
 from penstock.protocols.rocketmq.front.relayed.apis.transactions import pass_on_check
@@ -21,7 +23,7 @@ from penstock.protocols.rocketmq.front.relayed.session import RelayedSession
 from penstock.protocols.rocketmq.methods import CHECK_TRANSACTION_STATE
 from penstock.seams.beside import Beside
 from penstock.seams.framing import Buffers, Frame
-from penstock.seams.front import Peer
+from penstock.seams.front import OpenDoor, Peer
 from penstock.seams.node import Services
 from penstock.seams.shares import Shares
 
@@ -46,7 +48,8 @@ class RelayedFront:
             options.client_timeout_ms / 1_000,
             notify=options.notify_members,
         )
-        made = MadeGroups(relay, runtime, everything=options.auto_create_groups)
+        beside = Beside(runtime, services.memory)
+        made = MadeGroups(relay, runtime, beside, everything=options.auto_create_groups)
         who = f"penstock-{services.identity.node_id}@{runtime.random_bytes(4).hex()}"
         traffic = Traffic(options.max_under_way)
         self.around = Around(
@@ -59,11 +62,17 @@ class RelayedFront:
             peers_of(services, options, relay, clients),
             traffic,
             made,
-            Beside(runtime, services.memory),
+            beside,
             Shares("held requests", "max_held", options.max_held, services.memory, options.address_share_percent),
             meter_of(services, clients, lambda: traffic.held),
+            BrokerPorts(options.broker_ports, lambda broker: BrokerDoor(self, broker)),
         )
         relay.hear(self._heard)
+
+    @property
+    def idle_timeout_s(self) -> float:
+        """``penstock.seams.front.HangsUpIdle``."""
+        return IDLE_S
 
     @property
     def siblings(self) -> int:
@@ -76,6 +85,7 @@ class RelayedFront:
 
     async def start(self) -> None:
         """What other Snodes know of groups is heard; clients say who they are within half a minute."""
+        await self._look_after_groups()
         await self.around.peers.start()
         self._runtime.spawn(self._expire(), "look which RocketMQ clients are gone")
         self._runtime.spawn(self.around.producers.beat_for_ever(), "tell RocketMQ's brokers of producer groups")
@@ -93,6 +103,11 @@ class RelayedFront:
     def side_doors(self) -> Mapping[int, BrokerDoor]:
         """``penstock.seams.front.HasSideDoors``: a port for each broker that shall have one."""
         return {port: BrokerDoor(self, broker) for broker, port in self.around.options.broker_ports.items()}
+
+    async def open_doors(self, main: int, open_at: OpenDoor) -> None:
+        """``penstock.seams.front.OpensDoors``: VIP ports, and before several brokers a port for each."""
+        await self.around.ports.open(open_at, main, self)
+        await self.around.ports.keep_up(self.around.relay.brokers.names)
 
     async def stop(self) -> None:
         """Nothing waits here: what is under way to brokers is answered by them, or cut off with its connection."""
@@ -114,10 +129,18 @@ class RelayedFront:
             pass_on_check(self.around, broker, asked)
         return None
 
+    async def _look_after_groups(self) -> None:
+        """Obey what brokers say of consumer groups."""
+        await self.around.made_groups.keep_up()
+        self.around.clients.silent = self.around.made_groups.silent
+
     async def _expire(self) -> None:
         while True:
             await self._runtime.sleep(self.around.options.housekeeping_ms / 1_000)
             self.expire()
+            if self.around.clients.consumers:
+                await self._look_after_groups()
+            await self.around.ports.keep_up(self.around.relay.brokers.names)
 
 
 class BrokerDoor:

@@ -34,7 +34,8 @@ Seen = Callable[[RemotingCommand | None], None]
 class Plan(NamedTuple):
     """What goes to which broker, over which connection; ``held_s``: for how long it may keep the answer on purpose.
 
-    ``api`` is what was asked for, where another request is made of it.
+    ``api`` is what was asked for, where another request is made of it. ``writes``: what is not answered in time may
+    be stored yet, so that nobody may be invited to send it again.
     """
 
     command: RemotingCommand
@@ -43,6 +44,7 @@ class Plan(NamedTuple):
     held_s: float = 0.0
     seen: Seen | None = None
     api: int = -1
+    writes: bool = False
 
 
 def begin(around: Around, line: Line, plan: Plan) -> Later[Buffers] | None:
@@ -64,7 +66,9 @@ def begin(around: Around, line: Line, plan: Plan) -> Later[Buffers] | None:
         around.count(api, began, answer, line, fields)
         later.give(answer)
 
-    if not around.relay.begin(plan.broker, framed(plan.command), told, lane=plan.lane, held_s=plan.held_s):
+    if not around.relay.begin(
+        plan.broker, framed(plan.command), told, lane=plan.lane, held_s=plan.held_s, writes=plan.writes
+    ):
         around.held.drop(later)
         return None
     traffic.under_way += 1
@@ -85,7 +89,9 @@ async def finish(around: Around, line: Line, plan: Plan) -> Buffers | Later[Buff
                 return later
             _hold(around, line, plan, plan)
             try:
-                came = await relay.ask(plan.broker, framed(command), lane=plan.lane, held_s=plan.held_s)
+                came = await relay.ask(
+                    plan.broker, framed(command), lane=plan.lane, held_s=plan.held_s, writes=plan.writes
+                )
             finally:
                 around.held.drop(plan)
             return _answer(command.opaque, came, plan.seen, compact=command.compact)

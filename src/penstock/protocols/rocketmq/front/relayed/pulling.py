@@ -18,7 +18,7 @@ from penstock.protocols.rocketmq.front.relayed.targets import broker_for, lane_o
 from penstock.protocols.rocketmq.messages import PullFlag
 from penstock.protocols.rocketmq.usual import Written
 
-__all__ = ["is_pull", "planned"]
+__all__ = ["is_pull", "planned", "popped"]
 
 _PULL: Final = 11
 _SNODE: Final = 351
@@ -63,6 +63,18 @@ def planned(around: Around, line: RelayedLine, asked: RemotingCommand, said: str
     command = asked if same else asked._replace(code=_PULL, fields=changed)  # what is the same is not written anew
     seen = _noting(around, place, broker.number)
     return Plan(command, broker, lane_of(line, "pull"), held_s, seen, api=_PULL if asked.code == _SNODE else asked.code)
+
+
+def popped(around: Around, line: RelayedLine, asked: RemotingCommand, said: str) -> Plan | None:
+    """A pop, or a wait for one, which brings its filter and is held for ``pollTime``. As `planned`."""
+    broker = broker_for(around, said, standby=False)
+    if broker is None:
+        return None
+    asked_ms = max(_number(asked.fields, "pollTime"), 0)
+    held_ms = min(asked_ms, around.options.max_hold_ms)
+    if held_ms != asked_ms:
+        asked = asked._replace(fields={**asked.fields, "pollTime": str(held_ms)})
+    return Plan(asked, broker, lane_of(line, "pull"), held_ms / 1_000 + _LOOKS_EVERY_S if held_ms else 0.0)
 
 
 def _subscribed(around: Around, group: str, topic: str, fields: Mapping[str, str]) -> tuple[str, str]:

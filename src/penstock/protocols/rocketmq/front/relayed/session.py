@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.protocols.rocketmq.command import RemotingCommand, framed
-from penstock.protocols.rocketmq.enode.brokers import MASTER
+from penstock.protocols.rocketmq.enode.brokers import MASTER, Broker
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.framing import RocketFraming, command_of
 from penstock.protocols.rocketmq.front.call import Reply
@@ -37,7 +37,7 @@ from penstock.seams.meters import OTHER
 
 __all__ = ["RelayedSession"]
 
-_GO_ON: Final = frozenset({Way.WRITE, Way.READ, Way.PULL, Way.TURN, Way.END})
+_GO_ON: Final = frozenset({Way.WRITE, Way.READ, Way.PULL, Way.POP, Way.TURN, Way.END})
 _AT_ONCE: Final = _GO_ON - {Way.TURN}
 """A turn is taken once."""
 _STANDBY_DOES: Final = frozenset({Way.READ, Way.TURN})
@@ -75,7 +75,7 @@ class RelayedSession:
     def framing(self) -> RocketFraming:
         return RocketFraming(answers=False)
 
-    async def handle(self, frame: Frame) -> Buffers | Later[Buffers] | None:
+    async def handle(self, frame: Frame) -> Buffers | Later[Any] | None:
         """Serve one request."""
         asked, no = command_of(frame), unreadable(frame)
         if asked.is_answer:
@@ -133,17 +133,19 @@ class RelayedSession:
     def _planned(self, asked: RemotingCommand) -> Plan | None:
         """Where it goes; None where that has to be looked up. Raises Refused, ProtocolViolation."""
         way, around, line = WAYS[asked.code], self._around, self.line
-        said = meant_by(line, asked)
+        said = meant_by(around, line, asked)
         if way is Way.END and (asker := broker_of_end(around, asked)) is not None:
             said = asker
         if way is Way.PULL:
             if pulling.is_pull(asked):
                 return None if said is None else pulling.planned(around, line, asked, said)
             way = Way.TURN  # 351 as 5.x means it
+        if way is Way.POP:
+            return None if said is None else pulling.popped(around, line, asked, said)
         if said is None and way is Way.TURN:
             return Plan(asked, next_broker(around, line, asked), lane_of(line, "ask"))
         broker = None if said is None else broker_for(around, said, number=MASTER, standby=way in _STANDBY_DOES)
-        return None if broker is None else Plan(asked, broker, _lane(line, way))
+        return None if broker is None else _plan(line, way, asked, broker)
 
     async def _gone_on(self, asked: RemotingCommand) -> Buffers | Later[Buffers] | None:
         """The same with time. Raises Refused, UpstreamLost."""
@@ -152,10 +154,12 @@ class RelayedSession:
         await around.made_groups.check(asked)
         plan = self._planned(asked)
         if plan is None:
-            broker = await looked_up(around, asked, meant_by(line, asked), standby=way not in _WRITES)
+            broker = await looked_up(around, asked, meant_by(around, line, asked), standby=way not in _WRITES)
             if way is Way.PULL and pulling.is_pull(asked):
                 plan = pulling.planned(around, line, asked, broker.name)
-            plan = plan or Plan(asked, broker, _lane(line, way))
+            elif way is Way.POP:
+                plan = pulling.popped(around, line, asked, broker.name)
+            plan = plan or _plan(line, way, asked, broker)
         return await finish(around, line, plan)
 
     # Everything else.
@@ -175,7 +179,7 @@ class RelayedSession:
         way = WAYS.get(asked.code)
         if way is None or is_of_5x(asked):
             raise Refused(Code.REQUEST_CODE_NOT_SUPPORTED, f" request type {asked.code} not supported")
-        if way in _GO_ON or (way is Way.EVERYWHERE and meant_by(self.line, asked) is not None):
+        if way in _GO_ON or (way is Way.EVERYWHERE and meant_by(self._around, self.line, asked) is not None):
             return await self._gone_on(asked)
         if way is Way.EVERYWHERE:
             return await all_masters(self._around, asked)
@@ -188,8 +192,9 @@ class RelayedSession:
         return answer(asked, said.header, said.body, code=said.code, remark=said.remark, extra=said.extra or None)
 
 
-def _lane(line: RelayedLine, way: Way) -> str:
-    return lane_of(line, "send" if way in _WRITES else "ask")
+def _plan(line: RelayedLine, way: Way, asked: RemotingCommand, broker: Broker) -> Plan:
+    writes = way in _WRITES
+    return Plan(asked, broker, lane_of(line, "send" if writes else "ask"), writes=writes)
 
 
 @cache

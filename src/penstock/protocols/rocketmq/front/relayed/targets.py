@@ -19,7 +19,7 @@ from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.relayed.apis.routes import route_of
 from penstock.protocols.rocketmq.front.relayed.around import Around, RelayedLine
 
-__all__ = ["broker_for", "lane_of", "looked_up", "meant_by", "next_broker"]
+__all__ = ["broker_for", "lane_of", "looked_up", "meant_by", "named_or_next", "next_broker"]
 
 _NAMES: Final = ("bname", "enodeName", "enodeAddr", "brokerName")
 _SENT_IN_LETTERS: Final = frozenset({310, 320})
@@ -28,21 +28,31 @@ _LANES: Final = 2
 _AGAIN_S: Final = 1.0
 
 
-def meant_by(line: RelayedLine, asked: RemotingCommand) -> str | None:
-    """The broker that a request names, in one way or another, or by where it came. Raises ProtocolViolation."""
-    return _said_by(asked) or line.broker
+def meant_by(around: Around, line: RelayedLine, asked: RemotingCommand) -> str | None:
+    """The broker that a request names, in one way or another, or by where it came. Raises ProtocolViolation.
+
+    An address of this node names the broker whose port it is; the main one names none.
+    """
+    return _said_by(around, asked) or line.broker
 
 
-def _said_by(asked: RemotingCommand) -> str | None:
-    if asked.code in _SENT_IN_LETTERS and (name := field_of(asked, "n")):
+def _said_by(around: Around, asked: RemotingCommand) -> str | None:
+    if asked.code in _SENT_IN_LETTERS and (name := field_of(asked, "n")) and (name := _named(around, name)):
         return name
     for field in _NAMES:
-        if name := asked.fields.get(field):
+        if (name := asked.fields.get(field)) and (name := _named(around, name)):
             return name
     if asked.code in _LOCKS:
         queues = m.read_body(m.LockQueues, asked.body).mq_set
         return queues[0].broker_name if queues else None
     return None
+
+
+def _named(around: Around, said: str) -> str | None:
+    if ":" not in said:
+        return said
+    here, broker = around.is_here(said)
+    return broker if here else said
 
 
 def broker_for(around: Around, said: str, *, number: int = MASTER, standby: bool) -> Broker | None:
@@ -75,6 +85,13 @@ def next_broker(around: Around, line: RelayedLine, asked: RemotingCommand) -> Br
     return _of(around, names[turn % len(names)], MASTER, standby=True)
 
 
+def named_or_next(around: Around, line: RelayedLine, asked: RemotingCommand) -> Broker:
+    """The broker that a tool names, else the next one. Raises Refused."""
+    said = meant_by(around, line, asked)
+    name = None if said is None else around.relay.brokers.known(said)
+    return next_broker(around, line, asked) if name is None else _of(around, name, MASTER, standby=False)
+
+
 def lane_of(line: RelayedLine, what: str) -> str:
     """The connection to a broker that a client's requests of a kind share with those of others."""
     return f"{what}-{line.number % _LANES}"
@@ -92,7 +109,7 @@ async def _only_home(around: Around, asked: RemotingCommand) -> str:
         raise Refused(
             Code.VERSION_NOT_SUPPORTED,
             f"the request names no broker (bname), and {len(names)} come into question: clients do so from 4.9.5 and "
-            "5.0.1 on; for older ones give each broker a port of this node (rocketmq_broker_ports)",
+            "5.0.1 on; others have to come to a broker's own port (rocketmq_broker_ports)",
         )
     return names[0]
 

@@ -1,4 +1,4 @@
-"""Clients in groups: who is there is known here and at other Snodes, and nowhere else. 34, 35, 38, 203, 204.
+"""Clients in groups: who is there is known here and at other Snodes, and nowhere else. 34, 35, 38, 203, 204, 300.
 
 Source: Apache RocketMQ 4.9 and 5.x, ``ClientManageProcessor``, ``ConsumerManageProcessor``.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.command import framed
 from penstock.protocols.rocketmq.config.names import RETRY
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.apis.groups import connected
@@ -15,10 +16,11 @@ from penstock.protocols.rocketmq.front.apis.membership import named
 from penstock.protocols.rocketmq.front.broker.groups import ConsumerGroup, Who
 from penstock.protocols.rocketmq.front.call import Reply, read_large
 from penstock.protocols.rocketmq.front.faults import Refused
-from penstock.protocols.rocketmq.front.relayed.apis.asked import RelayedCall
+from penstock.protocols.rocketmq.front.relayed.apis.asked import RelayedCall, agreed
 from penstock.protocols.rocketmq.front.relayed.peers.told import CONSUMER, PRODUCER, Key
+from penstock.protocols.rocketmq.front.relayed.targets import named_or_next
 
-__all__ = ["connections", "heartbeat", "members", "producers", "unregister"]
+__all__ = ["connections", "heartbeat", "members", "producers", "readers", "unregister"]
 
 
 async def heartbeat(call: RelayedCall, header: m.NoFields) -> Reply:
@@ -63,6 +65,16 @@ async def members(call: RelayedCall, request: m.OfGroup) -> Reply:
     if not found:
         raise Refused(Code.SYSTEM_ERROR, f"no consumer for this group, {request.consumer_group}")
     return Reply(body=m.ConsumerIds(consumer_id_list=tuple(found)))
+
+
+async def readers(call: RelayedCall, header: m.OfTopic) -> Reply:
+    """Serve query topic consume by who: groups that a broker has offsets of, and those whose members are here."""
+    around = call.shared
+    broker = named_or_next(around, call.line, call.asked)
+    found = set(m.read_body(m.Groups, agreed(await around.relay.ask(broker, framed(call.asked))).body).group_list)
+    found |= {name for name, each in around.clients.consumers.items() if header.topic in each.subscriptions}
+    found |= around.peers.union.readers(header.topic)
+    return Reply(body=m.Groups(group_list=tuple(sorted(found))))
 
 
 async def connections(call: RelayedCall, request: m.OfGroup) -> Reply:

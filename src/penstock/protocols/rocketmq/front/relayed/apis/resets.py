@@ -2,7 +2,8 @@
 
 Brokers tell the members that are connected to them, and those are connected here. So the node asks the broker for
 offsets and tells the members; these commit them, as they do when a broker tells them. Other Snodes that have members of
-the group do the same for these. Where nobody is there, the tool is told so and commits by itself.
+the group do the same for these. Where nobody is there, the broker answers: one of 5.x puts the group
+there, one of 4.9 says that nobody is there, and the tool commits by itself.
 
 Source: Apache RocketMQ 4.9 and 5.x, ``Broker2Client.resetOffset``.
 """
@@ -12,14 +13,17 @@ from __future__ import annotations
 from typing import TypeVar
 
 from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.command import framed
 from penstock.protocols.rocketmq.enode.brokers import Broker
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.framing import command_of
 from penstock.protocols.rocketmq.front.call import Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.relayed.apis.asked import RelayedCall, agreed
 from penstock.protocols.rocketmq.front.relayed.apis.routes import route_of
+from penstock.protocols.rocketmq.front.relayed.everywhere import PATIENCE_S
 from penstock.protocols.rocketmq.front.relayed.peers.handing import everywhere_else
-from penstock.protocols.rocketmq.front.relayed.targets import meant_by, next_broker
+from penstock.protocols.rocketmq.front.relayed.targets import named_or_next
 from penstock.protocols.rocketmq.methods import (
     GET_MAX_OFFSET,
     QUERY_CONSUMER_OFFSET,
@@ -37,11 +41,10 @@ R = TypeVar("R")
 async def reset(call: RelayedCall, header: m.ResetOffsetsOfGroup) -> Reply:
     """Serve invoke broker to reset offset, for the queues of one broker: tools ask each."""
     around = call.shared
+    broker = named_or_next(around, call.line, call.asked)
     if header.group not in around.clients.consumers and not around.peers.members(header.group):
-        raise Refused(Code.CONSUMER_NOT_ONLINE, f"Consumer not online, so can not reset offset: {header.group}")
-    said = meant_by(call.line, call.asked)
-    name = None if said is None else around.relay.brokers.known(said)
-    broker = next_broker(around, call.line, call.asked) if name is None else around.relay.brokers.of(name)
+        at_broker = command_of(await around.relay.ask(broker, framed(call.asked), timeout_s=PATIENCE_S))
+        return Reply(None, at_broker.body, at_broker.code, at_broker.remark, at_broker.fields)
     named = call.asked._replace(fields={**call.asked.fields, "bname": broker.name})
     await everywhere_else(around, named, header.group)
     route = await route_of(around, header.topic)

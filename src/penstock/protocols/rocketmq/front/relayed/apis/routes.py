@@ -1,7 +1,7 @@
 """Where topics and brokers are: as name servers say, but every broker is reached at this node. 105, 106.
 
-All clients are told a broker's own port, if it has one here: by its version a client cannot be told from one that names
-no broker, for those in other languages count their own.
+Clients that name no broker in their requests are told its own port, if it has one here (``front/doors``). Where an
+operator chose the port, all are: by its version not every client can be told from one that names no broker.
 
 Names, ids and numbers of queues stay what they are, so that requests say which broker they mean. Source: Apache
 RocketMQ 4.9 and 5.x, ``ClientRequestProcessor``; the Proxy's ``ClusterTopicRouteService``.
@@ -29,7 +29,7 @@ _STANDARD_JSON_FROM: Final = 401
 async def route(call: RelayedCall, header: m.GetRoute) -> Reply:
     """Serve get route info."""
     found = await route_of(call.shared, header.topic)
-    brokers = tuple(_here(call.shared, each) for each in found.broker_datas)
+    brokers = tuple(_here(call, each) for each in found.broker_datas)
     standard = call.asked.version >= _STANDARD_JSON_FROM or bool(header.accept_standard_json_only)
     return Reply(body=m.write_body(replace(found, broker_datas=brokers), bare_numbers=not standard))
 
@@ -40,7 +40,7 @@ async def cluster(call: RelayedCall, header: m.NoFields) -> Reply:
     frame = await call.shared.relay.ask_names(request(GET_BROKER_CLUSTER_INFO, m.NoFields()))
     told = m.read_body(m.ClusterInfo, agreed(frame).body)
     call.shared.relay.told(told)
-    table = {name: _here(call.shared, each) for name, each in told.broker_addr_table.items()}
+    table = {name: _here(call, each) for name, each in told.broker_addr_table.items()}
     snodes = info([own(call.shared), *call.shared.snodes.all])
     found = replace(told, broker_addr_table=table, snode_table=snodes.snode_table, snode_cluster=snodes.snode_cluster)
     return Reply(body=m.write_body(found, bare_numbers=True))
@@ -60,5 +60,6 @@ async def route_of(around: Around, topic: str) -> m.Route:
     return found
 
 
-def _here(around: Around, broker: m.BrokerData) -> m.BrokerData:
-    return replace(broker, broker_addrs=dict.fromkeys(broker.broker_addrs, around.place_of(broker.broker_name)))
+def _here(call: RelayedCall, broker: m.BrokerData) -> m.BrokerData:
+    place = call.shared.place_of(broker.broker_name, call.asked)
+    return replace(broker, broker_addrs=dict.fromkeys(broker.broker_addrs, place))

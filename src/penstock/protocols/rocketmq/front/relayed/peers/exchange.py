@@ -19,7 +19,7 @@ from penstock.protocols.rocketmq.front.broker.groups import Clients
 from penstock.protocols.rocketmq.front.call import Line
 from penstock.protocols.rocketmq.front.relayed.peers.finding import Finding
 from penstock.protocols.rocketmq.front.relayed.peers.settling import Settling
-from penstock.protocols.rocketmq.front.relayed.peers.told import CONSUMER, Key
+from penstock.protocols.rocketmq.front.relayed.peers.told import CONSUMER, PRODUCER, Key
 from penstock.protocols.rocketmq.front.relayed.peers.union import Union
 from penstock.protocols.rocketmq.front.relayed.peers.words import group_here
 from penstock.protocols.rocketmq.methods import ASK_PEER
@@ -111,6 +111,14 @@ class Peers:
         """Where the Snode is reached that a member is connected to; None where that is nowhere now."""
         found = self.union.members(Key(CONSUMER, group)).get(client_id)
         return None if found is None else self._place_of(found[0].id)
+
+    def home_of_producer(self, client_id: str) -> Endpoint | None:
+        """Where the Snode is reached that a producer is connected to; None where that is nowhere now."""
+        for told in self.union.others.values():
+            for key, group in told.groups.items():
+                if key.kind == PRODUCER and any(each.client_id == client_id for each in group.members):
+                    return self._place_of(told.id)
+        return None
 
     def homes_of(self, group: str) -> list[Endpoint]:
         """Where members of a group are, other than here."""

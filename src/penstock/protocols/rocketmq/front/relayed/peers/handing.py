@@ -11,7 +11,7 @@ from penstock.protocols.rocketmq.front.call import Reply
 from penstock.protocols.rocketmq.front.relayed.around import Around
 from penstock.seams.framing import Buffer
 
-__all__ = ["came_from_a_snode", "elsewhere", "everywhere_else"]
+__all__ = ["came_from_a_snode", "elsewhere", "everywhere_else", "hand_over"]
 
 _FROM: Final = "penstockSnode"
 """A field that says that a Snode asks, which has asked all that are concerned."""
@@ -32,7 +32,7 @@ async def elsewhere(around: Around, asked: RemotingCommand, group: str, member: 
     home = around.peers.home_of(group, member)
     if home is None:
         return None
-    said = await _ask(around, home, asked._replace(body=body))
+    said = await hand_over(around, home, asked._replace(body=body))
     return Reply(None, said.body, said.code, said.remark, said.fields)
 
 
@@ -41,13 +41,14 @@ async def everywhere_else(around: Around, asked: RemotingCommand, group: str) ->
     if came_from_a_snode(asked):
         return []
     homes = around.peers.homes_of(group)
-    answers = await around.relay.gather([_ask(around, home, asked) for home in homes])
+    answers = await around.relay.gather([hand_over(around, home, asked) for home in homes])
     for each in answers:
         if isinstance(each, BaseException):
             raise each
     return answers
 
 
-async def _ask(around: Around, home: Endpoint, asked: RemotingCommand) -> RemotingCommand:
+async def hand_over(around: Around, home: Endpoint, asked: RemotingCommand) -> RemotingCommand:
+    """The answer of the Snode there, which asks no further one. Raises UpstreamLost where it does not answer."""
     marked = asked._replace(fields={**asked.fields, _FROM: around.peers.union.own.id})
     return command_of(await around.relay.ask_snode(home, framed(marked), held_s=_PATIENCE_S))

@@ -225,6 +225,15 @@ class Union:
         found = (told.groups.get(key) for told in self.others.values())
         return [each for each in found if each is not None and each.members]
 
+    def readers(self, topic: str) -> set[str]:
+        """Groups that have members at other Snodes which want a topic."""
+        return {
+            key.name
+            for told in self.others.values()
+            for key, group in told.groups.items()
+            if key.kind == CONSUMER and group.members and any(each.topic == topic for each in group.subscriptions)
+        }
+
     def subscription(self, group: str, topic: str) -> m.SubscriptionData | None:
         """What members at other Snodes want of a topic, as said last."""
         wanted = [
