@@ -241,24 +241,27 @@ def test_what_mqadmin_sets_is_obeyed_or_refused(node: Broker, names: str) -> Non
     assert route() == (2, 3, 6)
     assert "success" in asked("updateTopicPerm", "-b", names, "-t", "set", "-p", "4")
     assert route() == (2, 3, 4)
-    assert "success" in asked("wipeWritePerm", "-n", names, "-b", BROKER)
-    assert "success" in asked("updateTopicPerm", "-b", names, "-t", "set", "-p", "6")
+    asked("updateTopicPerm", "-b", names, "-t", "set", "-p", "6")
+    assert "OK, 1" in asked("wipeWritePerm", "-b", BROKER)
     assert route() == (2, 3, 4)
-    assert "success" in asked("addWritePerm", "-n", names, "-b", BROKER)
+    assert "OK, 1" in asked("addWritePerm", "-b", BROKER)
     assert route() == (2, 3, 6)
     assert "success" in asked("updateBrokerConfig", "-b", names, "-k", "brokerPermission", "-v", "4")
     assert route() == (2, 3, 4)
-    assert "cannot be set" in asked("updateBrokerConfig", "-b", names, "-k", "flushDiskType", "-v", "SYNC_FLUSH")
-    assert "success" in asked("updateBrokerConfig", "-b", names, "-k", "brokerPermission", "-v", "6")
+    asked("updateBrokerConfig", "-b", names, "-k", "brokerPermission", "-v", "6")
+    assert "success" not in asked("updateBrokerConfig", "-b", names, "-k", "flushDiskType", "-v", "SYNC_FLUSH")
     assert "success" in asked("updateSubGroup", "-b", names, "-g", "set-readers", "-s", "false")
     pull = {"consumerGroup": "set-readers", "topic": "set", "queueId": 0, "queueOffset": 0, "maxMsgNums": 1}
     inline = {"sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0}
     assert ask(port, 11, {**pull, **inline}).code == 16
-    assert "not supported" in asked("cleanExpiredCQ", "-b", names)
-    assert "set" in asked("statsAll")
+    assert "success" not in asked("cleanExpiredCQ", "-b", names)
     with rocketmq_clients.producer(names) as sender:
         sender.send([Mail("set", [b"x"])])
-        assert "ProducerInfo" in asked("producer", "-b", names) or "client" in asked("producer", "-b", names)
+        assert "127.0.0.1" in asked("producer", "-b", names)
+    reset = asked("resetOffsetByTime", "-g", "nobody", "-t", "set", "-s", "-1")
+    assert [line.split() for line in reset.splitlines() if line.startswith(BROKER)]
+    (row,) = [line.split() for line in asked("statsAll", "-t", "set").splitlines() if line.startswith("set")]
+    assert row[1] == "nobody"
 
 
 def test_the_javascript_client_sends_and_reads(node: Broker, names: str) -> None:
