@@ -13,6 +13,7 @@ from penstock.testing import Broker
 from tools.peers import ons, rocketmq_clients, rocketmq_java
 from tools.peers.maven import Unavailable
 from tools.peers.rocketmq_clients import Mail
+from tools.peers.rocketmq_frames import ROUTE, agreed, ask
 
 pytestmark = pytest.mark.interop
 
@@ -219,6 +220,48 @@ def test_mqadmin_sees_topics_groups_and_messages(node: Broker, names: str, versi
     assert "success" in asked("deleteKvConfig", *kept)
     assert "success" in asked("deleteTopic", "-c", "DefaultCluster", "-t", "made")
     assert "made" not in asked("topicList").split()
+
+
+@pytest.mark.long  # a JVM a command
+def test_what_mqadmin_sets_is_obeyed_or_refused(node: Broker, names: str) -> None:
+    port = int(names.rpartition(":")[2])
+
+    def asked(*words: str) -> str:
+        try:
+            return rocketmq_clients.admin(names, *words)
+        except Unavailable as reason:
+            pytest.skip(f"no RocketMQ client: {reason}")
+
+    def route() -> tuple[int, int, int]:
+        (found,) = agreed(port, ROUTE, {"topic": "set"}).table()["queueDatas"]
+        return found["readQueueNums"], found["writeQueueNums"], found["perm"]
+
+    node.create_topic("set", partitions=4)
+    assert "success" in asked("updateTopic", "-b", names, "-t", "set", "-r", "2", "-w", "3")
+    assert route() == (2, 3, 6)
+    assert "success" in asked("updateTopicPerm", "-b", names, "-t", "set", "-p", "4")
+    assert route() == (2, 3, 4)
+    asked("updateTopicPerm", "-b", names, "-t", "set", "-p", "6")
+    assert "OK, 1" in asked("wipeWritePerm", "-b", BROKER)
+    assert route() == (2, 3, 4)
+    assert "OK, 1" in asked("addWritePerm", "-b", BROKER)
+    assert route() == (2, 3, 6)
+    assert "success" in asked("updateBrokerConfig", "-b", names, "-k", "brokerPermission", "-v", "4")
+    assert route() == (2, 3, 4)
+    asked("updateBrokerConfig", "-b", names, "-k", "brokerPermission", "-v", "6")
+    assert "success" not in asked("updateBrokerConfig", "-b", names, "-k", "flushDiskType", "-v", "SYNC_FLUSH")
+    assert "success" in asked("updateSubGroup", "-b", names, "-g", "set-readers", "-s", "false")
+    pull = {"consumerGroup": "set-readers", "topic": "set", "queueId": 0, "queueOffset": 0, "maxMsgNums": 1}
+    inline = {"sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0}
+    assert ask(port, 11, {**pull, **inline}).code == 16
+    assert "success" not in asked("cleanExpiredCQ", "-b", names)
+    with rocketmq_clients.producer(names) as sender:
+        sender.send([Mail("set", [b"x"])])
+        assert "127.0.0.1" in asked("producer", "-b", names)
+    reset = asked("resetOffsetByTime", "-g", "nobody", "-t", "set", "-s", "-1")
+    assert [line.split() for line in reset.splitlines() if line.startswith(BROKER)]
+    (row,) = [line.split() for line in asked("statsAll", "-t", "set").splitlines() if line.startswith("set")]
+    assert row[1] == "nobody"
 
 
 def test_the_javascript_client_sends_and_reads(node: Broker, names: str) -> None:

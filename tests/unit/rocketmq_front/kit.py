@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from penstock.model import Endpoint
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols import protocol
 from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
+from penstock.protocols.rocketmq.command import RemotingCommand, encode
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.framing import RocketFraming, command_of
 from penstock.protocols.rocketmq.front import RocketFront, RocketFrontOptions
@@ -84,6 +84,17 @@ class Client:
         assert frame is not None
         buffers = await self.session.handle(frame)
         return None if buffers is None else unframed(b"".join(buffers))
+
+    async def said(self, code: int, fields: Mapping[str, object] | None = None, body: bytes = b"") -> RemotingCommand:
+        """What is answered to a request as a tool of somebody else writes it, whatever that is."""
+        given = {name: str(value) for name, value in (fields or {}).items()}
+
+        async def once() -> RemotingCommand:
+            answered = await self.send(b"".join(encode(RemotingCommand(code, 7, fields=given, body=body))))
+            assert answered is not None
+            return command_of(answered)
+
+        return await self.again.until_right(once, lambda found: found.code == Code.SYSTEM_BUSY)
 
     # What most tests begin with.
 

@@ -204,7 +204,7 @@ def test_a_pull_can_commit() -> None:
     run(check)
 
 
-@pytest.mark.parametrize(("topic", "queue", "code"), [("nosuch", 0, 17), ("demo", 2, 1), ("demo", -1, 1)])
+@pytest.mark.parametrize(("topic", "queue", "code"), [("nosuch", 0, 17), ("demo", 2, 29), ("demo", -1, 29)])
 def test_what_is_not_there_is_said(topic: str, queue: int, code: int) -> None:
     async def check(kit: Kit) -> None:
         with pytest.raises(ServerError) as refused:

@@ -178,7 +178,7 @@ def test_a_topic_is_made_by_its_first_message_with_as_many_queues_as_its_produce
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, Code.NO_PERMISSION),
         ({"topic": "__consumer_offsets"}, Code.NO_PERMISSION),
         ({"topic": "a.b%c"}, Code.SYSTEM_ERROR),
-        ({"queue": 2}, Code.SYSTEM_ERROR),
+        ({"queue": 2}, Code.INVALID_PARAMETER),
         ({"properties": "x\1" + "y" * 32_767}, Code.MESSAGE_ILLEGAL),
         ({"properties": "TIMER_DELIVER_MS\1" + "99"}, Code.MESSAGE_ILLEGAL),
         ({"sys_flag": 1}, Code.SYSTEM_ERROR),

@@ -39,7 +39,9 @@ QUERY_MESSAGE: Final = Method(12, "QUERY_MESSAGE", m.QueryMessage, m.QueriedMess
 QUERY_CONSUMER_OFFSET: Final = Method(14, "QUERY_CONSUMER_OFFSET", m.QueryConsumerOffset, m.FoundOffset)
 UPDATE_CONSUMER_OFFSET: Final = Method(15, "UPDATE_CONSUMER_OFFSET", m.UpdateConsumerOffset, _N)
 UPDATE_AND_CREATE_TOPIC: Final = Method(17, "UPDATE_AND_CREATE_TOPIC", m.CreateTopic, _N)
+UPDATE_AND_CREATE_TOPIC_LIST: Final = Method(18, "UPDATE_AND_CREATE_TOPIC_LIST", _N, _N, m.TopicConfigList)
 GET_ALL_TOPIC_CONFIG: Final = Method(21, "GET_ALL_TOPIC_CONFIG", _N, _N, answer_body=m.TopicConfigs)
+UPDATE_BROKER_CONFIG: Final = Method(25, "UPDATE_BROKER_CONFIG", _N, _N)
 GET_BROKER_CONFIG: Final = Method(26, "GET_BROKER_CONFIG", _N, _N)
 GET_BROKER_RUNTIME_INFO: Final = Method(28, "GET_BROKER_RUNTIME_INFO", _N, _N, answer_body=m.Table)
 SEARCH_OFFSET_BY_TIMESTAMP: Final = Method(29, "SEARCH_OFFSET_BY_TIMESTAMP", m.SearchOffset, m.FoundOffset)
@@ -76,6 +78,7 @@ GET_CONSUMER_CONNECTION_LIST: Final = Method(
 GET_PRODUCER_CONNECTION_LIST: Final = Method(
     204, "GET_PRODUCER_CONNECTION_LIST", m.OfProducers, _N, answer_body=m.ConsumerConnection
 )
+WIPE_WRITE_PERM_OF_BROKER: Final = Method(205, "WIPE_WRITE_PERM_OF_BROKER", m.OfBroker, m.WipedTopics)
 GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Final = Method(
     206, "GET_ALL_TOPIC_LIST_FROM_NAMESERVER", _N, _N, answer_body=m.TopicList
 )
@@ -94,13 +97,30 @@ INVOKE_BROKER_TO_RESET_OFFSET: Final = Method(
     222, "INVOKE_BROKER_TO_RESET_OFFSET", m.ResetOffsetsOfGroup, _N, answer_body=m.ResetOffset
 )
 GET_TOPICS_BY_CLUSTER: Final = Method(224, "GET_TOPICS_BY_CLUSTER", m.OfCluster, _N, answer_body=m.TopicList)
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Final = Method(
+    225, "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST", _N, _N, m.SubscriptionGroupList
+)
 QUERY_TOPIC_CONSUME_BY_WHO: Final = Method(300, "QUERY_TOPIC_CONSUME_BY_WHO", m.OfTopic, _N, answer_body=m.Groups)
+GET_SYSTEM_TOPIC_LIST_FROM_NS: Final = Method(304, "GET_SYSTEM_TOPIC_LIST_FROM_NS", _N, _N, answer_body=m.TopicList)
+GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Final = Method(
+    305, "GET_SYSTEM_TOPIC_LIST_FROM_BROKER", _N, _N, answer_body=m.TopicList
+)
 GET_CONSUMER_RUNNING_INFO: Final = Method(307, "GET_CONSUMER_RUNNING_INFO", m.OfMember, _N)
 CONSUME_MESSAGE_DIRECTLY: Final = Method(309, "CONSUME_MESSAGE_DIRECTLY", m.ConsumeDirectly, _N)
 SEND_MESSAGE_V2: Final = Method(310, "SEND_MESSAGE_V2", m.SendMessage, m.Sent, letters=True)
+VIEW_BROKER_STATS_DATA: Final = Method(315, "VIEW_BROKER_STATS_DATA", m.StatsOf, _N)
+GET_BROKER_CONSUME_STATS: Final = Method(
+    317, "GET_BROKER_CONSUME_STATS", m.StatsOfAll, _N, answer_body=m.ConsumeStatsOfAll
+)
+GET_NAMESRV_CONFIG: Final = Method(319, "GET_NAMESRV_CONFIG", _N, _N)
 SEND_BATCH_MESSAGE: Final = Method(320, "SEND_BATCH_MESSAGE", m.SendMessage, m.Sent, letters=True)
 SEND_REPLY_MESSAGE: Final = Method(324, "SEND_REPLY_MESSAGE", m.SendMessage, m.Sent)
 SEND_REPLY_MESSAGE_V2: Final = Method(325, "SEND_REPLY_MESSAGE_V2", m.SendMessage, m.Sent, letters=True)
+PUSH_REPLY_MESSAGE_TO_CLIENT: Final = Method(
+    326, "PUSH_REPLY_MESSAGE_TO_CLIENT", m.PushReply, _N, asked_by_servers=True
+)
+ADD_WRITE_PERM_OF_BROKER: Final = Method(327, "ADD_WRITE_PERM_OF_BROKER", m.OfBroker, m.AddedTopics)
+GET_ALL_PRODUCER_INFO: Final = Method(328, "GET_ALL_PRODUCER_INFO", _N, _N, answer_body=m.Producers)
 REGISTER_SNODE: Final = Method(350, "REGISTER_SNODE", m.RegisterSnode, _N)
 GET_TOPIC_CONFIG: Final = Method(351, "GET_TOPIC_CONFIG", m.OfTopic, _N, answer_body=m.TopicConfig)
 GET_SUBSCRIPTIONGROUP_CONFIG: Final = Method(

@@ -10,7 +10,17 @@ from typing import Final
 
 from penstock.errors import ConfigError
 
-__all__ = ["DEAD_LETTER", "RETRY", "UNWRITABLE", "check_group", "check_topic", "is_built_in", "is_internal", "is_retry"]
+__all__ = [
+    "BUILT_IN",
+    "DEAD_LETTER",
+    "RETRY",
+    "UNWRITABLE",
+    "check_group",
+    "check_topic",
+    "is_built_in",
+    "is_internal",
+    "is_retry",
+]
 
 RETRY: Final = "%RETRY%"
 DEAD_LETTER: Final = "%DLQ%"
@@ -28,7 +38,7 @@ UNWRITABLE: Final = frozenset(
     }
 )
 """Topics that brokers write to, and nobody else may."""
-_BUILT_IN: Final = frozenset(
+BUILT_IN: Final = frozenset(
     {
         "TOOLS_CONSUMER",
         "FILTERSRV_CONSUMER",
@@ -37,15 +47,16 @@ _BUILT_IN: Final = frozenset(
         "CID_ONSAPI_PULL",
         "CID_ONSAPI_PERMISSION",
         "CID_ONSAPI_OWNER",
-        "CID_SYS_RMQ_TRANS",
+        "CID_RMQ_SYS_TRANS",
     }
 )
+"""Consumer groups that brokers have although nobody has made them."""
 _OF_SYSTEM: Final = "CID_RMQ_SYS_"
 
 
 def is_built_in(group: str) -> bool:
     """Whether brokers have this consumer group although nobody has made it."""
-    return group in _BUILT_IN or group.startswith(_OF_SYSTEM)
+    return group in BUILT_IN or group.startswith(_OF_SYSTEM)
 
 
 _INTERNAL: Final = UNWRITABLE | {"TBW102", "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC"}

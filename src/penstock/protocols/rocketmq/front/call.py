@@ -24,12 +24,14 @@ from penstock.seams.parking import Parking
 from penstock.seams.shares import Shares
 
 if TYPE_CHECKING:
+    from penstock.protocols.rocketmq.front.broker.counts import Counts
     from penstock.protocols.rocketmq.front.broker.delays import Delays
     from penstock.protocols.rocketmq.front.broker.groups import Clients
     from penstock.protocols.rocketmq.front.broker.places import Places
     from penstock.protocols.rocketmq.front.broker.positions import Positions
     from penstock.protocols.rocketmq.front.broker.queue_locks import QueueLocks
     from penstock.protocols.rocketmq.front.broker.reading import Reader
+    from penstock.protocols.rocketmq.front.broker.settings import Settings
     from penstock.protocols.rocketmq.front.broker.transactions import Transactions
     from penstock.protocols.rocketmq.front.broker.writing import Writing
     from penstock.protocols.rocketmq.front.ledger import Ledger
@@ -77,6 +79,7 @@ class Shared(Connected):
     """What all handlers of a front share. ``held``: pulls that wait for messages, by a number of each."""
 
     cluster: Cluster
+    settings: Settings
     places: Places
     queue_locks: QueueLocks
     positions: Positions
@@ -89,6 +92,7 @@ class Shared(Connected):
     turns: Turns
     held: Shares[object]
     meter: Meter
+    counts: Counts
 
     @property
     def enode(self) -> Enode:
@@ -100,8 +104,7 @@ class Shared(Connected):
 
     def retries(self, group: str) -> int:
         """How often a message is delivered to a group again before it is a dead letter."""
-        settings = self.ledger.get("group", group)
-        return self.options.retries if settings is None else int(settings.get("retryMaxTimes", self.options.retries))
+        return self.settings.retries(group, self.options.retries)
 
 
 class Line(Parking):

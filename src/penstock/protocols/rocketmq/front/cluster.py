@@ -7,10 +7,12 @@ A partition is a queue of the same number. Topics of the node itself (``__...``)
 from __future__ import annotations
 
 import ipaddress
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import TopicExists
 from penstock.model import Partition
+from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.faults import Refused
@@ -20,6 +22,9 @@ from penstock.protocols.rocketmq.records.ids import Host
 from penstock.seams.enode import TopicState
 from penstock.seams.node import Services
 
+if TYPE_CHECKING:
+    from penstock.protocols.rocketmq.front.broker.settings import Settings
+
 __all__ = ["TEMPLATE", "Cluster"]
 
 TEMPLATE: Final = "TBW102"
@@ -27,14 +32,16 @@ TEMPLATE: Final = "TBW102"
 
 _SCHEME: Final = "rocketmq"
 _NO_ADDRESS: Final = b"\0\0\0\0"
+_INHERIT: Final = int(m.Perm.INHERIT)
 
 
 class Cluster:
     """``broker`` is the one broker's name, ``name`` the cluster's."""
 
-    def __init__(self, services: Services, options: RocketFrontOptions) -> None:
+    def __init__(self, services: Services, options: RocketFrontOptions, settings: Settings) -> None:
         self._services = services
         self._options = options
+        self._settings = settings
         self._host: Host | None = None
         self.name = options.cluster
         self.broker = f"penstock-{services.identity.node_id}"
@@ -79,7 +86,7 @@ class Cluster:
         topic = await self.known(name)
         if not 0 <= number < topic.partitions:
             raise Refused(
-                Code.SYSTEM_ERROR, f"queueId[{number}] is illegal, topic:[{name}] has {topic.partitions} queues"
+                Code.INVALID_PARAMETER, f"queueId[{number}] is illegal, topic:[{name}] has {topic.partitions} queues"
             )
         return Partition(topic.name, number)
 
@@ -104,9 +111,24 @@ class Cluster:
             return topic
         if name.startswith((RETRY, DEAD_LETTER)):
             return await self.ensure(name, 1)
-        if not self._options.auto_create_topics or template != TEMPLATE:
+        if template == TEMPLATE:
+            most, perm = self._options.template_queues if self._options.auto_create_topics else 0, None
+        else:
+            most, perm = await self._offers(template)
+        if not most:
             raise Refused(Code.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
-        return await self.ensure(name, max(1, min(queues, self._options.template_queues)))
+        made = await self.ensure(name, max(1, min(queues, most)))
+        if perm is not None and perm != self._settings.queues(made).perm:
+            await self._settings.set_topic(made, replace(self._settings.topic(made), perm=perm))
+        return made
+
+    async def _offers(self, template: str) -> tuple[int, int | None]:
+        """How many queues topics get that are made after this one, 0 if none may be, and what may be done with them."""
+        topic = await self.topic(template)
+        if topic is None:
+            return 0, None
+        found = self._settings.queues(topic)
+        return (found.write, found.perm & ~_INHERIT) if found.perm & _INHERIT else (0, None)
 
 
 def _packed(host: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.columnar.plain_records import Stored
 from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.front.broker.counts import Counts
 from penstock.protocols.rocketmq.front.broker.delays import Delays, header_of
 from penstock.protocols.rocketmq.front.broker.groups import Clients
 from penstock.protocols.rocketmq.front.broker.messages import Dress
@@ -11,7 +12,8 @@ from penstock.protocols.rocketmq.front.broker.places import Places
 from penstock.protocols.rocketmq.front.broker.positions import Positions
 from penstock.protocols.rocketmq.front.broker.queue_locks import QueueLocks
 from penstock.protocols.rocketmq.front.broker.reading import Reader
-from penstock.protocols.rocketmq.front.broker.transactions import Transactions
+from penstock.protocols.rocketmq.front.broker.settings import Settings
+from penstock.protocols.rocketmq.front.broker.transactions import HALF, Transactions
 from penstock.protocols.rocketmq.front.broker.writing import Writing
 from penstock.protocols.rocketmq.front.call import IDLE_S, Shared
 from penstock.protocols.rocketmq.front.cluster import Cluster
@@ -39,7 +41,9 @@ class RocketFront:
         self._sessions: set[RocketSession] = set()
         self._runtime = runtime = services.runtime
         enode, node_id = services.enode, services.identity.node_id
-        ledger, cluster = Ledger(services.journals), Cluster(services, options)
+        ledger = Ledger(services.journals)
+        settings = Settings(ledger)
+        cluster = Cluster(services, options, settings)
         writing = Writing(enode, runtime, cluster)
         beside = Beside(runtime, services.memory)
         percent = options.address_share_percent
@@ -48,11 +52,13 @@ class RocketFront:
             options.client_timeout_ms / 1_000,
             notify=options.notify_members,
         )
+        clients.may_notify = settings.notifies
         self.shared = Shared(
             services,
             options,
             clients,
             cluster,
+            settings,
             Places(ledger, enode),
             QueueLocks(
                 options.lock_timeout_ms / 1_000,
@@ -77,6 +83,7 @@ class RocketFront:
             Turns(runtime),
             Shares("held pulls", "max_held", options.max_held, services.memory, percent),
             meter_of(services, clients, lambda: sum(each.line.held for each in self._sessions)),
+            Counts(),
         )
 
     @property
@@ -129,7 +136,7 @@ class RocketFront:
             msg_id=unique,
             transaction_id=unique,
             offset_msg_id=offset_id(shared.cluster.host, place | record.offset),
-            topic=topic,
+            topic=HALF,
             broker_name=shared.cluster.broker,
         )
         shared.clients.ask_producer(group, request(CHECK_TRANSACTION_STATE, header, dress.stored(record), one_way=True))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from penstock.seams.journal import Ended, Entry, Journals, Noted
@@ -35,6 +35,10 @@ class Ledger:
     def get(self, kind: str, name: str) -> Any:
         """What is kept under a name; None for nothing."""
         return self._kept.get(kind, {}).get(name)
+
+    def of(self, kind: str) -> Mapping[str, Any]:
+        """Everything of a kind, by its name, also what will be kept later: for who looks often."""
+        return self._kept.setdefault(kind, {})
 
     def all(self, kind: str) -> Iterator[tuple[str, Any]]:
         """Everything of a kind, by its name; to be read at once."""

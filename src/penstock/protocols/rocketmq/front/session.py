@@ -17,7 +17,7 @@ from penstock.protocols.rocketmq.front.apis.single import SINGLE
 from penstock.protocols.rocketmq.front.apis.single import send as single
 from penstock.protocols.rocketmq.front.call import Call, Line, Reply, Shared
 from penstock.protocols.rocketmq.front.faults import refusal, unreadable
-from penstock.protocols.rocketmq.front.table import TABLE, meant
+from penstock.protocols.rocketmq.front.table import REFUSED, TABLE, meant
 from penstock.protocols.rocketmq.front.telling import tell
 from penstock.protocols.rocketmq.rpc import answer, read_request
 from penstock.protocols.rocketmq.rpc import refusal as refused
@@ -75,7 +75,8 @@ class RocketSession:
     async def _answer(self, asked: RemotingCommand) -> Buffers:
         found = meant(asked)
         if found is None:
-            return refused(asked, Code.REQUEST_CODE_NOT_SUPPORTED, f" request type {asked.code} not supported")
+            why = f": {REFUSED[asked.code]}" if asked.code in REFUSED else ""
+            return refused(asked, Code.REQUEST_CODE_NOT_SUPPORTED, f" request type {asked.code} not supported{why}")
         shared = self._shared
         try:
             if shared.admission is not None:

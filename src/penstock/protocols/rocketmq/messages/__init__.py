@@ -2,17 +2,21 @@
 
 from penstock.protocols.rocketmq.messages.bodies import read_body as read_body
 from penstock.protocols.rocketmq.messages.bodies import write_body as write_body
+from penstock.protocols.rocketmq.messages.cluster import AddedTopics as AddedTopics
 from penstock.protocols.rocketmq.messages.cluster import BrokerData as BrokerData
 from penstock.protocols.rocketmq.messages.cluster import ClusterInfo as ClusterInfo
 from penstock.protocols.rocketmq.messages.cluster import Connection as Connection
 from penstock.protocols.rocketmq.messages.cluster import ConsumerConnection as ConsumerConnection
 from penstock.protocols.rocketmq.messages.cluster import ConsumerOffsets as ConsumerOffsets
 from penstock.protocols.rocketmq.messages.cluster import ConsumeStats as ConsumeStats
+from penstock.protocols.rocketmq.messages.cluster import ConsumeStatsOfAll as ConsumeStatsOfAll
 from penstock.protocols.rocketmq.messages.cluster import CreateTopic as CreateTopic
 from penstock.protocols.rocketmq.messages.cluster import DeleteGroup as DeleteGroup
 from penstock.protocols.rocketmq.messages.cluster import GetRoute as GetRoute
+from penstock.protocols.rocketmq.messages.cluster import GroupRetryPolicy as GroupRetryPolicy
 from penstock.protocols.rocketmq.messages.cluster import Groups as Groups
 from penstock.protocols.rocketmq.messages.cluster import KvValue as KvValue
+from penstock.protocols.rocketmq.messages.cluster import OfBroker as OfBroker
 from penstock.protocols.rocketmq.messages.cluster import OfCluster as OfCluster
 from penstock.protocols.rocketmq.messages.cluster import OffsetsOfQueue as OffsetsOfQueue
 from penstock.protocols.rocketmq.messages.cluster import OfKv as OfKv
@@ -23,11 +27,15 @@ from penstock.protocols.rocketmq.messages.cluster import PutKv as PutKv
 from penstock.protocols.rocketmq.messages.cluster import QueueData as QueueData
 from penstock.protocols.rocketmq.messages.cluster import QueueStats as QueueStats
 from penstock.protocols.rocketmq.messages.cluster import ResetOffsetsOfGroup as ResetOffsetsOfGroup
+from penstock.protocols.rocketmq.messages.cluster import RetryPolicy as RetryPolicy
 from penstock.protocols.rocketmq.messages.cluster import Route as Route
+from penstock.protocols.rocketmq.messages.cluster import StatsOfAll as StatsOfAll
 from penstock.protocols.rocketmq.messages.cluster import StatsOfGroup as StatsOfGroup
 from penstock.protocols.rocketmq.messages.cluster import SubscriptionGroupConfig as SubscriptionGroupConfig
+from penstock.protocols.rocketmq.messages.cluster import SubscriptionGroupList as SubscriptionGroupList
 from penstock.protocols.rocketmq.messages.cluster import TopicList as TopicList
 from penstock.protocols.rocketmq.messages.cluster import TopicStats as TopicStats
+from penstock.protocols.rocketmq.messages.cluster import WipedTopics as WipedTopics
 from penstock.protocols.rocketmq.messages.codec import read_fields as read_fields
 from penstock.protocols.rocketmq.messages.codec import write_fields as write_fields
 from penstock.protocols.rocketmq.messages.declare import NoFields as NoFields
@@ -72,15 +80,20 @@ from penstock.protocols.rocketmq.messages.running import ProcessQueueInfo as Pro
 from penstock.protocols.rocketmq.messages.sending import CheckTransaction as CheckTransaction
 from penstock.protocols.rocketmq.messages.sending import Decision as Decision
 from penstock.protocols.rocketmq.messages.sending import EndTransaction as EndTransaction
+from penstock.protocols.rocketmq.messages.sending import PushReply as PushReply
 from penstock.protocols.rocketmq.messages.sending import SendBack as SendBack
 from penstock.protocols.rocketmq.messages.sending import SendMessage as SendMessage
 from penstock.protocols.rocketmq.messages.sending import Sent as Sent
 from penstock.protocols.rocketmq.messages.settings import DataVersion as DataVersion
 from penstock.protocols.rocketmq.messages.settings import OfGroupName as OfGroupName
 from penstock.protocols.rocketmq.messages.settings import OfProducers as OfProducers
+from penstock.protocols.rocketmq.messages.settings import ProducerInfo as ProducerInfo
+from penstock.protocols.rocketmq.messages.settings import Producers as Producers
+from penstock.protocols.rocketmq.messages.settings import StatsOf as StatsOf
 from penstock.protocols.rocketmq.messages.settings import SubscriptionGroups as SubscriptionGroups
 from penstock.protocols.rocketmq.messages.settings import Table as Table
 from penstock.protocols.rocketmq.messages.settings import TopicConfig as TopicConfig
+from penstock.protocols.rocketmq.messages.settings import TopicConfigList as TopicConfigList
 from penstock.protocols.rocketmq.messages.settings import TopicConfigs as TopicConfigs
 from penstock.protocols.rocketmq.messages.snodes import CreateRetryTopic as CreateRetryTopic
 from penstock.protocols.rocketmq.messages.snodes import OfSnodeCluster as OfSnodeCluster
@@ -89,6 +102,7 @@ from penstock.protocols.rocketmq.messages.snodes import SnodeClusterInfo as Snod
 from penstock.protocols.rocketmq.messages.snodes import SnodeData as SnodeData
 
 __all__ = [
+    "AddedTopics",
     "AskPeer",
     "BrokerData",
     "CheckClientConfig",
@@ -96,6 +110,7 @@ __all__ = [
     "ClusterInfo",
     "Connection",
     "ConsumeStats",
+    "ConsumeStatsOfAll",
     "ConsumeStatus",
     "ConsumerConnection",
     "ConsumerData",
@@ -112,6 +127,7 @@ __all__ = [
     "FoundOffset",
     "GetConsumerStatus",
     "GetRoute",
+    "GroupRetryPolicy",
     "Groups",
     "HeartbeatData",
     "LocalOffsets",
@@ -119,6 +135,7 @@ __all__ = [
     "LockedQueues",
     "MessageQueue",
     "NoFields",
+    "OfBroker",
     "OfCluster",
     "OfGroup",
     "OfGroupName",
@@ -133,9 +150,12 @@ __all__ = [
     "Perm",
     "ProcessQueueInfo",
     "ProducerData",
+    "ProducerInfo",
+    "Producers",
     "PullFlag",
     "PullMessage",
     "Pulled",
+    "PushReply",
     "QueriedMessages",
     "QueryConsumerOffset",
     "QueryMessage",
@@ -144,6 +164,7 @@ __all__ = [
     "RegisterSnode",
     "ResetOffset",
     "ResetOffsetsOfGroup",
+    "RetryPolicy",
     "Route",
     "Routed",
     "SearchOffset",
@@ -152,20 +173,25 @@ __all__ = [
     "Sent",
     "SnodeClusterInfo",
     "SnodeData",
+    "StatsOf",
+    "StatsOfAll",
     "StatsOfGroup",
     "StoreTime",
     "SubscriptionData",
     "SubscriptionGroupConfig",
+    "SubscriptionGroupList",
     "SubscriptionGroups",
     "Table",
     "TellPeer",
     "TopicConfig",
+    "TopicConfigList",
     "TopicConfigs",
     "TopicList",
     "TopicStats",
     "UnregisterClient",
     "UpdateConsumerOffset",
     "ViewMessage",
+    "WipedTopics",
     "read_body",
     "read_fields",
     "write_body",

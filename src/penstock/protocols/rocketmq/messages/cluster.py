@@ -16,17 +16,21 @@ from penstock.protocols.rocketmq.messages.membership import MessageQueue, Subscr
 from penstock.protocols.rocketmq.messages.snodes import SnodeData
 
 __all__ = [
+    "AddedTopics",
     "BrokerData",
     "ClusterInfo",
     "Connection",
     "ConsumeStats",
+    "ConsumeStatsOfAll",
     "ConsumerConnection",
     "ConsumerOffsets",
     "CreateTopic",
     "DeleteGroup",
     "GetRoute",
+    "GroupRetryPolicy",
     "Groups",
     "KvValue",
+    "OfBroker",
     "OfCluster",
     "OfKv",
     "OfNamespace",
@@ -37,11 +41,15 @@ __all__ = [
     "QueueData",
     "QueueStats",
     "ResetOffsetsOfGroup",
+    "RetryPolicy",
     "Route",
+    "StatsOfAll",
     "StatsOfGroup",
     "SubscriptionGroupConfig",
+    "SubscriptionGroupList",
     "TopicList",
     "TopicStats",
+    "WipedTopics",
 ]
 
 
@@ -64,7 +72,10 @@ class GetRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerData:
-    """Brokers of one name, by their ids (0 is the master): ``host:port`` each."""
+    """Brokers of one name, by their ids (0 is the master): ``host:port`` each.
+
+    Name servers of 5.x always say ``enable_acting_master``, and there are clients that read no route without it.
+    """
 
     cluster: str | None = None
     broker_name: str
@@ -106,7 +117,7 @@ class ClusterInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicList:
-    """The body of the answers to 206 and 224."""
+    """The body of the answers to 206, 224, 304 and 305."""
 
     topic_list: tuple[str, ...] = ()
     broker_addr: str | None = None
@@ -117,6 +128,27 @@ class OfCluster:
     """224: topics of a cluster."""
 
     cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfBroker:
+    """205 and 327: have a name server say that a broker cannot be written to, and that it can."""
+
+    broker_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WipedTopics:
+    """The answer to 205."""
+
+    wipe_topic_count: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedTopics:
+    """The answer to 327."""
+
+    add_topic_count: Int32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +218,25 @@ class DeleteGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Milliseconds: from ``initial`` to ``max``, multiplied each time, or one after the other of ``next``."""
+
+    initial: Int64 | None = None
+    max: Int64 | None = None
+    multiplier: Int64 | None = None
+    next: tuple[Int64, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRetryPolicy:
+    """When a group's messages come again: CUSTOMIZED (by a list, that of the delay levels) or EXPONENTIAL."""
+
+    type: str = "CUSTOMIZED"
+    exponential_retry_policy: RetryPolicy | None = None
+    customized_retry_policy: RetryPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionGroupConfig:
     """The body of 200: make a group, or change it."""
 
@@ -199,6 +250,17 @@ class SubscriptionGroupConfig:
     which_broker_when_consume_slowly: Int64 = 1
     notify_consumer_ids_changed_enable: bool = True
     consume_message_orderly: bool | None = None
+    consume_timeout_minute: Int32 | None = None
+    group_sys_flag: Int32 | None = None
+    group_retry_policy: GroupRetryPolicy | None = None
+    attributes: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionGroupList:
+    """The body of 225: several of them."""
+
+    group_config_list: tuple[SubscriptionGroupConfig, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +303,23 @@ class ConsumeStats:
     """The body of the answer to 208."""
 
     offset_table: dict[MessageQueue, QueueStats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsOfAll:
+    """317: how far all groups are; those in order, or the others."""
+
+    is_order: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeStatsOfAll:
+    """The body of the answer to 317: by group, of each of its topics."""
+
+    broker_addr: str
+    consume_stats_list: tuple[dict[str, tuple[ConsumeStats, ...]], ...] = ()
+    total_diff: Int64 = 0
+    total_inflight_diff: Int64 = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
-"""Sends and what follows them: 10, 310, 320, 36, 37, 39.
+"""Sends and what follows them: 10, 310, 320, 36, 37, 39; replies to requests: 324, 325, 326.
 
 Source: Apache RocketMQ 4.9 and 5.x, ``SendMessageRequestHeader`` (and ``…V2``, whose names are letters),
-``ConsumerSendMsgBackRequestHeader``, ``EndTransactionRequestHeader``, ``CheckTransactionStateRequestHeader``.
+``ConsumerSendMsgBackRequestHeader``, ``EndTransactionRequestHeader``, ``CheckTransactionStateRequestHeader``,
+``ReplyMessageRequestHeader``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ __all__ = [
     "CheckTransaction",
     "Decision",
     "EndTransaction",
+    "PushReply",
     "SendBack",
     "SendMessage",
     "Sent",
@@ -32,7 +34,7 @@ class Decision(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMessage:
-    """10 by names, 310 and 320 by letters. ``broker_name`` tells a proxy where to; brokers ignore it."""
+    """10 and 324 by names, 310, 320 and 325 by letters. ``broker_name`` tells a proxy where to; brokers ignore it."""
 
     producer_group: Annotated[str, letter("a")]
     topic: Annotated[str, letter("b")]
@@ -102,3 +104,23 @@ class CheckTransaction:
     offset_msg_id: str | None = None
     topic: str | None = None
     broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushReply:
+    """326, asked by a broker of the client whose request a message answers. The body is the message's."""
+
+    producer_group: str
+    topic: str
+    default_topic: str = "TBW102"
+    default_topic_queue_nums: Int32 = 4
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32 = 0
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    born_host: str
+    store_host: str
+    store_timestamp: Int64

@@ -1,4 +1,4 @@
-"""How brokers, topics and groups are set, as operators see it: 21, 26, 28, 201, 351, 352.
+"""How brokers, topics and groups are set and used, as operators see it: 18, 21, 26, 28, 201, 315, 328, 351, 352.
 
 Source: Apache RocketMQ 4.9 and 5.x, ``KVTable``, ``TopicConfig``, ``TopicConfigSerializeWrapper``,
 ``SubscriptionGroupWrapper``.
@@ -13,7 +13,19 @@ from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq.messages.cluster import SubscriptionGroupConfig
 from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
 
-__all__ = ["DataVersion", "OfGroupName", "OfProducers", "SubscriptionGroups", "Table", "TopicConfig", "TopicConfigs"]
+__all__ = [
+    "DataVersion",
+    "OfGroupName",
+    "OfProducers",
+    "ProducerInfo",
+    "Producers",
+    "StatsOf",
+    "SubscriptionGroups",
+    "Table",
+    "TopicConfig",
+    "TopicConfigList",
+    "TopicConfigs",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +59,13 @@ class TopicConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigList:
+    """The body of 18: several topics to be made, or changed. Attributes are called ``+name`` there."""
+
+    topic_config_list: tuple[TopicConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigs:
     """The body of the answer to 21."""
 
@@ -68,6 +87,32 @@ class OfGroupName:
 
     group: str
     broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerInfo:
+    """A producer in the answer to 328."""
+
+    client_id: str
+    remote_ip: Annotated[str, named("remoteIP")]
+    language: str
+    version: Int32
+    last_update_timestamp: Int64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producers:
+    """The body of the answer to 328: all producers, by their groups."""
+
+    data: dict[str, tuple[ProducerInfo, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsOf:
+    """315: how often something happened to something, by the names that brokers have for both."""
+
+    stats_name: str
+    stats_key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

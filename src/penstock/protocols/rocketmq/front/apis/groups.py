@@ -1,6 +1,6 @@
 """Groups as operators see them: who is there, how far they are, how they are set.
 
-Requests 200, 201, 203, 204, 207, 208, 222, 300 and 352.
+Requests 200, 201, 203, 204, 207, 208, 222, 225, 300, 315, 317, 328 and 352.
 
 Source: Apache RocketMQ 4.9 and 5.x, ``AdminBrokerProcessor``.
 """
@@ -14,8 +14,9 @@ from typing import Final
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.config.names import is_built_in
+from penstock.protocols.rocketmq.config.names import BUILT_IN, RETRY, is_built_in
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.broker.counts import SPANS_S
 from penstock.protocols.rocketmq.front.broker.groups import Member
 from penstock.protocols.rocketmq.front.call import Call, Line, OfConnected, Reply, read_large, written
 from penstock.protocols.rocketmq.front.faults import Refused, unmade
@@ -25,9 +26,13 @@ from penstock.protocols.rocketmq.rpc import request as to_client
 from penstock.seams.enode import extent
 
 __all__ = [
+    "all_producers",
+    "all_stats",
     "connected",
     "connections",
+    "counted",
     "create",
+    "create_all",
     "delete",
     "made_group",
     "producers",
@@ -38,7 +43,9 @@ __all__ = [
     "stats",
 ]
 
-_KIND: Final = "group"
+_MOST_RETRY_QUEUES: Final = 1_000
+_SENT: Final = "TOPIC_PUT_NUMS"
+_GIVEN: Final = "GROUP_GET_NUMS"
 _LONGEST_NAME: Final = 255
 _STEPS_OF_A_SETTING: Final = 4
 _STEPS_OF_STATS: Final = 10
@@ -48,45 +55,101 @@ _STEPS_OF_STATS: Final = 10
 def made_group(call: Call, group: str) -> None:
     """Raises Refused for a group that nobody has made, where others are not served."""
     shared = call.shared
-    if not (shared.options.auto_create_groups or is_built_in(group) or shared.ledger.get(_KIND, group) is not None):
+    if not (shared.options.auto_create_groups or is_built_in(group) or shared.settings.has_group(group)):
         raise unmade(group)
 
 
 async def create(call: Call, request: m.NoFields) -> Reply:
-    """Serve update and create subscription group. Of its settings only ``retryMaxTimes`` does anything here."""
+    """Serve update and create subscription group."""
     del request
     said = await read_large(call.shared.beside, m.SubscriptionGroupConfig, call.asked.body)
-    if not said.group_name or len(said.group_name) > _LONGEST_NAME:
-        raise Refused(Code.SYSTEM_ERROR, f"a group's name of {len(said.group_name)} letters")
-    await call.shared.ledger.put(_KIND, said.group_name, json.loads(m.write_body(said)))
+    _check(said)
+    await _set(call, said)
     return Reply()
 
 
+async def create_all(call: Call, request: m.NoFields) -> Reply:
+    """Serve update and create subscription group list: all of them, or none where one cannot be."""
+    del request
+    said = (await read_large(call.shared.beside, m.SubscriptionGroupList, call.asked.body)).group_config_list
+    for each in said:
+        _check(each)
+    async for each in call.shared.turns.through(list(said), _STEPS_OF_A_SETTING):
+        await _set(call, each)
+    return Reply()
+
+
+def _check(said: m.SubscriptionGroupConfig) -> None:
+    """Raises Refused for what would not be obeyed."""
+    if not said.group_name or len(said.group_name) > _LONGEST_NAME:
+        raise Refused(Code.INVALID_PARAMETER, f"a group's name of {len(said.group_name)} letters")
+    if not 0 <= said.retry_queue_nums <= _MOST_RETRY_QUEUES:
+        raise Refused(Code.INVALID_PARAMETER, f"retryQueueNums is {said.retry_queue_nums}: 0 to {_MOST_RETRY_QUEUES}")
+    policy = said.group_retry_policy
+    if policy is not None and policy != m.GroupRetryPolicy():
+        raise Refused(
+            Code.INVALID_PARAMETER,
+            f"groupRetryPolicy is of type {policy.type[:100]}: a group's messages come again by the delay levels",
+        )
+    if said.attributes:
+        name = next(iter(said.attributes))
+        raise Refused(Code.INVALID_PARAMETER, f"the attribute {name[:100]} of groups is not served here")
+
+
+async def _set(call: Call, said: m.SubscriptionGroupConfig) -> None:
+    """A retry topic that is there gets as many queues as it is to have."""
+    shared = call.shared
+    await shared.settings.set_group(said)
+    retry = await shared.cluster.topic(f"{RETRY}{said.group_name}")
+    if retry is not None and retry.partitions < said.retry_queue_nums:
+        await shared.enode.add_partitions(retry.name, said.retry_queue_nums)
+
+
 async def delete(call: Call, request: m.DeleteGroup) -> Reply:
-    """Serve delete subscription group; its offsets go where it says so."""
+    """Serve delete subscription group; its offsets go where it says so. One that is not there is no error.
+
+    Raises Refused where nothing would be done: a group is there by its offsets and its members, too.
+    """
     shared, name = call.shared, request.group_name
-    if shared.ledger.get(_KIND, name) is not None:
-        await shared.ledger.put(_KIND, name, None)
-    if request.clean_offset or request.remove_offset:
+    offsets = bool(await shared.offsets.committed(name))
+    was_set = await shared.settings.forget_group(name)
+    if offsets and (request.clean_offset or request.remove_offset):
         await shared.offsets.forget(name, lambda partition, known: True)
+    elif not was_set and (offsets or shared.clients.ids(name)):
+        raise Refused(
+            Code.SYSTEM_ERROR,
+            f"group[{name[:_LONGEST_NAME]}] has no settings that could be deleted, "
+            + (
+                "it is there by its committed offsets: delete these, too (cleanOffset, mqadmin deleteSubGroup -r true)"
+                if offsets
+                else "it is there by its members: stop these"
+            ),
+        )
     return Reply()
 
 
 async def setting(call: Call, request: m.OfGroupName) -> Reply:
     """Serve get subscription group config: as it was set, or as all are."""
-    kept = call.shared.ledger.get(_KIND, request.group)
-    return Reply(body=_setting(kept) if kept is not None else m.SubscriptionGroupConfig(group_name=request.group))
+    shared, name = call.shared, request.group
+    found = shared.settings.group(name)
+    if found is None:
+        there = is_built_in(name) or name in shared.clients.consumers or await shared.offsets.committed(name)
+        if not there and not shared.options.auto_create_groups:
+            raise unmade(name)
+        found = m.SubscriptionGroupConfig(group_name=name)
+    return Reply(body=found)
 
 
 async def settings(call: Call, request: m.NoFields) -> Reply:
-    """Serve get all subscription group configs: those that were set, and those that are there."""
+    """Serve get all subscription group configs: the built-in ones, those that were set, those that are there."""
     del request
     shared = call.shared
-    there = {*await shared.offsets.groups(), *shared.clients.consumers}
+    there = {*BUILT_IN, *await shared.offsets.groups(), *shared.clients.consumers}
     table = {name: m.SubscriptionGroupConfig(group_name=name) for name in sorted(there)}
-    async for name, kept in shared.turns.through(list(shared.ledger.all(_KIND)), _STEPS_OF_A_SETTING):
-        table[name] = _setting(kept)
-    found = m.SubscriptionGroups(subscription_group_table=table, data_version=m.DataVersion(timestamp=shared.now_ms))
+    async for name in shared.turns.through(shared.settings.groups(), _STEPS_OF_A_SETTING):
+        table[name] = shared.settings.group(name) or m.SubscriptionGroupConfig(group_name=name)
+    version = await shared.settings.version("groups", [str(each).encode() for each in table.values()], shared.now_ms)
+    found = m.SubscriptionGroups(subscription_group_table=table, data_version=version)
     return Reply(body=await written(shared.beside, found, len(table)))
 
 
@@ -98,20 +161,80 @@ async def producers(call: OfConnected, request: m.OfProducers) -> Reply:
     return Reply(body=m.ConsumerConnection(connection_set=connected(found.items())))
 
 
+async def all_producers(call: OfConnected, request: m.NoFields) -> Reply:
+    """Serve get all producer info."""
+    del request
+    shared = call.shared
+    data = {
+        group: tuple(
+            m.ProducerInfo(
+                client_id=member.who.client_id,
+                remote_ip=str(line.address),
+                language=member.who.language,
+                version=member.who.version,
+                last_update_timestamp=shared.now_ms - int((shared.now - member.seen) * 1_000),
+            )
+            for line, member in members.items()
+        )
+        for group, members in shared.clients.producers.items()
+    }
+    return Reply(body=m.Producers(data=data))
+
+
+async def counted(call: Call, request: m.StatsOf) -> Reply:
+    """Serve view broker stats data: what was sent to a topic by the times of its records, and what groups were given.
+
+    Of both, how many within a minute, an hour and a day.
+    """
+    if request.stats_name == _SENT:
+        found = await _sent(call, request.stats_key)
+    elif request.stats_name == _GIVEN:
+        topic, _, group = request.stats_key.rpartition("@")
+        found = call.shared.counts.given(topic, group, call.shared.now)
+    else:
+        found = None
+    if found is None:
+        name, key = request.stats_name[:_LONGEST_NAME], request.stats_key[:_LONGEST_NAME]
+        raise Refused(
+            Code.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist: {_SENT} (topic) and {_GIVEN} (topic@group) do"
+        )
+    spans = zip(("statsMinute", "statsHour", "statsDay"), SPANS_S, found, strict=True)
+    said = {name: {"sum": count, "tps": round(count / seconds, 3)} for name, seconds, count in spans}
+    return Reply(body=json.dumps(said).encode())
+
+
+async def _sent(call: Call, name: str) -> tuple[int, ...] | None:
+    shared = call.shared
+    topic = await shared.cluster.topic(name)
+    if topic is None:
+        return None
+    found = [0 for _ in SPANS_S]
+    partitions = [Partition(topic.name, number) for number in range(topic.partitions)]
+    async for partition in shared.turns.through(partitions, _STEPS_OF_STATS):
+        where = await extent(shared.enode, partition)
+        for row, seconds in enumerate(SPANS_S):
+            first = await shared.enode.offset_for_time(partition, shared.now_ms - seconds * 1_000)
+            found[row] += 0 if first is None else max(0, where.stable - max(first[0], where.start))
+    return tuple(found)
+
+
 async def reset(call: Call, request: m.ResetOffsetsOfGroup) -> Reply:
-    """Serve invoke broker to reset offset: the group begins there, and its members are told."""
+    """Serve invoke broker to reset offset: the group begins there, and its members are told, if there are any.
+
+    Raises Refused, also for an offset that a queue does not have; then nothing is set.
+    """
     shared = call.shared
     topic = await shared.cluster.known(request.topic)
-    numbers = range(topic.partitions)
     if request.queue_id is not None and request.queue_id >= 0:
-        numbers = range(request.queue_id, min(request.queue_id + 1, topic.partitions))
+        partitions = [await shared.cluster.queue(request.topic, request.queue_id)]
+    else:
+        partitions = [Partition(topic.name, number) for number in range(topic.partitions)]
+    offsets = {partition: await _reset_to(call, partition, request) for partition in partitions}
     table: dict[m.MessageQueue, int] = {}
-    for number in numbers:
-        partition = Partition(topic.name, number)
+    for partition, offset in offsets.items():
         known = await shared.positions.of(request.group, partition)
-        offset = await _reset_to(call, partition, request)
         if request.is_force or known is None or offset <= known:
-            queue = m.MessageQueue(topic=request.topic, broker_name=shared.cluster.broker, queue_id=number)
+            queue = m.MessageQueue(topic=request.topic, broker_name=shared.cluster.broker, queue_id=partition.id)
             table[queue] = offset
             await shared.positions.set(request.group, partition, offset, call.line.address.host)
     body = m.ResetOffset(offset_table=table)
@@ -122,15 +245,17 @@ async def reset(call: Call, request: m.ResetOffsetsOfGroup) -> Reply:
 async def _reset_to(call: Call, partition: Partition, request: m.ResetOffsetsOfGroup) -> int:
     where = await extent(call.shared.enode, partition)
     if request.offset is not None and request.offset >= 0:
-        return min(max(request.offset, where.start), where.stable)
+        if not where.start <= request.offset <= where.stable:
+            raise Refused(
+                Code.SYSTEM_ERROR,
+                f"Target offset {request.offset} not in consume queue range [{where.start}-{where.stable}], queueId "
+                f"{partition.id}",
+            )
+        return request.offset
     if request.timestamp < 0:
         return where.stable
     found = await call.shared.enode.offset_for_time(partition, request.timestamp)
     return where.stable if found is None else min(max(found[0], where.start), where.stable)
-
-
-def _setting(kept: dict[str, object]) -> m.SubscriptionGroupConfig:
-    return m.read_body(m.SubscriptionGroupConfig, json.dumps(kept).encode())
 
 
 async def connections(call: OfConnected, request: m.OfGroup) -> Reply:
@@ -151,20 +276,47 @@ async def connections(call: OfConnected, request: m.OfGroup) -> Reply:
 
 async def stats(call: Call, request: m.StatsOfGroup) -> Reply:
     """Serve get consume stats: of all topics that the group has an offset in, or reads."""
-    shared, group = call.shared, request.consumer_group
+    found = await _stats(call, request.consumer_group, request.topic)
+    return Reply(body=await written(call.shared.beside, m.ConsumeStats(offset_table=found), len(found)))
+
+
+async def all_stats(call: Call, request: m.StatsOfAll) -> Reply:
+    """Serve get broker consume stats: of all groups, each topic for itself; there is no order to choose by."""
+    del request
+    shared = call.shared
+    listed: list[dict[str, tuple[m.ConsumeStats, ...]]] = []
+    lag = entries = 0
+    for group in sorted({*await shared.offsets.groups(), *shared.clients.consumers}):
+        by_topic: dict[str, dict[m.MessageQueue, m.QueueStats]] = {}
+        for queue, each in (await _stats(call, group)).items():
+            by_topic.setdefault(queue.topic, {})[queue] = each
+            lag += each.broker_offset - each.consumer_offset
+            entries += 1
+        if by_topic:
+            listed.append({group: tuple(m.ConsumeStats(offset_table=table) for table in by_topic.values())})
+    found = m.ConsumeStatsOfAll(
+        broker_addr=shared.cluster.address, consume_stats_list=tuple(listed), total_diff=lag, total_inflight_diff=0
+    )
+    return Reply(body=await written(shared.beside, found, entries))
+
+
+async def _stats(call: Call, group: str, only: str | None = None) -> dict[m.MessageQueue, m.QueueStats]:
+    """Where each queue ends and where the group is in it. Raises StoreError."""
+    shared = call.shared
     committed = await shared.offsets.committed(group)
     at = {partition: known.offset for partition, known in committed.items()}
-    topics = [request.topic] if request.topic else sorted(_topics_of(call, group, at))
+    topics = [only] if only else sorted(_topics_of(call, group, at))
     found: dict[m.MessageQueue, m.QueueStats] = {}
     async for name in shared.turns.through(topics, _STEPS_OF_STATS):
         topic = await shared.cluster.topic(name)
-        partitions = [Partition(topic.name, number) for number in range(topic.partitions)] if topic else []
+        count = shared.settings.queues(topic).read if topic else 0
+        partitions = [Partition(topic.name, number) for number in range(count)] if topic else []
         for partition, where in zip(partitions, await shared.enode.extents(partitions), strict=True):
             if isinstance(where, PenstockError):
                 raise where
             queue = m.MessageQueue(topic=name, broker_name=shared.cluster.broker, queue_id=partition.id)
             found[queue] = m.QueueStats(broker_offset=where.stable, consumer_offset=at.get(partition, 0))
-    return Reply(body=await written(shared.beside, m.ConsumeStats(offset_table=found), len(found)))
+    return found
 
 
 async def readers(call: Call, request: m.OfTopic) -> Reply:

@@ -32,10 +32,11 @@ async def heartbeat(call: Call, request: m.NoFields) -> Reply:
         shared.clients.produce(call.line, who, named(producer.group_name), shared.now)
     for consumer in said.consumer_data_set:
         retry = f"{RETRY}{named(consumer.group_name)}"
-        if any(each.topic == retry for each in consumer.subscription_data_set):
+        queues = shared.settings.retry_queues(consumer.group_name)
+        if queues and any(each.topic == retry for each in consumer.subscription_data_set):
             if await shared.cluster.topic(retry) is None:
                 await shared.turns.take(_STEPS_OF_A_TOPIC)
-            await shared.cluster.ensure(retry, 1)
+            await shared.cluster.ensure(retry, queues)
         shared.clients.consume(call.line, who, consumer, shared.now)
     if call.line.over:  # while a topic was being made
         shared.clients.lost(call.line)

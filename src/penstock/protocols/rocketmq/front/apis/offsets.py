@@ -83,14 +83,21 @@ async def start(call: Call, request: m.OfQueue) -> Reply:
 
 
 async def earliest_time(call: Call, request: m.OfQueue) -> Reply:
-    """Serve get earliest message's store time."""
+    """Serve get earliest message's store time; as with brokers, -1 also where there is no such queue."""
+    if await _where(call, request.topic, request.queue_id) is None:
+        return Reply(m.StoreTime(timestamp=-1))
     partition = await call.shared.cluster.queue(request.topic, request.queue_id)
     found = await call.shared.enode.offset_for_time(partition, 0)
     return Reply(m.StoreTime(timestamp=-1 if found is None else found[1]))
 
 
 async def search(call: Call, request: m.SearchOffset) -> Reply:
-    """Serve search offset by timestamp; ``upper``: the last message that is not later."""
+    """Serve search offset by timestamp; ``upper``: the last message that is not later.
+
+    As with brokers, a queue that is not there is empty.
+    """
+    if await _where(call, request.topic, request.queue_id) is None:
+        return Reply(m.FoundOffset(offset=0))
     partition = await call.shared.cluster.queue(request.topic, request.queue_id)
     upper = (request.boundary_type or "").lower() == "upper"
     where = await extent(call.shared.enode, partition)

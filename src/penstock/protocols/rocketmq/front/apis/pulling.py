@@ -18,6 +18,7 @@ from penstock.protocols.rocketmq.front.apis.groups import made_group
 from penstock.protocols.rocketmq.front.broker.filters import Wanted, wanted_by
 from penstock.protocols.rocketmq.front.broker.messages import Dress
 from penstock.protocols.rocketmq.front.broker.reading import Limits, Piece
+from penstock.protocols.rocketmq.front.broker.settings import READ
 from penstock.protocols.rocketmq.front.call import Call, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.seams.enode import TopicState
@@ -30,6 +31,7 @@ _AT_END: Final = "OFFSET_OVERFLOW_ONE"
 _BEYOND: Final = "OFFSET_OVERFLOW_BADLY"
 _BEFORE: Final = "OFFSET_TOO_SMALL"
 _SQL92: Final = "SQL92"
+_BROADCASTING: Final = "BROADCASTING"
 
 
 _HELD_BYTES: Final = 4_000
@@ -59,15 +61,8 @@ async def _pulled(
     call: Call, request: m.PullMessage, wanted_of: Callable[[Call, m.PullMessage], Wanted | None]
 ) -> Reply:
     shared = call.shared
-    topic = await shared.cluster.known(request.topic)
-    if not 0 <= request.queue_id < topic.partitions:
-        raise Refused(
-            Code.SYSTEM_ERROR,
-            f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] topicConfig.readQueueNums:"
-            f"[{topic.partitions}] consumer:[{call.line.address}]",
-        )
+    topic = await _allowed(call, request)
     partition = Partition(topic.name, request.queue_id)
-    made_group(call, request.consumer_group)
     wanted = wanted_of(call, request)
     if request.sys_flag & m.PullFlag.COMMIT and request.commit_offset >= 0:
         await shared.positions.set(request.consumer_group, partition, request.commit_offset, call.line.address.host)
@@ -75,15 +70,38 @@ async def _pulled(
     cluster = shared.cluster
     dress = Dress(request.topic, request.queue_id, place, cluster.host, cluster.name)
     options = shared.options
-    limits = Limits(
-        max(1, min(request.max_msg_nums, options.transfer_messages)), options.transfer_bytes, options.examined_messages
-    )
+    most_bytes = min(options.transfer_bytes, request.max_msg_bytes or options.transfer_bytes)
+    limits = Limits(max(1, min(request.max_msg_nums, options.transfer_messages)), most_bytes, options.examined_messages)
     asked = _Asked(topic, partition, dress, wanted, limits)
     try:
         piece = await _read(call, asked, request)
     except LogOffsetOutOfRange as error:
         return _moved(request.queue_offset, error)
+    if piece.messages:
+        shared.counts.give(request.topic, request.consumer_group, len(piece.messages), shared.now)
     return _answer(request.queue_offset, piece)
+
+
+async def _allowed(call: Call, request: m.PullMessage) -> TopicState:
+    """The topic, if operators let the group read that queue of it. Raises Refused; the order of checks is brokers'."""
+    shared, group = call.shared, request.consumer_group
+    settings = shared.settings
+    if not settings.perm & READ:
+        raise Refused(Code.NO_PERMISSION, f"the broker[{shared.cluster.broker}] pulling message is forbidden")
+    made_group(call, group)
+    if not settings.may_consume(group):
+        raise Refused(Code.NO_PERMISSION, f"subscription group no permission, {group}")
+    topic = await shared.cluster.known(request.topic)
+    queues = settings.queues(topic)
+    if not queues.perm & READ:
+        raise Refused(Code.NO_PERMISSION, f"the topic[{request.topic}] pulling message is forbidden")
+    if not 0 <= request.queue_id < queues.read:
+        raise Refused(
+            Code.INVALID_PARAMETER,
+            f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] topicConfig.readQueueNums:"
+            f"[{queues.read}] consumer:[{call.line.address}]",
+        )
+    return topic
 
 
 async def _read(call: Call, asked: _Asked, request: m.PullMessage) -> Piece:
@@ -119,6 +137,7 @@ async def _held(call: Call, asked: _Asked, request: m.PullMessage, piece: Piece)
                 timer.cancel()
                 shared.enode.forget_arrival(arrival)
         piece = await _once(call, asked, piece.next_offset)
+    await _allowed(call, request)  # an operator may have changed that meanwhile
     return piece
 
 
@@ -133,6 +152,10 @@ def _wanted(call: Call, request: m.PullMessage) -> Wanted | None:
     group = call.shared.clients.consumers.get(request.consumer_group)
     if group is None:
         raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist: {request.consumer_group}")
+    if group.message_model == _BROADCASTING and not call.shared.settings.may_broadcast(request.consumer_group):
+        raise Refused(
+            Code.NO_PERMISSION, f"the consumer group[{request.consumer_group}] can not consume by broadcast way"
+        )
     known = group.subscriptions.get(request.topic)
     if known is None:
         raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist: {request.topic}")

@@ -15,6 +15,7 @@ from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.apis.groups import made_group
 from penstock.protocols.rocketmq.front.broker.messages import number_of
 from penstock.protocols.rocketmq.front.broker.own_topic import record_at
+from penstock.protocols.rocketmq.front.broker.settings import WRITE
 from penstock.protocols.rocketmq.front.call import Call, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.naming import rocket_name
@@ -31,6 +32,11 @@ async def send_back(call: Call, request: m.SendBack) -> Reply:
     """Serve consumer send message back."""
     shared = call.shared
     made_group(call, request.group)
+    if not shared.settings.perm & WRITE:
+        raise Refused(Code.NO_PERMISSION, f"the broker[{shared.cluster.broker}] sending message is forbidden")
+    queues = shared.settings.retry_queues(request.group)
+    if not queues:  # as with brokers: who set that wants nothing to be delivered again
+        return Reply()
     found = await shared.places.find(request.offset)
     record = None if found is None else await record_at(shared.enode, *found)
     if found is None or record is None:
@@ -44,8 +50,9 @@ async def send_back(call: Call, request: m.SendBack) -> Reply:
         await shared.writing.deliver(f"{DEAD_LETTER}{request.group}", 0, again)
     else:
         retry = f"{RETRY}{request.group}"
-        await shared.cluster.ensure(retry, 1)
-        await shared.delays.park(request.delay_level or _FIRST_LEVEL + before, retry, 0, again)
+        topic = await shared.cluster.ensure(retry, queues)
+        queue = request.offset % min(queues, topic.partitions)
+        await shared.delays.park(request.delay_level or _FIRST_LEVEL + before, retry, queue, again)
     return Reply()
 
 

@@ -18,27 +18,34 @@ from penstock.protocols.rocketmq.front.snodes import info, own
 __all__ = ["brokers", "route", "topics", "topics_of_cluster"]
 
 _STANDARD_JSON_FROM: Final = 401
-_READ_WRITE: Final = int(m.Perm.READ | m.Perm.WRITE)
+_INHERIT: Final = int(m.Perm.INHERIT)
 _EVERYTHING: Final = int(m.Perm.READ | m.Perm.WRITE | m.Perm.INHERIT)
 _MASTER: Final = 0
+_REPLIES: Final = "_REPLY_TOPIC"
+"""Where replies go by their name; they are handed on, and not stored."""
 
 
 async def route(call: Call, request: m.GetRoute) -> Reply:
     """Serve get route info: all queues are on the one broker."""
     shared = call.shared
     if request.topic == TEMPLATE and shared.options.auto_create_topics:
-        queues, perm = shared.options.template_queues, _EVERYTHING
+        queues = shared.options.template_queues
+        said = m.TopicConfig(topic_name=TEMPLATE, read_queue_nums=queues, write_queue_nums=queues, perm=_EVERYTHING)
+    elif request.topic == f"{shared.cluster.name}{_REPLIES}":
+        said = m.TopicConfig(topic_name=request.topic, read_queue_nums=1, write_queue_nums=1)
     else:
         topic = await shared.cluster.topic(request.topic)
         if topic is None:
             raise Refused(Code.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {request.topic}")
-        queues, perm = topic.partitions, _READ_WRITE
-    found = m.Route(
-        broker_datas=(_broker(shared),),
-        queue_datas=(
-            m.QueueData(broker_name=shared.cluster.broker, read_queue_nums=queues, write_queue_nums=queues, perm=perm),
-        ),
+        said = shared.settings.topic(topic)
+    queue_data = m.QueueData(
+        broker_name=shared.cluster.broker,
+        read_queue_nums=said.read_queue_nums,
+        write_queue_nums=said.write_queue_nums,
+        perm=said.perm & (shared.settings.route_perm | _INHERIT),
+        topic_sys_flag=said.topic_sys_flag,
     )
+    found = m.Route(broker_datas=(_broker(shared),), queue_datas=(queue_data,))
     standard = call.asked.version >= _STANDARD_JSON_FROM or bool(request.accept_standard_json_only)
     return Reply(body=m.write_body(found, bare_numbers=not standard))
 
@@ -72,4 +79,9 @@ async def topics_of_cluster(call: Call, request: m.OfCluster) -> Reply:
 
 def _broker(shared: Shared) -> m.BrokerData:
     cluster = shared.cluster
-    return m.BrokerData(cluster=cluster.name, broker_name=cluster.broker, broker_addrs={_MASTER: cluster.address})
+    return m.BrokerData(
+        cluster=cluster.name,
+        broker_name=cluster.broker,
+        broker_addrs={_MASTER: cluster.address},
+        enable_acting_master=False,
+    )

@@ -7,6 +7,7 @@ is stored as it was before, so that everybody can read it. Source: Apache Rocket
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Final
@@ -16,8 +17,10 @@ from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY, UNWRITABLE
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.broker.delays import header_of
 from penstock.protocols.rocketmq.front.broker.messages import number_of, record_of
 from penstock.protocols.rocketmq.front.broker.quick import sent
+from penstock.protocols.rocketmq.front.broker.settings import WRITE
 from penstock.protocols.rocketmq.front.call import Call, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.records.ids import offset_id
@@ -43,6 +46,7 @@ async def send(call: Call, request: m.SendMessage) -> Reply | bytes:
     shared = call.shared
     name = _destination(call, request)
     topic = await shared.cluster.written(name, request.default_topic, request.default_topic_queue_nums)
+    _allowed(call, topic)
     queue = _queue(call, topic, request)
     records = await _records(call, request)
     level = number_of(records[0], "DELAY") if len(records) == 1 else 0
@@ -69,7 +73,8 @@ async def _later(call: Call, topic: str, queue: int, record: Stored, level: int)
         first = await shared.delays.park(level, topic, queue, record)
     else:
         first = await shared.transactions.prepare(topic, queue, record)
-    return Reply(_sent(call, place, queue, first, 1))
+    said = _sent(call, place, queue, first, 1)
+    return Reply(said if level else replace(said, transaction_id=header_of(record, "UNIQ_KEY") or None))
 
 
 def _sent(call: Call, place: int, queue: int, first: int, count: int) -> m.Sent:
@@ -93,14 +98,24 @@ def _destination(call: Call, request: m.SendMessage) -> str:
 
 
 def _queue(call: Call, topic: TopicState, request: m.SendMessage) -> int:
-    queue = request.queue_id
-    if queue < 0:
-        return int.from_bytes(call.shared.services.runtime.random_bytes(4), "big") % topic.partitions
-    if queue >= topic.partitions:
+    """The queue; any that is written where the request names none. Raises Refused."""
+    queue, has = request.queue_id, call.shared.settings.queues(topic)
+    if queue < 0 and has.write:
+        return int.from_bytes(call.shared.services.runtime.random_bytes(4), "big") % has.write
+    if not 0 <= queue < has.most:
         raise Refused(
-            Code.SYSTEM_ERROR, f"request queueId[{queue}] is illegal, {request.topic} has {topic.partitions} queues"
+            Code.INVALID_PARAMETER,
+            f"request queueId[{queue}] is illegal, {request.topic} has {has.write} queues to write to",
         )
     return queue
+
+
+def _allowed(call: Call, topic: TopicState) -> None:
+    """A broker that may not be written to takes no messages for topics whose order counts; for others it leaves that to
+    their producers, who see it in the route. Raises Refused."""
+    settings = call.shared.settings
+    if not settings.perm & WRITE and settings.topic(topic).order:
+        raise Refused(Code.NO_PERMISSION, f"the broker[{call.shared.cluster.broker}] sending message is forbidden")
 
 
 async def _records(call: Call, request: m.SendMessage) -> list[Stored]:

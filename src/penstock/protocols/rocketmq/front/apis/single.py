@@ -47,7 +47,7 @@ async def send(shared: Shared, asked: RemotingCommand) -> bytes | None:
     if len(body) > _MOST_BODY or len(body) > shared.options.max_message_bytes:
         return None
     topic = await shared.enode.topic(name)
-    if topic is None or topic.config or int(queue) >= topic.partitions:
+    if topic is None or topic.config or int(queue) >= topic.partitions or shared.settings.is_set(topic):
         return None
     number = int(queue)
     # Before the message is stored: once it is, nothing may fail any more, or it would be sent again.

@@ -29,6 +29,7 @@ _PLACE_BYTES: Final = 700
 """A member, its keys in three tables, and its part of the group; measured."""
 _TOPIC_BYTES: Final = 400
 _TAG_BYTES: Final = 100
+_NOWHERE: Final[dict[Line, int]] = {}
 
 
 def _weight(wanted: m.SubscriptionData) -> int:
@@ -100,12 +101,15 @@ class Clients:
         self._timeout_s = timeout_s
         self._numbers = 0
         self._where: dict[Line, set[tuple[str, str]]] = {}
+        self._named: dict[str, dict[Line, int]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Line, Member]] = {}
         self.silent: Collection[str] = frozenset()
         """Consumer groups whose members are not told of each other (``notifyConsumerIdsChangedEnable``)."""
         self.changed: Callable[[str, str], None] = lambda kind, group: None
         """Hears of a group, consumer or producer, in which anybody or anything has changed."""
+        self.may_notify: Callable[[str], bool] = lambda group: True
+        """Whether a consumer group's members are to hear who comes and goes, as the group was set."""
 
     def consume(self, line: Line, who: Who, said: m.ConsumerData, now: float) -> None:
         """A consumer's heartbeat. Raises Refused where there are too many clients."""
@@ -145,6 +149,10 @@ class Clients:
             if line in members:
                 return members[line].who.client_id
         return ""
+
+    def named(self, client_id: str) -> Line | None:
+        """The newest connection of a client that is in any group."""
+        return next(reversed(self._named.get(client_id, _NOWHERE)), None)
 
     def lost(self, line: Line) -> None:
         """A connection is gone, and so is its client from all groups."""
@@ -210,6 +218,10 @@ class Clients:
             return False
         members[line] = Member(who, now)
         self._where.setdefault(line, set()).add(place)
+        if known is not None:
+            self._unname(known.who.client_id, line)
+        lines = self._named.setdefault(who.client_id, {})
+        lines[line] = lines.get(line, 0) + 1
         return True
 
     def _take_out(self, line: Line, place: tuple[str, str]) -> None:
@@ -219,6 +231,7 @@ class Clients:
         if line not in members or (kind == "consumer") != (consumers is not None):
             return
         client_id = members.pop(line).who.client_id
+        self._unname(client_id, line)
         self._places.drop((line, *place))
         places = self._where[line]
         places.discard(place)
@@ -233,9 +246,18 @@ class Clients:
             del self.producers[name]
         self.changed(kind, name)
 
+    def _unname(self, client_id: str, line: Line) -> None:
+        """A client has one place less on this connection."""
+        lines = self._named[client_id]
+        lines[line] -= 1
+        if not lines[line]:
+            del lines[line]
+        if not lines:
+            del self._named[client_id]
+
     def notify(self, name: str) -> None:
         """Tell a consumer group's members here that it has others now, also elsewhere."""
-        if not self._notifies or name in self.silent:
+        if not self._notifies or name in self.silent or not self.may_notify(name):
             return
         header = m.OfGroup(consumer_group=name)
         self.tell_consumers(name, request(NOTIFY_CONSUMER_IDS_CHANGED, header, one_way=True))

@@ -26,12 +26,15 @@ from penstock.protocols.rocketmq.records.beside import PREPARED, SYS_FLAG
 from penstock.seams.enode import Enode
 from penstock.seams.runtime import Runtime
 
-__all__ = ["GIVEN_UP", "Ask", "Transactions"]
+__all__ = ["GIVEN_UP", "HALF", "Ask", "Transactions"]
 
 _log = logging.getLogger("penstock.node")
 
 GIVEN_UP: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Where half messages go whose producers never decided."""
+
+HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+"""Where producers are told that half messages lie."""
 
 _KIND: Final = "half"
 _TOPIC: Final = "REAL_TOPIC"

@@ -61,5 +61,6 @@ async def route_of(around: Around, topic: str) -> m.Route:
 
 
 def _here(call: RelayedCall, broker: m.BrokerData) -> m.BrokerData:
-    place = call.shared.place_of(broker.broker_name, call.asked)
-    return replace(broker, broker_addrs=dict.fromkeys(broker.broker_addrs, place))
+    """Name servers of 4.x do not say whether a standby acts as master, and clients of 5.x may need to hear it."""
+    addresses = dict.fromkeys(broker.broker_addrs, call.shared.place_of(broker.broker_name, call.asked))
+    return replace(broker, broker_addrs=addresses, enable_acting_master=bool(broker.enable_acting_master))
