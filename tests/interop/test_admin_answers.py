@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -15,11 +16,37 @@ from penstock.client import Admin, Producer
 from penstock.protocols.kafka.messages import cluster, security
 from penstock.protocols.kafka.messages import configs as altering
 from penstock.protocols.kafka.messages import replicas as placing
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
+from penstock.protocols.kafka.messages.commits import (
+    FindCoordinatorRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from penstock.protocols.kafka.messages.discovery import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
+from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.messages.produce import (
+    InitProducerIdRequest,
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+)
+from penstock.protocols.kafka.messages.transaction_admin import ListTransactionsRequest
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.changing_groups import change_group
 from tests.interop.peers.fixtures import KafkaBroker
 from tests.interop.wire import Wire, told, wired
+from tests.unit.kafka_front.kit import batch
+from tests.unit.kafka_front.test_versions import documented, shown
 
 pytestmark = pytest.mark.interop
 
@@ -268,6 +295,125 @@ async def descriptions(asking: Asking) -> None:
             asking.found[f"{kind} {row.name}"] = shown
 
 
+async def newest_versions(asking: Asking) -> None:
+    """What 4.1 to 4.3 added to the APIs of every day: topic ids in Produce, fields, filters and names of offsets."""
+    wire, unknown = asking.wire, b"x" * 16
+    metadata = await wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=asking.topic)]), 13)
+    topic_id = metadata.topics[0].topic_id
+    asking.found["Metadata"] = (metadata.error_code, metadata.topics[0].error_code)
+
+    async def produced(*ids: bytes) -> Sequence[object]:
+        parts = [ProduceRequestPartition(index=each, records=batch()) for each in (0, 7)]
+        data = [ProduceRequestTopic(topic_id=each, partition_data=parts) for each in ids]
+        answer = await wire.ask(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data), 13)
+        rows = {bytes(each.topic_id): each for each in answer.responses}  # a real broker puts what is wrong first
+        return [
+            (each == topic_id, part.index, part.error_code, part.base_offset, part.log_append_time_ms)
+            for each in ids
+            for part in sorted(rows[each].partition_responses, key=lambda part: part.index)
+        ]
+
+    asking.found["Produce"] = await produced(topic_id)
+    asking.found["Produce, unknown ids"] = await produced(unknown, topic_id, bytes(16))
+    wanted = [FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20, high_watermark=0)]
+    for each in (topic_id, unknown):
+        topics = [FetchRequestTopic(topic_id=each, partitions=wanted)]
+        fetched = (await wire.ask(FetchRequest(max_bytes=1 << 20, topics=topics), 18)).responses[0].partitions[0]
+        asking.found[f"Fetch {each == topic_id}"] = (
+            *(fetched.error_code, fetched.high_watermark, fetched.log_start_offset, fetched.preferred_read_replica),
+            *(fetched.diverging_epoch, fetched.snapshot_id, len(fetched.records or b"")),
+        )
+    for version, timestamp in product((10, 11), range(-7, 0)):
+        part = ListOffsetsRequestPartition(partition_index=0, timestamp=timestamp)
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsRequestTopic(name=asking.topic, partitions=[part])], timeout_ms=1_000
+        )
+        listed = (await wire.ask(request, version)).topics[0].partitions[0]
+        asking.found[f"ListOffsets v{version} {timestamp}"] = (listed.error_code, listed.offset, listed.timestamp)
+    for fenced in (False, True):
+        described = await wire.ask(cluster.DescribeClusterRequest(include_fenced_brokers=fenced), 2)
+        asking.found[f"DescribeCluster {fenced}"] = (
+            *(described.error_code, described.endpoint_type),
+            [(each.broker_id, each.is_fenced) for each in described.brokers],
+        )
+    ids = [f"{name}-{asking.topic}" for name in ("tx1", "tx2", "other")]
+    await told(lambda: _coordinators(wire, ids, 1))
+    for each in ids:
+        asking.found[f"init {asking._plain(each)}"] = await told(partial(_initial, wire, each))
+    for pattern in (f"tx.-{asking.topic}", "tx.", f"tx[1-]-{asking.topic}", f".*{asking.topic}", "(", "", "a++", None):
+        listed = await wire.ask(ListTransactionsRequest(transactional_id_pattern=pattern, state_filters=["Odd"]), 2)
+        all_of_them = await wire.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+        asking.found[f"ListTransactions {asking._plain(pattern)}"] = (
+            *(listed.error_code, list(listed.unknown_state_filters), list(listed.transaction_states)),
+            all_of_them.error_code,
+            sorted(
+                asking._plain(each.transactional_id)
+                for each in all_of_them.transaction_states
+                if each.transactional_id in ids
+            ),
+        )
+
+
+async def strings(asking: Asking) -> None:
+    """What is not UTF-8 is read with replacement characters: as many as Java puts there, wherever the string stands."""
+    shown = "#" * 12
+    asking.found["coordinator"] = await told(lambda: _coordinators(asking.wire, ["g"], 0))
+    for bad in NOT_UTF8:
+        meant = bad + b"x" * (len(shown) - len(bad))
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=[shown])
+        (found,) = (await asking.wire.ask_with(find, 4, shown.encode(), meant)).coordinators
+        asking.found[f"key {bad.hex()}"] = (found.error_code, found.key)
+        part = OffsetCommitRequestPartition(partition_index=0, committed_offset=3, committed_metadata=shown)
+        topics = [OffsetCommitRequestTopic(name=asking.topic, partitions=[part])]
+        commit = OffsetCommitRequest(group_id=shown, topics=topics)
+        code = await told(partial(_committed, asking.wire, commit, meant))
+        fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=found.key, topics=None)])
+        (group,) = (await asking.wire.ask(fetch, 8)).groups
+        rows = [(row.committed_offset, row.metadata) for each in group.topics for row in each.partitions]
+        asking.found[f"commit {bad.hex()}"] = (code, group.group_id, rows)
+        metadata = MetadataRequest(topics=[MetadataRequestTopic(name=shown)])
+        (topic,) = (await asking.wire.ask_with(metadata, 12, shown.encode(), meant)).topics
+        asking.found[f"topic {bad.hex()}"] = (topic.error_code, topic.name)
+
+
+NOT_UTF8 = (
+    *(
+        "für".encode("latin-1"),
+        "测试".encode("gbk"),
+        b"\xff\xfe",
+        b"\x80\x80",
+        b"\xe2\x82",
+        b"\xe2\x28\xa1",
+        b"\xc0\xaf",
+    ),
+    *(
+        b"\xed\xa0\x80",
+        b"\xed\xa0\xbd\xed\xb8\x80",
+        b"\xf0\x9f\x98",
+        b"\xf4\x90\x80\x80",
+        b"\xf8\x88\x80\x80\x80",
+        b"\xe0\x80\xaf",
+    ),
+    *(b"\xed\xa0", b"\xed\xb0x"),
+)
+"""Latin-1, GBK, and each way in which bytes can fail to be UTF-8, surrogates and overlong forms among them."""
+
+
+async def _coordinators(wire: Wire, keys: Sequence[str], kind: int) -> list[int]:
+    answer = await wire.ask(FindCoordinatorRequest(coordinator_keys=keys, key_type=kind), 4)
+    return [each.error_code for each in answer.coordinators]
+
+
+async def _initial(wire: Wire, transactional_id: str) -> int:
+    initial = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=10_000)
+    return int((await wire.ask(initial, 5)).error_code)
+
+
+async def _committed(wire: Wire, message: OffsetCommitRequest, meant: bytes) -> int:
+    (topic,) = (await wire.ask_with(message, 9, message.group_id.encode(), meant)).topics
+    return int(topic.partitions[0].error_code)
+
+
 async def group_changes(asking: Asking) -> None:
     """Of single groups: within the broker's bounds, and seen."""
     await change_group(asking.wire, asking.topic, asking.found)
@@ -287,6 +433,8 @@ QUESTIONS: Mapping[str, Callable[[Asking], Awaitable[None]]] = {
         broker_changes,
         group_changes,
         descriptions,
+        newest_versions,
+        strings,
     )
 }
 KNOWN = {
@@ -323,3 +471,12 @@ def test_our_node_answers_as_a_real_broker(kafka_broker: KafkaBroker, broker: Br
     assert {
         what: (theirs[what], told) for what, told in ours.items() if told != theirs[what] and what not in KNOWN
     } == {}
+
+
+def test_the_page_of_apis_shows_what_a_real_broker_serves(kafka_broker: KafkaBroker) -> None:
+    async def asked() -> dict[int, str]:
+        async with wired(kafka_broker().bootstrap) as wire:
+            answer = await wire.ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 4)
+            return {each.api_key: shown(each.min_version, each.max_version) for each in answer.api_keys}
+
+    assert {key: theirs for key, (_, _, theirs, _) in documented().items()} == asyncio.run(asked())

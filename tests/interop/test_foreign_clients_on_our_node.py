@@ -9,6 +9,8 @@ import pytest
 from penstock.client import Consumer
 from penstock.testing import Broker
 from tests.interop.foreign import CLIENTS, Foreign, samples
+from tools.peers import kafka
+from tools.peers.maven import Unavailable
 
 pytestmark = pytest.mark.interop
 
@@ -65,3 +67,53 @@ def test_committed_offsets_outlive_the_node(broker: Broker, client: Foreign) -> 
     client.produce(broker.bootstrap, "t", SENT[50:60], "none")
 
     assert client.consume(broker.bootstrap, "t", "g", 10) == SENT[50:60]
+
+
+@pytest.mark.parametrize("version", [(4, 0), (4, 1), (4, 3)], ids=str)
+def test_a_client_that_was_told_a_version_works_without_asking(broker: Broker, version: tuple[int, int]) -> None:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    broker.create_topic("t")
+    told = {"bootstrap_servers": broker.bootstrap, "api_version": version}
+    producer = KafkaProducer(**told, transactional_id="tx")
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"x").get(10)
+    producer.commit_transaction()
+    producer.close()
+
+    consumer = KafkaConsumer(
+        "t",
+        **told,
+        group_id="g",
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        consumer_timeout_ms=15_000,
+    )
+    record = next(consumer)
+    consumer.close()
+
+    assert record.value == b"x"
+
+
+def test_librdkafkas_share_consumer_fails_at_once(broker: Broker) -> None:
+    from confluent_kafka import KafkaException, ShareConsumer
+
+    broker.create_topic("t")
+    consumer = ShareConsumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    consumer.subscribe(["t"])
+
+    with pytest.raises(KafkaException, match="UNSUPPORTED_VERSION"):
+        consumer.poll(20.0)
+    consumer.close()
+
+
+def test_javas_share_consumer_fails_in_its_first_poll(broker: Broker) -> None:
+    """When that poll's time is over, whatever the fatal error is; the tool polls for as long as it may."""
+    broker.create_topic("t")
+    line = ["--bootstrap-server", broker.bootstrap, "--topic", "t", "--group", "g", "--timeout-ms", "5000"]
+    try:
+        run = kafka.tool("org.apache.kafka.tools.consumer.ConsoleShareConsumer", line)
+    except Unavailable as reason:
+        pytest.skip(f"no Kafka tools: {reason}")
+    assert "UnsupportedVersionException: The cluster does not support the share group protocol" in run.stderr

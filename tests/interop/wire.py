@@ -24,6 +24,15 @@ class Wire:
 
     async def ask(self, message: Any, version: int) -> Any:
         self.writer.write(b"".join(request(message, version, "test")(1)))
+        return await self._answer(message, version)
+
+    async def ask_with(self, message: Any, version: int, shown: bytes, meant: bytes) -> Any:
+        """The answer to ``message`` with the bytes ``meant``, as many, in the place of ``shown``."""
+        assert len(shown) == len(meant)
+        self.writer.write(b"".join(request(message, version, "test")(1)).replace(shown, meant))
+        return await self._answer(message, version)
+
+    async def _answer(self, message: Any, version: int) -> Any:
         (size,) = struct.unpack(">i", await self._reader.readexactly(4))
         pair = api_of(message.API.key)
         assert pair is not None

@@ -1,14 +1,15 @@
 """A checked cursor over received bytes and its writing twin; big-endian, as all three protocols are.
 
-Knows primitives only: no message, no framing. Reading past the end, a length that lies and text that is not UTF-8
-are ProtocolViolation; nothing is allocated for a length before it was compared with what is left.
+Knows primitives only: no message, no framing. Reading past the end and a length that lies are ProtocolViolation;
+nothing is allocated for a length before it was compared with what is left.
 """
 
 from __future__ import annotations
 
+import codecs
 import struct
 from collections.abc import Callable
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 from penstock.errors import ProtocolViolation
 from penstock.seams.framing import Buffer, Stretch
@@ -23,6 +24,25 @@ MOST_ELEMENTS = 1 << 20
 
 An element of two bytes becomes an object of a hundred: without this, a frame of 100 MB could ask for gigabytes.
 """
+
+
+def _replacement(error: UnicodeError) -> tuple[str, int]:
+    """Java replaces an encoded surrogate (ED A0 80 to ED BF BF), also one that is cut off, by one character; Python by
+    one for each byte. Source: Java 17, ``String(byte[], UTF_8)``."""
+    assert isinstance(error, UnicodeDecodeError)
+    surrogate = error.object[error.start : error.start + 3]
+    if surrogate[:1] != b"\xed" or not 0xA0 <= int.from_bytes(surrogate[1:2], "big") <= 0xBF:
+        return "\ufffd", error.end
+    return "\ufffd", error.start + (3 if 0x80 <= int.from_bytes(surrogate[2:], "big") <= 0xBF else 2)
+
+
+_AS_JAVA: Final = "penstock.java"
+codecs.register_error(_AS_JAVA, _replacement)
+
+
+def java_text(data: Buffer) -> str:
+    """Return bytes of UTF-8 as text; U+FFFD stands for what is not UTF-8, in the same places as in Java."""
+    return str(data, "utf-8", _AS_JAVA)
 
 
 class TooManyElements(ProtocolViolation):
@@ -117,15 +137,12 @@ class Reader:
         )
 
     def text(self, count: int) -> str:
-        """``count`` bytes of UTF-8."""
+        """Return ``count`` bytes as `java_text`."""
         at = self.at
         if count < 0 or count > len(self.data) - at:
             self.fail(f"a length of {count} with {len(self.data) - at} bytes left")
         self.at = at + count
-        try:
-            return str(self.data[at : at + count], "utf-8")
-        except UnicodeDecodeError:
-            self.fail("text that is not UTF-8")
+        return str(self.data[at : at + count], "utf-8", _AS_JAVA)
 
     def uvarint(self) -> int:
         """Unsigned base-128, at most five bytes (32 bits)."""

@@ -91,11 +91,21 @@ def test_the_largest_time_may_be_a_markers_and_is_below_what_the_reader_may_see(
     run(test)
 
 
-@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 9), (-100, 9)])
+@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-100, 11)])
 def test_a_name_that_is_newer_than_the_version_is_unsupported(timestamp: int, version: int) -> None:
     async def test(kit: Kit) -> None:
         kit.store.create_topic("t", 1)
         assert (await offset(kit, timestamp, version=version)).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+    run(test)
+
+
+def test_a_log_that_is_not_tiered_has_nothing_that_waits_for_its_upload() -> None:
+    async def test(kit: Kit) -> None:
+        kit.store.create_topic("t", 1)
+        await kit.produce("t", batch())
+        found = await offset(kit, -6, version=11)
+        assert (found.error_code, found.offset, found.timestamp, found.leader_epoch) == (0, -1, -1, -1)
 
     run(test)
 

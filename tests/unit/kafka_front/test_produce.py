@@ -1,7 +1,11 @@
 """What is refused, with which code, and what is stored: Produce, partition by partition."""
 
+import asyncio
+import gzip
+
 import pytest
 
+from penstock.columnar.batch import HEADER_BYTES
 from penstock.errors import ProtocolViolation
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -208,3 +212,54 @@ def test_counting_records_can_be_left_out() -> None:
         assert (await kit.produce("t", batch(count=3))).error_code == 0
 
     run(test, KafkaFrontOptions(check_records=False))
+
+
+def test_topics_go_by_their_ids_from_version_13_on() -> None:
+    async def test(kit: Kit) -> None:
+        topics = [kit.store.create_topic(name, 1) for name in ("t", "u")]
+        ids = [*(topic.id for topic in topics), b"x" * 16, bytes(16)]
+        part = ProduceRequestPartition(index=0, records=GOOD)
+        wanted = [ProduceRequestTopic(name="t", topic_id=each, partition_data=[part]) for each in ids]
+        answer = await kit.ask(ProduceRequest(acks=-1, timeout_ms=1, topic_data=wanted), 13)
+        told = [(bytes(each.topic_id), each.partition_responses[0].error_code) for each in answer.responses]
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        assert told == [*((topic.id, 0) for topic in topics), (b"x" * 16, unknown), (bytes(16), unknown)]
+        assert [(await extent(kit.enode, Partition(name, 0)))[:2] for name in ("t", "u")] == [(0, 3), (0, 3)]
+
+    run(test)
+
+
+def test_what_was_meant_for_a_deleted_topic_is_not_stored_in_a_new_one_of_its_name() -> None:
+    """While a large batch is inflated in a thread, and before any request that comes later."""
+
+    async def test(kit: Kit) -> None:
+        old = kit.store.create_topic("t", 1)
+        large = batch([bytes(600_000)])
+        packed = gzip.compress(large[HEADER_BYTES:])
+        records = batch(records=packed, attributes=1, count=1)
+        part = ProduceRequestPartition(index=0, records=records)
+        request = ProduceRequest(
+            acks=-1, timeout_ms=1, topic_data=[ProduceRequestTopic(topic_id=old.id, partition_data=[part])]
+        )
+        asked = asyncio.ensure_future(kit.ask(request, 13))
+        await asyncio.sleep(0)
+        kit.store.delete_topic("t")
+        kit.store.create_topic("t", 1)
+        (found,) = (await asked).responses
+        assert found.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        (found,) = (await kit.ask(request, 13)).responses
+        assert found.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert (await extent(kit.enode, Partition("t", 0)))[:2] == (0, 0)
+
+    run(test)
+
+
+def test_a_topic_of_the_nodes_own_is_not_written_by_its_id() -> None:
+    async def test(kit: Kit) -> None:
+        own = kit.store.create_topic("__transaction_state", 1)
+        part = ProduceRequestPartition(index=0, records=GOOD)
+        wanted = [ProduceRequestTopic(topic_id=own.id, partition_data=[part])]
+        (found,) = (await kit.ask(ProduceRequest(acks=-1, timeout_ms=1, topic_data=wanted), 13)).responses
+        assert found.partition_responses[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    run(test)

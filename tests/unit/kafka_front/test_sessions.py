@@ -77,7 +77,7 @@ def test_too_new_an_api_versions_request_gets_exactly_kafkas_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "version"), [(0, 13), (1, 3), (1, 17), (4, 0), (24, 4), (68, 2), (70, 0), (999, 0), (3, -1)]
+    ("key", "version"), [(0, 14), (1, 3), (1, 19), (4, 0), (24, 4), (68, 2), (70, 0), (999, 0), (3, -1)]
 )
 def test_an_api_or_version_that_is_not_advertised_is_hung_up_on(key: int, version: int) -> None:
     async def test(kit: Kit) -> None:
@@ -94,6 +94,43 @@ def test_a_malformed_body_is_our_error_or_an_answer(key: int, body: bytes) -> No
         for version in (TABLE[key].lowest, TABLE[key].highest):
             with contextlib.suppress(ProtocolViolation):
                 assert await kit.send(framed(key, version, body)) or key == 0  # acks=0 is not answered
+
+    run(test)
+
+
+LATIN = "für".encode("latin-1")
+GBK = "测试".encode("gbk")
+
+
+def string(data: bytes) -> bytes:
+    return struct.pack(">h", len(data)) + data
+
+
+@pytest.mark.lossless("requests that the codec cannot write are not asked again")
+def test_strings_that_are_not_utf8_are_read_with_replacement_characters() -> None:
+    """As by Kafka 4.3.1: the client is answered, and groups are known by what was read of their names."""
+
+    def commit(group: bytes, metadata: bytes) -> bytes:
+        head = string(group) + struct.pack(">ihqi", -1, 0, -1, 1) + string(b"t")
+        return framed(8, 2, head + struct.pack(">iiq", 1, 0, 5) + string(metadata))
+
+    async def test(kit: Kit) -> None:
+        kit.store.create_topic("t", 1)
+        for client in (LATIN, GBK, b"\xff" * 300):
+            assert await kit.send(framed(18, 0, client=client))
+            assert await kit.send(framed(3, 1, struct.pack(">i", -1), client))
+        answer = await kit.send(framed(3, 1, struct.pack(">i", 1) + string(GBK)))
+        assert answer is not None
+        assert (
+            struct.pack(">h", ErrorCode.INVALID_TOPIC_EXCEPTION) + string("\ufffd\ufffd\ufffd\ufffd".encode()) in answer
+        )
+        for group, metadata in ((LATIN, b""), (b"g", LATIN)):
+            answer = await kit.send(commit(group, metadata))
+            assert answer is not None
+            assert answer.endswith(struct.pack(">ih", 0, 0))
+        assert set(await kit.offsets.groups()) == {"f\ufffdr", "g"}
+        committed = await kit.offsets.standing("g")
+        assert [each.metadata for each in committed[0].values()] == ["f\ufffdr"]
 
     run(test)
 

@@ -39,6 +39,7 @@ LEFT = {
 
 def asked(
     version: int,
+    topic_id: bytes,
     *,
     topic: str = NAME,
     partition: int = 0,
@@ -49,20 +50,26 @@ def asked(
     transactional_id: str | None = None,
 ) -> bytes:
     of_topic = [ProduceRequestPartition(index=partition, records=records)] * parts
-    data = [ProduceRequestTopic(name=topic, partition_data=of_topic)] * topics
+    called = topic_id if topic == NAME else b"\x7e" * 16
+    data = [ProduceRequestTopic(name=topic, topic_id=called, partition_data=of_topic)] * topics
     message = ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=data, transactional_id=transactional_id)
     return b"".join(request(message, version, "me")(0x01020304))
 
 
-def answers(data: bytes) -> tuple[list[bytes | None], list[bool]]:
-    """To the same request three times; and which of them the quick way answered."""
-    found: list[bytes | None] = []
+def answers(version: int, **given: Any) -> tuple[list[bytes], list[bool]]:
+    """To the same request three times, without the topic's id; and whether the quick way answered it."""
+    found: list[bytes] = []
     quick: list[bool] = []
 
     async def test(kit: Kit) -> None:
-        kit.store.create_topic(NAME, 2)
+        topic = kit.store.create_topic(NAME, 2)
+        data = asked(version, topic.id, **given)
         client = kit.client()
-        found.extend([await client.send(data) for _ in range(3)])
+        for _ in range(3):
+            answer = await client.send(data)
+            assert answer is not None
+            assert (topic.id in answer) == (version >= 13 and given.get("topic", NAME) == NAME)
+            found.append(answer.replace(topic.id, bytes(16)))
         other = await single.produce(kit.front._shared, client.session.line, memoryview(data)[4:])
         quick.append(other is not None)
 
@@ -71,31 +78,28 @@ def answers(data: bytes) -> tuple[list[bytes | None], list[bool]]:
 
 
 @pytest.mark.lossless("bytes of two runs are compared, and what is lost differs between them")
-@pytest.mark.parametrize("version", range(3, 13))
+@pytest.mark.parametrize("version", range(3, 14))
 @pytest.mark.parametrize("case", CASES)
 def test_the_quick_answer_is_the_long_one(case: str, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = asked(version, **CASES[case])
-    short, quick = answers(data)
+    short, quick = answers(version, **CASES[case])
     monkeypatch.setattr(session, "single", lambda key: None)
-    long, _ = answers(data)
+    long, _ = answers(version, **CASES[case])
     assert short == long
     assert quick == [version >= 5]
 
 
-@pytest.mark.parametrize("version", [7, 12])
+@pytest.mark.parametrize("version", [7, 12, 13])
 @pytest.mark.parametrize("case", LEFT)
 def test_what_is_unusual_is_left_to_the_long_way(case: str, version: int) -> None:
-    _, quick = answers(asked(version, **LEFT[case]))
+    _, quick = answers(version, **LEFT[case])
     assert quick == [False]
 
 
 @pytest.mark.lossless("where a look-up is lost, the long way is gone")
-@pytest.mark.parametrize("version", [7, 12])
+@pytest.mark.parametrize("version", [7, 12, 13])
 def test_a_request_that_is_cut_off_anywhere_is_left_to_the_long_way(version: int) -> None:
-    whole = asked(version)[4:]
-
     async def test(kit: Kit) -> None:
-        kit.store.create_topic(NAME, 2)
+        whole = asked(version, kit.store.create_topic(NAME, 2).id)[4:]
         line = kit.client().session.line
         for end in range(8, len(whole)):
             assert await single.produce(kit.front._shared, line, memoryview(whole)[:end]) is None

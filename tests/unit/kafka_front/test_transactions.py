@@ -74,10 +74,12 @@ def test_a_transaction_does_not_go_on_in_a_topic_that_was_created_anew(commit: b
     run(test)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_readers_of_committed_records_see_all_of_a_transaction_at_once_or_nothing(version: int) -> None:
+@pytest.mark.parametrize(("version", "by_id"), [(FIRST, False), (SECOND, False), (SECOND, True)])
+def test_readers_of_committed_records_see_all_of_a_transaction_at_once_or_nothing(version: int, by_id: bool) -> None:
     async def test(kit: Kit) -> None:
         writer = await begun(kit, version)
+        if by_id and (topic := await kit.enode.topic("t")):
+            writer.ids["t"] = topic.id
         assert await writer.write("t", b"a", b"b") == OK
         open_one = await fetch(kit, "t")
         assert (open_one.high_watermark, open_one.last_stable_offset, len(open_one.records)) == (2, 0, 0)
@@ -341,6 +343,11 @@ def test_operators_see_transactions_and_can_end_one_that_hangs() -> None:
             {"duration_filter": 10_000_000},
         ):
             assert not (await kit.ask(ListTransactionsRequest(**empty), 1)).transaction_states
+        for pattern, ids in ({"t.": ["tx"], "": ["tx"], "t": [], "x": [], "[a-z]+": ["tx"]}).items():
+            listed = await kit.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+            assert (listed.error_code, [each.transactional_id for each in listed.transaction_states]) == (OK, ids)
+        listed = await kit.ask(ListTransactionsRequest(transactional_id_pattern="t(", state_filters=["Odd"]), 2)
+        assert (listed.error_code, listed.transaction_states) == (ErrorCode.INVALID_REGULAR_EXPRESSION, ())
         told, missing = (
             await kit.ask(DescribeTransactionsRequest(transactional_ids=["tx", "no"]), 0)
         ).transaction_states

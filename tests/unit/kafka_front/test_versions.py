@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from penstock.protocols.kafka.messages import api_of, cluster, security
 from penstock.protocols.kafka.messages import configs as altering
 from penstock.protocols.kafka.messages import replicas as placing
 from penstock.protocols.kafka.messages import topics as creating
+from penstock.protocols.kafka.messages.catalog import name_of
 from penstock.protocols.kafka.messages.cluster import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
@@ -30,6 +32,7 @@ from penstock.protocols.kafka.messages.configs import ListConfigResourcesRequest
 from penstock.protocols.kafka.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
+    ShareGroupHeartbeatRequest,
 )
 from penstock.protocols.kafka.messages.discovery import (
     ListOffsetsRequest,
@@ -97,7 +100,9 @@ from tests.unit.kafka_front.kit import Kit, batch, run
 def produce(version: int) -> list[Any]:
     def one(topic: str, records: bytes) -> ProduceRequest:
         part = ProduceRequestPartition(index=0, records=records)
-        return ProduceRequest(acks=-1, topic_data=[ProduceRequestTopic(name=topic, partition_data=[part])])
+        topic_id = (topic * 16).encode()[:16]
+        data = [ProduceRequestTopic(name=topic, topic_id=topic_id, partition_data=[part])]
+        return ProduceRequest(acks=-1, topic_data=data)
 
     return [one("t", batch()), one("t", batch(crc_flip=1)), one("keyed", batch(key=None)), one("no", batch())]
 
@@ -116,7 +121,7 @@ def list_offsets(version: int) -> list[Any]:
         part = ListOffsetsRequestPartition(partition_index=0, timestamp=timestamp)
         return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequestTopic(name=topic, partitions=[part])])
 
-    return [one("t", -1), one("t", -2), one("t", 0), one("t", 1 << 50), one("t", -9), one("no", -1)]
+    return [one("t", -1), one("t", -2), one("t", 0), one("t", 1 << 50), one("t", -6), one("t", -9), one("no", -1)]
 
 
 def metadata(version: int) -> list[Any]:
@@ -323,6 +328,7 @@ ASKED: dict[int, Any] = {
         )
         for group in ("newer", "g")
     ],
+    76: lambda version: [ShareGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["t"])],
     69: lambda version: [ConsumerGroupDescribeRequest(group_ids=["newer", "g", "no"])],
     42: lambda version: [DeleteGroupsRequest(groups_names=["g", "simple", "no"])],
     34: place,
@@ -345,7 +351,11 @@ ASKED: dict[int, Any] = {
         )
     ],
     65: lambda version: [DescribeTransactionsRequest(transactional_ids=["x", "no", ""])],
-    66: lambda version: [ListTransactionsRequest(), ListTransactionsRequest(state_filters=["odd"])],
+    66: lambda version: [
+        ListTransactionsRequest(),
+        ListTransactionsRequest(state_filters=["odd"]),
+        *(ListTransactionsRequest(transactional_id_pattern=each) for each in ("x.*", "(") if version >= 2),
+    ],
     75: lambda version: [
         DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsRequestTopic(name=each) for each in ("t", "no")])
     ],
@@ -368,6 +378,27 @@ def test_answers_and_errors_fit_into_the_version(key: int, version: int) -> None
             assert isinstance(await kit.ask(request, version), pair.response)
 
     run(test)
+
+
+def documented() -> dict[int, tuple[str, str, str, str]]:
+    """The rows of the page of APIs, by key: name, versions here, versions of a real broker, and why not further."""
+    page = (Path(__file__).parents[3] / "docs/node/kafka-apis.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:2] == "| "]
+    return {int(row[1]): (row[0], row[2], row[3], row[4]) for row in rows if row[1].isdigit()}
+
+
+def shown(lowest: int, highest: int) -> str:
+    """Versions as the page has them."""
+    return str(lowest) if lowest == highest else f"{lowest}–{highest}"
+
+
+def test_the_page_of_apis_shows_the_table_and_why_a_broker_goes_further() -> None:
+    page = documented()
+    ours = {key: row[1] for key, row in page.items() if row[1] != "–"}
+    assert ours == {key: shown(row.lowest, row.highest) for key, row in TABLE.items()}
+    assert {key: page[key][0] for key in TABLE} == {key: name_of(key) for key in TABLE}
+    further = {key for key, (_, here, there, _) in page.items() if here.split("–")[-1] != there.split("–")[-1]}
+    assert {key for key, row in page.items() if row[3]} == further
 
 
 def test_every_api_is_asked() -> None:

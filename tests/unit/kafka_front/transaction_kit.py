@@ -12,6 +12,7 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
+from penstock.protocols.kafka.messages.declare import NO_UUID
 from penstock.protocols.kafka.messages.discovery import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
@@ -30,6 +31,7 @@ from tests.unit.kafka_front.kit import batch
 FIRST, SECOND = 1, 2
 VERSIONS = (FIRST, SECOND)
 _PRODUCE = {FIRST: 11, SECOND: 12}
+_BY_ID = 13
 _END = {FIRST: 4, SECOND: 5}
 
 
@@ -40,7 +42,10 @@ class Asks(Protocol):
 
 
 class Writer:
-    """``version`` is the protocol's. Answers are error codes, 0 where all went well."""
+    """``version`` is the protocol's. Answers are error codes, 0 where all went well.
+
+    What it produces to topics in ``ids`` goes by their ids.
+    """
 
     def __init__(self, client: Asks, name: str = "tx", version: int = FIRST) -> None:
         self.client = client
@@ -48,6 +53,7 @@ class Writer:
         self.version = version
         self.producer_id = self.epoch = -1
         self.sequences: dict[tuple[str, int], int] = {}
+        self.ids: dict[str, bytes] = {}
 
     async def init(self, *, timeout_ms: int = 60_000, known: bool = False) -> int:
         identity = {"producer_id": self.producer_id, "producer_epoch": self.epoch} if known else {}
@@ -86,7 +92,7 @@ class Writer:
         self, topic: str, *values: bytes, partition: int = 0, attributes: int = 16, version: int = 0
     ) -> int:
         """A batch; its partition must take part already in the first version."""
-        place = (topic, partition)
+        place, topic_id = (topic, partition), self.ids.get(topic)
         sequence = self.sequences.get(place, 0)
         data = batch(values, attributes=attributes, producer=(self.producer_id, self.epoch, sequence))
         part = ProduceRequestPartition(index=partition, records=data)
@@ -95,9 +101,9 @@ class Writer:
                 transactional_id=self.name if attributes & 16 else None,
                 acks=-1,
                 timeout_ms=1_000,
-                topic_data=[ProduceRequestTopic(name=topic, partition_data=[part])],
+                topic_data=[ProduceRequestTopic(name=topic, topic_id=topic_id or NO_UUID, partition_data=[part])],
             ),
-            version or _PRODUCE[self.version],
+            version or (_BY_ID if topic_id else _PRODUCE[self.version]),
         )
         code: int = answer.responses[0].partition_responses[0].error_code
         if not code:

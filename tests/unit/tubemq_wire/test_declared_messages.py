@@ -63,12 +63,26 @@ def test_what_is_required_must_be_there_when_reading() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [b"\x0a\x05ab", b"\x0a", b"\xff", b"\x0b", b"\x0a\xff\xff\xff\xff\x0f", b"\x00", b"\x0a\x01\xff"],
+    [b"\x0a\x05ab", b"\x0a", b"\xff", b"\x0b", b"\x0a\xff\xff\xff\xff\x0f", b"\x00", b"\x0a\x01\xff\xff"],
     ids=bytes.hex,
 )
 def test_bytes_that_are_no_message_are_refused(broken: bytes) -> None:
     with pytest.raises(ProtocolViolation, match="RspExceptionBody of"):
         decode(RspExceptionBody, broken)
+
+
+def test_text_that_is_not_utf8_is_read_with_replacement_characters_as_in_java() -> None:
+    booking = RegisterRequestC2B(
+        **{**BOOKING, "group_name": "LATIN-group"},
+        filter_cond_str=("a", "LATIN", "ü"),
+        auth_info=AuthorizedInfo(visit_authorized_token=3, auth_authorized_token="LATIN"),
+    )
+    read = decode(RegisterRequestC2B, encode(booking).replace(b"LATIN", b"f\xfcr\xe4\xf6"))
+    assert read.group_name == "f\ufffdr\ufffd\ufffd-group"
+    assert list(read.filter_cond_str) == ["a", "f\ufffdr\ufffd\ufffd", "ü"]
+    assert (read.auth_info.visit_authorized_token, read.auth_info.auth_authorized_token) == (3, "f\ufffdr\ufffd\ufffd")
+    assert (read.client_id, read.partition_id) == (booking.client_id, booking.partition_id)
+    assert decode(RegisterRequestC2B, encode(read)) == read
 
 
 def test_a_value_its_type_cannot_hold_is_refused() -> None:

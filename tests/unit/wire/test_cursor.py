@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
-from penstock.wire import Reader, Writer
+from penstock.wire import Reader, Writer, java_text
 from penstock.wire.cursor import MOST_ELEMENTS
 
 LIMITS = {
@@ -85,9 +85,23 @@ def test_a_length_that_lies_is_noticed(count: int) -> None:
         assert reader.at == 0
 
 
-def test_text_that_is_not_utf8_is_noticed() -> None:
-    with pytest.raises(ProtocolViolation, match="UTF-8"):
-        Reader(b"\xc3\x28").text(2)
+def test_text_that_is_not_utf8_is_read_with_replacement_characters() -> None:
+    reader = Reader(b"f\xfcr\xc3\x28!")
+    assert reader.text(5) == "f\ufffdr\ufffd("
+    assert reader.left() == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "characters"),
+    [
+        *((b"\xed\xa0\x80", 1), (b"\xed\xa0\xbd\xed\xb8\x80", 2), (b"\xed\xa0", 1), (b"\xed\xa0x", 1), (b"\xed", 1)),
+        *((b"\xc0\xaf", 2), (b"\xe0\x80\xaf", 3), (b"\xf4\x90\x80\x80", 4), (b"\xf8\x88\x80\x80\x80", 5)),
+        *((b"\xe2\x82", 1), (b"\xf0\x9f\x98", 1), ("测试".encode("gbk"), 4)),
+    ],
+)
+def test_as_many_characters_are_replaced_as_in_java(data: bytes, characters: int) -> None:
+    text = java_text(b"a" + data + "ü".encode())
+    assert (text[0], text.count("\ufffd"), text[-1]) == ("a", characters, "ü")
 
 
 def test_taking_bytes_copies_nothing() -> None:

@@ -6,7 +6,7 @@ Each refusal says what a real broker says. Source: KIP-848, ConsumerGroupHeartbe
 from __future__ import annotations
 
 from penstock.protocols.kafka.consumer_groups.group import ConsumerGroup, ConsumerMember
-from penstock.protocols.kafka.consumer_groups.patterns import check_pattern
+from penstock.protocols.kafka.consumer_groups.patterns import flaw_of
 from penstock.protocols.kafka.consumer_groups.requests import AWAY, JOIN, LEAVE, Beat, BeatRefused
 from penstock.protocols.kafka.consumer_groups.targets import ASSIGNORS
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -31,8 +31,9 @@ def check_beat(beat: Beat) -> None:
         known = ", ".join(ASSIGNORS)
         text = f"ServerAssignor {beat.assignor} is not supported. Supported assignors: {known}."
         raise BeatRefused(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
-    if beat.pattern:
-        check_pattern(beat.pattern)
+    if beat.pattern and (flaw := flaw_of(beat.pattern)) is not None:
+        text = f"SubscribedTopicRegex `{beat.pattern}` is not a valid regular expression: {flaw}"
+        raise BeatRefused(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
 
 
 def _check_join(beat: Beat) -> None:

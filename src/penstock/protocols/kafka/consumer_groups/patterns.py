@@ -1,4 +1,4 @@
-"""Regular expressions of topic names, as members of newer groups send them: RE2's language, as real brokers'.
+"""Regular expressions of topics and transactional ids, as clients send them: RE2's language, as real brokers'.
 
 RE2 takes time in proportion to what it reads, whatever the expression; Python's own can be made to take for ever.
 """
@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.protocols.kafka.consumer_groups.requests import BeatRefused
-from penstock.protocols.kafka.error_codes import ErrorCode
-
-__all__ = ["check_pattern", "matching"]
+__all__ = ["flaw_of", "matching"]
 
 
-def check_pattern(pattern: str) -> None:
-    """Raises BeatRefused where it is none."""
+def flaw_of(pattern: str) -> str | None:
+    """Say why this is no regular expression; None where it is one."""
     import pyarrow as pa  # its RE2 is the one there is; a node without patterns need not load it
     from pyarrow import compute
 
@@ -22,15 +19,12 @@ def check_pattern(pattern: str) -> None:
         for each in (pattern, _whole(pattern)):  # "a)|(b" is none, "\\Qa" is one that has no end
             compute.match_substring_regex(pa.array([""]), each)
     except pa.ArrowInvalid as error:
-        why = str(error).removeprefix("Invalid regular expression: ")
-        raise BeatRefused(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {why}",
-        ) from None
+        return str(error).removeprefix("Invalid regular expression: ")
+    return None
 
 
 def matching(pattern: str, names: Collection[str]) -> frozenset[str]:
-    """The names that it means: from their beginning to their end."""
+    """Return the names that match from their beginning to their end."""
     import pyarrow as pa
     from pyarrow import compute
 

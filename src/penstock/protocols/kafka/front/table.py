@@ -45,10 +45,10 @@ _TOPICS, _OPTIONS, _SIZES, _DELETION, _SEQUENCES, _NUMBERED, _EPOCHS, _TRANSACTI
 TABLE: Final[Mapping[int, Row]] = {
     # Versions 0-2 carry message formats that nobody may produce any more; they are answered with an error (KAFKA-18659:
     # librdkafka turns its producer off where they are not advertised).
-    0: Row("produce.produce", 0, 12, single="single.produce"),
-    1: Row("fetch.fetch", 4, 16, single="quick_fetch.fetch"),
-    2: Row("list_offsets.list_offsets", 1, 9),
-    3: Row("metadata.metadata", 0, 12),
+    0: Row("produce.produce", 0, 13, single="single.produce"),
+    1: Row("fetch.fetch", 4, 18, single="quick_fetch.fetch"),
+    2: Row("list_offsets.list_offsets", 1, 11),
+    3: Row("metadata.metadata", 0, 13),
     8: Row("offsets.commit", 2, 10, single="quick_commit.commit"),
     9: Row("offset_fetch.fetch", 1, 10),
     10: Row("group_admin.find_coordinator", 0, 6),
@@ -85,14 +85,15 @@ TABLE: Final[Mapping[int, Row]] = {
     49: Row("quotas.alter_client_quotas", 0, 1),
     50: Row("quotas.describe_scram_credentials", 0, 0),
     55: Row("quorum.describe_quorum", 0, 2),
-    60: Row("cluster.describe_cluster", 0, 1),
+    60: Row("cluster.describe_cluster", 0, 2),
     61: Row("transaction_admin.describe_producers", 0, 0, _SEQUENCES),
     65: Row("transaction_admin.describe", 0, 0, _TRANSACTIONS),
-    66: Row("transaction_admin.list_all", 0, 1, _TRANSACTIONS),
+    66: Row("transaction_admin.list_all", 0, 2, _TRANSACTIONS),
     68: Row("consumer_groups.heartbeat", 0, 1),
     69: Row("consumer_groups.describe", 0, 1),
     74: Row("configs.list_config_resources", 0, 1),
     75: Row("cluster.describe_topic_partitions", 0, 0),
+    76: Row("consumer_groups.share_heartbeat", 1, 1),
 }
 
 

@@ -66,6 +66,7 @@ _MODULES: dict[int, tuple[str, str]] = {
     71: ("GetTelemetrySubscriptions", "cluster"),
     74: ("ListConfigResources", "configs"),
     75: ("DescribeTopicPartitions", "cluster"),
+    76: ("ShareGroupHeartbeat", "consumer_groups"),
 }
 
 

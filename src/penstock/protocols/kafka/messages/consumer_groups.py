@@ -1,4 +1,4 @@
-"""Groups of the newer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe.
+"""Groups of the newer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe; ShareGroupHeartbeat (KIP-932).
 
 Wire names in snake case. No behaviour here: ``codec`` reads and writes.
 Source: Apache Kafka protocol guide, message schemas of 4.3.
@@ -153,3 +153,31 @@ class ConsumerGroupDescribeResponse:
     API: ClassVar[Api] = Api(69, 0, 1, flexible=0)
     throttle_time_ms: Annotated[int, I32] = 0
     groups: Annotated[Sequence[ConsumerGroupDescribeResponseGroup], array(ConsumerGroupDescribeResponseGroup)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupHeartbeatRequest:
+    """ShareGroupHeartbeat request, version 1."""
+
+    API: ClassVar[Api] = Api(76, 1, 1, flexible=0)
+    group_id: Annotated[str, STR] = ""
+    member_id: Annotated[str, STR] = ""
+    member_epoch: Annotated[int, I32] = 0
+    rack_id: Annotated[str | None, STR.nullable()] = None
+    subscribed_topic_names: Annotated[Sequence[str] | None, array(STR).nullable()] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupHeartbeatResponse:
+    """ShareGroupHeartbeat response, version 1."""
+
+    API: ClassVar[Api] = Api(76, 1, 1, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = None
+    member_id: Annotated[str | None, STR.nullable()] = None
+    member_epoch: Annotated[int, I32] = 0
+    heartbeat_interval_ms: Annotated[int, I32] = 0
+    assignment: Annotated[
+        ConsumerGroupHeartbeatResponseAssignment | None, struct(ConsumerGroupHeartbeatResponseAssignment).nullable()
+    ] = None

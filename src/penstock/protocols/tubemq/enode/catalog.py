@@ -59,6 +59,7 @@ class Catalog:
         self._shared = shared
         self._turns = turns
         self._numbering = Numbering()
+        self._names: dict[bytes, str] = {}
         self._absent: set[str] = set()
         self._journal: Journal | None = None
         if journals is not None:
@@ -104,9 +105,11 @@ class Catalog:
         return self._topic(name)
 
     def by_id(self, topic_id: bytes) -> Topic | None:
-        """One of those that were asked for by name."""
-        topics = (self._topic(name) for name in self.known())
-        return next((each for each in topics if each is not None and each.id == topic_id), None)
+        """Return one of those that were asked for by name; this takes no longer where there are many."""
+        if topic_id not in self._names:
+            self._names = {Topic(name, 0).id: name for name in self._numbering.topics()}
+        name = self._names.get(topic_id)
+        return None if name is None else self._topic(name)
 
     def _topic(self, name: str) -> Topic | None:
         homes = () if name in self._absent else self._numbering.homes(name)

@@ -13,6 +13,7 @@ for strings to be checked as UTF-8 on parsing; the bytes are the same.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar, cast, dataclass_transform
 
@@ -26,7 +27,7 @@ except ModuleNotFoundError:
     raise refusal(EXTRA, "TubeMQ's protocol") from None
 
 
-__all__ = ["Listed", "Maybe", "Message", "Type", "has", "message", "optional", "repeated", "required"]
+__all__ = ["Listed", "Maybe", "Message", "Type", "has", "message", "optional", "repeated", "required", "with_bytes"]
 
 T = TypeVar("T")
 M = TypeVar("M", bound="Message")
@@ -125,6 +126,25 @@ def message(declared: type[M]) -> type[M]:
 def has(message: Message, name: str) -> bool:
     """Whether an optional field is there; always True for a required one that was read."""
     return message.HasField(name)
+
+
+@functools.cache
+def with_bytes(name: str) -> Any:
+    """The class of the same message whose texts are bytes, which need not be UTF-8. ``name``: its full name."""
+    file = descriptor_pb2.FileDescriptorProto()
+    descriptor = _pool.FindMessageTypeByName(name)
+    descriptor.file.CopyToProto(file)
+    file.name, file.package = f"bytes/{file.name}", f"bytes.{file.package}"
+    for row, each in enumerate(file.dependency):
+        file.dependency[row] = f"bytes/{each}"
+    for field in file.message_type[0].field:
+        if field.type == Type.STRING:
+            field.type = Type.BYTES
+        elif field.type_name:
+            with_bytes(field.type_name.lstrip("."))
+            field.type_name = f".bytes{field.type_name}"
+    _pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"bytes.{name}"))
 
 
 def _describe(described: Any, name: str, field: _Field, dependencies: Any) -> None:

@@ -1,7 +1,7 @@
 """DescribeCluster, DescribeTopicPartitions, OffsetForLeaderEpoch.
 
-Source: Kafka protocol, DescribeCluster v0-v1 (KIP-700), DescribeTopicPartitions v0 (KIP-966), OffsetForLeaderEpoch
-v0-v4 (KIP-320).
+Source: Kafka protocol, DescribeCluster v0-v2 (KIP-700, KIP-1073: fenced brokers), DescribeTopicPartitions v0 (KIP-966),
+OffsetForLeaderEpoch v0-v4 (KIP-320).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_PARTITIONS = 2_000
 
 
 async def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Serve DescribeCluster: a cluster of one."""
+    """Serve DescribeCluster: a cluster of one, which is never fenced."""
     shared = call.shared
     if request.endpoint_type != _BROKERS:
         return DescribeClusterResponse(

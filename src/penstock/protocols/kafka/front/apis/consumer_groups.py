@@ -1,6 +1,7 @@
-"""ConsumerGroupHeartbeat, ConsumerGroupDescribe: groups of the newer protocol (KIP-848).
+"""ConsumerGroupHeartbeat, ConsumerGroupDescribe: groups of the newer protocol (KIP-848); share groups are refused.
 
-Source: Kafka protocol, ConsumerGroupHeartbeat v0-v1, ConsumerGroupDescribe v0-v1 (KIP-1099).
+Source: Kafka protocol, ConsumerGroupHeartbeat v0-v1, ConsumerGroupDescribe v0-v1 (KIP-1099), ShareGroupHeartbeat v1
+(KIP-932).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from penstock.protocols.kafka.consumer_groups.requests import JOIN
 from penstock.protocols.kafka.consumer_groups.targets import assignor_of
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.faults import Refused, code_of
 from penstock.protocols.kafka.front.operations import GROUP_OPERATIONS, shown
 from penstock.protocols.kafka.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -28,10 +30,12 @@ from penstock.protocols.kafka.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatResponseAssignment,
     ConsumerGroupHeartbeatResponseTopicPartition,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
 )
 from penstock.seams.patience import patiently
 
-__all__ = ["describe", "heartbeat"]
+__all__ = ["describe", "heartbeat", "share_heartbeat"]
 
 _OWN_IDS_SINCE = 1
 _SPEAKS_OLDER, _SPEAKS_NEWER = range(2)
@@ -48,6 +52,19 @@ async def heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Consu
         heartbeat_interval_ms=answer.interval_ms,
         assignment=_assignment(answer),
     )
+
+
+async def share_heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
+    """Refuse a share consumer, as a broker whose feature ``share.version`` is off: the consumer fails.
+
+    Where the API is not advertised, share consumers poll for ever and find nothing.
+    """
+    error = Refused(
+        ErrorCode.UNSUPPORTED_VERSION,
+        "this node has no share groups (KIP-932)",
+        hint="use an ordinary consumer group",
+    )
+    return ShareGroupHeartbeatResponse(error_code=code_of(error), error_message=error.message)
 
 
 def _beat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Beat:

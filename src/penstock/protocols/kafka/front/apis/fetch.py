@@ -1,6 +1,7 @@
 """Fetch: reads what is there, or waits until there is enough; with and without sessions.
 
-Source: Kafka protocol, Fetch v4-v16; KIP-227 (sessions), KIP-516 (topic ids from v13 on).
+What v17 and v18 add is said by followers only (KIP-853, KIP-1166), and a node has none.
+Source: Kafka protocol, Fetch v4-v18; KIP-227 (sessions), KIP-516 (topic ids from v13 on).
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """ListOffsets: the ends of a log, and offsets by time.
 
-Source: Kafka protocol, ListOffsets v1-v9; KIP-734 (max timestamp), KIP-405 (earliest local, latest tiered).
+No log is tiered, so nothing waits for remote storage: the timeout of v10 (KIP-1075) is never used up.
+Source: Kafka protocol, ListOffsets v1-v11; KIP-734 (max timestamp), KIP-405 (earliest local, latest tiered), KIP-1023
+(earliest pending upload).
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from penstock.seams.enode import Extent, extent
 
 __all__ = ["list_offsets"]
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
-_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NOTHING = (-1, -1)
 _STEPS, _STEPS_BY_TIME = 2, 1_000
 """A lookup by time reads, and may inflate, a batch."""

@@ -1,6 +1,7 @@
 """Metadata: the node, its topics and partitions; makes topics that are asked for and missing, where that is on.
 
-Source: Kafka protocol, Metadata v0-v12; KIP-516 (topic ids).
+The error code of a whole answer (v13, KIP-1102) asks clients to bootstrap anew, which a node never does.
+Source: Kafka protocol, Metadata v0-v13; KIP-516 (topic ids).
 """
 
 from __future__ import annotations

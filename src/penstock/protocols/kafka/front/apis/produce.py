@@ -1,6 +1,6 @@
 """Produce: checks each partition's batch, appends them all, answers each by itself.
 
-Source: Kafka protocol, Produce v0-v12; spec of the checks in `incoming`.
+Source: Kafka protocol, Produce v0-v13; KIP-516 (topic ids in v13); spec of the checks in `incoming`.
 """
 
 from __future__ import annotations
@@ -49,16 +49,22 @@ _LUMP_PARTS, _LUMP_BYTES, _LUMP_STEPS = 50, 8 << 20, 1_000
 _OLDEST_SERVED = 3
 _ABORTABLE_SINCE = 11
 _TAKES_PART_SINCE = 12
+_IDS_SINCE = 13
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qh"), 43
 _ATTRIBUTES_LOW_AT = 22
 
 
+_Topic = tuple[ProduceRequestTopic, str | PenstockError]
+"""A topic of the request with its name, or with the reason why it has none."""
+
+
 @dataclass(slots=True)
 class _Part:
-    """What is to be stored in one partition, or what is wrong with it."""
+    """What is to be stored in one partition, or what is wrong with it. ``topic_id``: None where it goes by its name."""
 
     partition: Partition
     records: Buffer | None
+    topic_id: bytes | None = None
     batch: Checked | None = None
     fault: PenstockError | None = None
     rules: Rules | None = None
@@ -68,12 +74,13 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
     """Serve Produce. With acks=0 there is no answer, and an error ends the connection so that the client notices."""
     if any(loads_arrow(part.records) for topic in request.topic_data for part in topic.partition_data):
         await call.shared.services.runtime.in_thread(load_arrow)
+    topics = await _named(call, request)
     try:
-        refusal = await _take_part(call, request)
+        refusal = await _take_part(call, request, topics)
     except UpstreamLost as error:
         refusal = code_of(error)
     fault = _request_fault(call, request)
-    checked = [await _parts(call, fault, topic) for topic in request.topic_data]
+    checked = [await _parts(call, fault, topic, name) for topic, name in topics]
     everything = [part for parts in checked for part in parts]
     await _look_into(call, everything, request.transactional_id)
     await _repack(call, everything)
@@ -90,18 +97,42 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
             _hang_up_on_errors(results)
         await call.pace.spend(0, 0.5 + len(results) / 10)
         answers = [await answer_of(call, partition, result) for partition, result in results]
-        responses.append(ProduceResponseTopic(name=topic.name, partition_responses=answers))
+        responses.append(ProduceResponseTopic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     return None if request.acks == 0 else ProduceResponse(responses=responses)
 
 
-async def _parts(call: Call, fault: PenstockError | None, topic: ProduceRequestTopic) -> list[_Part]:
+async def _named(call: Call, request: ProduceRequest) -> list[_Topic]:
+    """The topics with their names, which the node has to look up from v13 on."""
+    if call.version < _IDS_SINCE:
+        return [(topic, topic.name) for topic in request.topic_data]
+    return [(topic, await _name_of(call, topic.topic_id)) async for topic in call.pace.again(request.topic_data, 0.5)]
+
+
+async def _name_of(call: Call, topic_id: bytes) -> str | PenstockError:
+    try:
+        found = await call.shared.enode.topic_by_id(topic_id)
+    except UpstreamLost as error:
+        return error
+    return Refused(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id") if found is None else found.name
+
+
+async def _parts(
+    call: Call, fault: PenstockError | None, topic: ProduceRequestTopic, name: str | PenstockError
+) -> list[_Part]:
     """Each partition with its rules, or with what is wrong whatever its batch is like."""
     await call.pace.spend(1, 1)
+    topic_id = topic.topic_id if call.version >= _IDS_SINCE else None
+    called = name if isinstance(name, str) else ""
     parts = [
-        _Part(Partition(topic.name, part.index), part.records) async for part in call.pace.again(topic.partition_data)
+        _Part(Partition(called, part.index), part.records, topic_id)
+        async for part in call.pace.again(topic.partition_data)
     ]
+    if not isinstance(name, str):
+        for part in parts:
+            part.fault = fault or name
+        return parts
     try:
-        found = await call.shared.enode.topic(topic.name)
+        found = await call.shared.enode.topic(name)
         rules = rules_for(await call.shared.config_of(found), call.shared.options) if found else None
     except PenstockError as error:
         for part in parts:
@@ -173,11 +204,21 @@ async def _append(
     for lump in _lumps(parts):
         if len(lump) < len(parts):
             await call.shared.turns.take(_LUMP_STEPS)
+        await _check_ids(call, lump)
         with call.shared.transactions.appending(transactional_id):
             _check_transactions(call, transactional_id, lump, refusal)
             batches = [(part.partition, part.batch) for part in lump if part.fault is None and part.batch]
             appended += await call.shared.enode.append_all(batches)
     return appended
+
+
+async def _check_ids(call: Call, parts: Sequence[_Part]) -> None:
+    """Refuse what was meant for a topic that was deleted, and maybe made anew, while its batches were looked into."""
+    for part in parts:
+        if part.fault is None and part.topic_id is not None:
+            name = await _name_of(call, part.topic_id)
+            if name != part.partition.topic:
+                part.fault = name if isinstance(name, PenstockError) else Refused(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def _numbered(call: Call, parts: Sequence[_Part]) -> Iterator[tuple[int, Numbers]]:
@@ -243,21 +284,23 @@ def _check_partition(topic: TopicState | None, partition: Partition) -> None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition")
 
 
-async def _take_part(call: Call, request: ProduceRequest) -> ErrorCode:
+async def _take_part(call: Call, request: ProduceRequest, topics: Sequence[_Topic]) -> ErrorCode:
     """From v12 on a batch is its partition's request to take part in the transaction (KIP-890)."""
     if request.transactional_id is None or call.version < _TAKES_PART_SINCE:
         return ErrorCode.NONE
     enode = call.shared.enode
     partitions: dict[tuple[int, int], list[Partition]] = {}
-    for topic in request.topic_data:
+    for topic, name in topics:
         await call.pace.spend(0, 0.5 + len(topic.partition_data) / 10)
-        found = await enode.topic(topic.name)
-        able = enode.abilities_of(topic.name).transactions and not is_internal(topic.name)
+        if not isinstance(name, str):
+            continue
+        found = await enode.topic(name)
+        able = enode.abilities_of(name).transactions and not is_internal(name)
         for part in topic.partition_data:
             there = able and found is not None and 0 <= part.index < found.partitions
             if there and part.records is not None and len(part.records) >= HEADER_BYTES:
                 producer = _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
-                partitions.setdefault(producer, []).append(Partition(topic.name, part.index))
+                partitions.setdefault(producer, []).append(Partition(name, part.index))
     for (producer_id, epoch), of_producer in partitions.items():
         try:
             code = await call.shared.transactions.add(

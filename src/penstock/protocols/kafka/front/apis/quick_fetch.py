@@ -83,7 +83,6 @@ def _read(body: memoryview) -> _Asked | None:
         if not _FIRST <= version <= _LAST or size < -1:
             return None
         at = _HEAD.size + max(size, 0)
-        str(body[_HEAD.size : at], "utf-8")  # the client's id, of which no more is wanted
         patience, least, most, isolation, session, session_epoch, topics, size = _WANTS.unpack_from(body, at)
         if session or session_epoch != FINAL_EPOCH or topics != 1 or size <= 0:
             return None
@@ -100,7 +99,6 @@ def _read(body: memoryview) -> _Asked | None:
         if version == _LAST:
             (size,) = _RACK.unpack_from(body, at)
             at += _RACK.size + size
-            str(body[at - size : at], "utf-8")
         if parts != 1 or forgotten or at != len(body):
             return None
         place = Partition(name.decode(), number)

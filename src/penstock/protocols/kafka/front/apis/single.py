@@ -1,7 +1,7 @@
 """Produce of one small batch, the most frequent request of all: the checks and the answer of `produce`, and no more.
 
 What is in any way unusual (several topics, transactions, compression, a refusal) is left to `produce`, which alone says
-what is wrong. Source: Kafka protocol, Produce v5-v12.
+what is wrong. Source: Kafka protocol, Produce v5-v13 (topic ids in v13: KIP-516).
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from penstock.seams.refusals import Asker
 __all__ = ["produce"]
 
 _PRODUCE: Final = 0
-_FIRST, _FLEXIBLE, _LAST = 5, 9, 12
+_FIRST, _FLEXIBLE, _IDS_SINCE, _LAST = 5, 9, 13, 13
 _HEAD: Final = struct.Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
 _OLD: Final = struct.Struct(">hhiih")
 _NEW: Final = struct.Struct(">BBhiBB")
 """What follows it: (no tags,) no transactional id, acks, timeout, how many topics, length of the name."""
+_BY_ID: Final = struct.Struct(">BBhiB16s")
+"""With the id of the topic instead of its name."""
 _OLD_PART: Final = struct.Struct(">iii")
 _NEW_PART: Final = struct.Struct(">Bi")
 """How many partitions, which one(, how many bytes)."""
@@ -45,7 +47,8 @@ _KEPT: Final = 4_096
 
 
 class _Asked(NamedTuple):
-    topic: str
+    topic: str | bytes
+    """Name, or id from v13 on."""
     partition: int
     records: memoryview
     version: int
@@ -55,19 +58,19 @@ class _Asked(NamedTuple):
 async def produce(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
     """The answer, or None for a request that `apis.produce.produce` has to look at."""
     asked = _read(body)
-    if asked is None or is_internal(asked.topic):
+    if asked is None:
         return None
-    enode = shared.enode
+    enode, called = shared.enode, asked.topic
     try:
-        topic = await enode.topic(asked.topic)
-        if topic is None or not 0 <= asked.partition < topic.partitions:
+        topic = await (enode.topic(called) if isinstance(called, str) else enode.topic_by_id(called))
+        if topic is None or is_internal(topic.name) or not 0 <= asked.partition < topic.partitions:
             return None
-        batch = _checked(shared, asked, _rules(shared, topic, await enode.defaults()))
+        batch = _checked(shared, asked, topic.name, _rules(shared, topic, await enode.defaults()))
     except PenstockError:
         return None
     if batch is None or (batch.header.producer_id >= 0 and not enode.abilities.sequences):
         return None  # what came before such a batch is for `produce` to know
-    partition = Partition(asked.topic, asked.partition)
+    partition = Partition(topic.name, asked.partition)
     (result,) = await enode.append_all(((partition, batch),))
     if isinstance(result, PenstockError):
         why.begin()  # what is noted here is no other request's
@@ -82,8 +85,8 @@ async def produce(shared: Shared, line: Line, body: memoryview) -> Pieces | None
             why=result.message,
             advice=result.hint or "",
         )
-        return response(_around(asked.topic, said), asked.version, asked.correlation)
-    packed = _template(asked.version, asked.topic).packed(
+        return response(_around(called, said), asked.version, asked.correlation)
+    packed = _template(asked.version, called).packed(
         asked.correlation,
         asked.partition,
         0,
@@ -99,7 +102,14 @@ def _read(body: memoryview) -> _Asked | None:
     try:
         _, version, correlation, size = _HEAD.unpack_from(body)
         at = _HEAD.size + max(size, 0)
-        if _FLEXIBLE <= version <= _LAST:
+        topic: str | bytes
+        if _IDS_SINCE <= version <= _LAST:
+            tags, named, acks, _, topics, topic = _BY_ID.unpack_from(body, at)
+            at += _BY_ID.size
+            parts, partition = _NEW_PART.unpack_from(body, at)
+            begin, size = _length(body, at + _NEW_PART.size)
+            usual = not tags and not named and topics == parts == 2 and bytes(body[begin + size :]) == _NO_TAGS
+        elif _FLEXIBLE <= version < _IDS_SINCE:
             tags, named, acks, _, topics, name = _NEW.unpack_from(body, at)
             at += _NEW.size + name - 1
             parts, partition = _NEW_PART.unpack_from(body, at)
@@ -107,17 +117,19 @@ def _read(body: memoryview) -> _Asked | None:
             begin, size = _length(body, at + _NEW_PART.size)
             name -= 1
             usual = usual and bytes(body[begin + size :]) == _NO_TAGS
+            topic = str(body[at - name : at], "utf-8")
         elif _FIRST <= version < _FLEXIBLE:
             named, acks, _, topics, name = _OLD.unpack_from(body, at)
             at += _OLD.size + name
             parts, partition, size = _OLD_PART.unpack_from(body, at)
             usual = named == -1 and topics == parts == 1 and name > 0
             begin = at + _OLD_PART.size
+            topic = str(body[at - name : at], "utf-8")
         else:
             return None
         if not usual or acks not in (-1, 1) or not 0 < size <= len(body) - begin:
             return None
-        return _Asked(str(body[at - name : at], "utf-8"), partition, body[begin : begin + size], version, correlation)
+        return _Asked(topic, partition, body[begin : begin + size], version, correlation)
     except (struct.error, IndexError, UnicodeDecodeError):
         return None
 
@@ -135,9 +147,9 @@ def _length(body: memoryview, at: int) -> tuple[int, int]:
     return at, 0
 
 
-def _checked(shared: Shared, asked: _Asked, rules: Rules) -> Checked | None:
+def _checked(shared: Shared, asked: _Asked, topic: str, rules: Rules) -> Checked | None:
     batch = check_single(asked.records, rules, shared.services.runtime.now_ms())
-    if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities_of(asked.topic).numbered:
+    if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities_of(topic).numbered:
         return None
     return batch
 
@@ -155,12 +167,18 @@ def _rules(shared: Shared, topic: TopicState, defaults: Mapping[str, str]) -> Ru
     return rules
 
 
-def _around(topic: str, part: ProduceResponsePartition) -> ProduceResponse:
-    return ProduceResponse(responses=[ProduceResponseTopic(name=topic, partition_responses=[part])])
+def _around(topic: str | bytes, part: ProduceResponsePartition) -> ProduceResponse:
+    """``topic``: its name, or its id."""
+    found = (
+        ProduceResponseTopic(name=topic, partition_responses=[part])
+        if isinstance(topic, str)
+        else ProduceResponseTopic(topic_id=topic, partition_responses=[part])
+    )
+    return ProduceResponse(responses=[found])
 
 
 @functools.lru_cache(_KEPT)
-def _template(version: int, topic: str) -> Template:
+def _template(version: int, topic: str | bytes) -> Template:
     index, code, base, time, start = _SHOWN
     shown = ProduceResponsePartition(
         index=index, error_code=code, base_offset=base, log_append_time_ms=time, log_start_offset=start

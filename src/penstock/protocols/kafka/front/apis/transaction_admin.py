@@ -1,17 +1,21 @@
 """DescribeTransactions, ListTransactions, DescribeProducers, WriteTxnMarkers: transactions as operators see them.
 
-Source: Kafka protocol, DescribeTransactions v0, ListTransactions v0-v1, DescribeProducers v0, WriteTxnMarkers v1-v2;
-KIP-664 (tools), KIP-994 (duration filter). WriteTxnMarkers is how an operator ends a transaction that hangs.
+Source: Kafka protocol, DescribeTransactions v0, ListTransactions v0-v2, DescribeProducers v0, WriteTxnMarkers v1-v2;
+KIP-664 (tools), KIP-994 (duration filter), KIP-1152 (pattern of ids). WriteTxnMarkers is how an operator ends a
+transaction that hangs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from penstock.columnar.transactions import end_marker
 from penstock.errors import PenstockError
 from penstock.model import Partition
+from penstock.protocols.kafka.consumer_groups.patterns import flaw_of, matching
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
-from penstock.protocols.kafka.front.faults import code_of
+from penstock.protocols.kafka.front.faults import Refused, code_of
 from penstock.protocols.kafka.messages.transaction_admin import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -74,16 +78,31 @@ async def list_all(call: Call, request: ListTransactionsRequest) -> ListTransact
     """Serve ListTransactions; a transaction that has begun has a duration."""
     now_ms = call.shared.services.runtime.now_ms()
     wanted, producers = set(request.state_filters), set(request.producer_id_filters)
+    all_of_them, pattern = list(call.shared.transactions.all()), request.transactional_id_pattern
+    if pattern:
+        names = [it.transactional_id for it in all_of_them]
+        try:
+            meant = await call.shared.beside.run(lambda: _meant(pattern, names))
+        except Refused as error:
+            return ListTransactionsResponse(error_code=code_of(error))
+        all_of_them = [it for it in all_of_them if it.transactional_id in meant]
     found = [
         ListTransactionsResponseTransactionState(
             transactional_id=it.transactional_id, producer_id=it.producer_id, transaction_state=it.state
         )
-        async for it in call.pace.through(list(call.shared.transactions.all()), 0.5)
+        async for it in call.pace.through(all_of_them, 0.5)
         if (not wanted or it.state in wanted)
         and (not producers or it.producer_id in producers)
         and (request.duration_filter < 0 or (it.started_ms >= 0 and now_ms - it.started_ms > request.duration_filter))
     ]
     return ListTransactionsResponse(unknown_state_filters=sorted(wanted - _STATES), transaction_states=found)
+
+
+def _meant(pattern: str, ids: Collection[str]) -> frozenset[str]:
+    """Return the ids that match as a whole. Raises Refused."""
+    if (flaw := flaw_of(pattern)) is not None:
+        raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"`{pattern}` is not a valid regular expression: {flaw}")
+    return matching(pattern, ids)
 
 
 async def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
