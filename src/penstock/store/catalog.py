@@ -38,6 +38,12 @@ class TopicState:
     id: bytes
     partitions: int
     config: Mapping[str, str]
+    row: str = field(init=False, repr=False, compare=False)
+    """What the catalog's file says of it: made once, since the file is written as a whole."""
+
+    def __post_init__(self) -> None:
+        facts = {"id": self.id.hex(), "partitions": self.partitions, "config": dict(self.config)}
+        object.__setattr__(self, "row", f"{json.dumps(self.name)}: {json.dumps(facts)}")
 
 
 def check_topic_name(name: str) -> None:
@@ -46,6 +52,10 @@ def check_topic_name(name: str) -> None:
         raise InvalidTopicName(
             f"{name[:300]!r} cannot be a topic's name", hint="Use 1 to 249 letters, digits, dots, underscores, hyphens"
         )
+
+
+def _fold(name: str) -> str:
+    return name.replace(".", "_")
 
 
 def _check_count(partitions: int, at_least: int, topic: str) -> None:
@@ -72,9 +82,15 @@ class Catalog:
     node_options: dict[str, dict[str, str]] = field(default_factory=dict)
     _names: dict[bytes, str] = field(default_factory=dict)
     """By id. Names of deleted topics may be among them, so a lookup compares; they are thrown out now and then."""
+    _folded: dict[str, str] = field(default_factory=dict)
+    """Likewise, by the name in which a dot is an underscore."""
 
     def __post_init__(self) -> None:
+        self._index()
+
+    def _index(self) -> None:
         self._names = {topic.id: topic.name for topic in self.topics.values()}
+        self._folded = {_fold(name): name for name in self.topics}
 
     @classmethod
     def create(cls, node_id: int) -> Catalog:
@@ -110,26 +126,23 @@ class Catalog:
 
     def save(self, directory: Directory) -> None:
         """Durable when it returns. Raises OSError."""
-        topics = {
-            topic.name: {"id": topic.id.hex(), "partitions": topic.partitions, "config": dict(topic.config)}
-            for topic in self.topics.values()
-        }
+        topics = ", ".join([topic.row for topic in self.topics.values()])
         facts = {
             "version": _VERSION,
             "cluster_id": self.cluster_id,
             "node_id": self.node_id,
             "epoch": self.epoch,
-            "topics": topics,
             "deleting": {topic_id.hex(): name for topic_id, name in self.deleting.items()},
             "defaults": self.defaults,
             "node_options": self.node_options,
         }
-        directory.replace(_FILE, json.dumps(facts).encode(), durable=True)
+        text = f'{json.dumps(facts)[:-1]}, "topics": {{{topics}}}}}'
+        directory.replace(_FILE, text.encode(), durable=True)
 
     def by_id(self, topic_id: bytes) -> TopicState | None:
         """The topic of that id, which takes no longer where there are many."""
         if len(self._names) > 2 * len(self.topics) + _STALE:
-            self._names = {topic.id: topic.name for topic in self.topics.values()}
+            self._index()
         found = self.topics.get(self._names.get(topic_id, ""))
         return found if found is not None and found.id == topic_id else None
 
@@ -143,16 +156,15 @@ class Catalog:
     def add(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
         """A new topic with a new id. Raises InvalidTopicName, TopicExists, InvalidPartitionCount."""
         check_topic_name(name)
-        folded = name.replace(".", "_")
-        for other in self.topics:
-            if other == name:
-                raise TopicExists("the topic already exists", topic=name)
-            if other.replace(".", "_") == folded:
-                raise InvalidTopicName(f"the name collides with {other}: metrics cannot tell . from _", topic=name)
+        if name in self.topics:
+            raise TopicExists("the topic already exists", topic=name)
+        other = self._folded.get(_fold(name))
+        if other in self.topics:
+            raise InvalidTopicName(f"the name collides with {other}: metrics cannot tell . from _", topic=name)
         _check_count(partitions, 1, name)
         topic = TopicState(name, uuid.uuid4().bytes, partitions, dict(config))
         self.topics[name] = topic
-        self._names[topic.id] = name
+        self._names[topic.id] = self._folded[_fold(name)] = name
         return topic
 
     def grow(self, name: str, total: int) -> TopicState:
