@@ -31,6 +31,9 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 NOTHING_NAMED: Final[Mapping[int, int]] = {}
 _FIRST: Final = np.zeros(1, np.int64)
+_COMPARED: Final = 16
+_BEHIND: Final = 8
+"""Where partitions take turns: how many are compared for the next one, and how many turns one may be behind others."""
 
 
 class TopicRouter:
@@ -62,6 +65,7 @@ class TopicRouter:
         self._dice = dice
         self._avoids = avoids
         self._chooser = chooser
+        self._taken = [0] * len(self._partitions)
         self._sticky = self._draw()
         self._sticky_bytes = 0
 
@@ -73,6 +77,7 @@ class TopicRouter:
     def renew(self, info: TopicInfo) -> None:
         """The topic was asked for again, and may have more partitions."""
         self._partitions = [each.partition for each in info.partitions]
+        self._taken = [0] * len(self._partitions)
         self._sticky = min(self._sticky, self.count - 1)
 
     def route(self, rows: Rows, outcome: Outcome, born: float, named: Mapping[int, int] = NOTHING_NAMED) -> list[Run]:
@@ -233,7 +238,7 @@ class TopicRouter:
         if self.count == 1:
             return np.zeros(rows, np.int32)
         if self._is_idle is not None and self._turn_is_over():
-            self._sticky, self._sticky_bytes = self._draw(self._sticky), 0
+            self._sticky, self._sticky_bytes = self._draw(self._sticky, self._sticky_bytes), 0
         if self._avoids is not None and self._avoids(self._partitions[self._sticky]):
             self._sticky = self._draw(self._sticky)
         # Rows are taken for equally large: what counts is that batches fill up, not to the byte.
@@ -241,7 +246,7 @@ class TopicRouter:
         turns = (ends - 1) // self._batch_bytes
         chosen = [self._sticky]
         for _ in range(int(turns[-1])):
-            chosen.append(self._draw(chosen[-1]))
+            chosen.append(self._draw(chosen[-1], self._batch_bytes))
         self._sticky = chosen[-1]
         self._sticky_bytes = int(ends[-1]) - int(turns[-1]) * self._batch_bytes
         return np.array(chosen, np.int32)[turns]
@@ -250,21 +255,33 @@ class TopicRouter:
         """Where partitions take turns: whether what went to the sticky one has left its queue."""
         return self._sticky_bytes > 0 and not self._waiting_bytes(self._partitions[self._sticky])
 
-    def _next(self, previous: int, is_idle: Callable[[Partition], bool]) -> int:
-        """Whose turn it is after ``previous``: the next one that is well and idle, or else well, or else the next."""
-        found = -1
+    def _next(self, previous: int, size: int, is_idle: Callable[[Partition], bool]) -> int:
+        """Whose turn it is after that of ``previous``, which took ``size``: one that is well and idle, or else well.
+
+        Of the next few such, the one that has taken least: turns differ in size, and large ones must not meet the same
+        partition again and again. One that was away for long catches up with a few turns, not with all it has missed.
+        """
+        self._taken[previous] += size
+        found: list[int] = []
+        well = -1
         for step in range(1, self.count + 1):
             place = (previous + step) % self.count
             if self._avoids is not None and self._avoids(self._partitions[place]):
                 continue
+            well = place if well < 0 else well
             if is_idle(self._partitions[place]):
-                return place
-            found = place if found < 0 else found
-        return found if found >= 0 else (previous + 1) % self.count
+                found.append(place)
+                if len(found) == _COMPARED:
+                    break
+        if not found:
+            return well if well >= 0 else (previous + 1) % self.count
+        least = min(found, key=self._taken.__getitem__)
+        self._taken[least] = max(self._taken[least], self._taken[previous] - _BEHIND * self._batch_bytes)
+        return least
 
-    def _draw(self, previous: int = -1) -> int:
+    def _draw(self, previous: int = -1, size: int = 0) -> int:
         if self._is_idle is not None and previous >= 0:
-            return self._next(previous, self._is_idle)
+            return self._next(previous, size, self._is_idle)
         drawn = [int(self._dice() * self.count) for _ in range(2)]
         others = [each for each in drawn if each != previous] or [(previous + 1) % self.count]
         if self._avoids is not None:

@@ -212,6 +212,21 @@ def test_many_at_once_fill_batches_and_every_partition_gets_its_share(as_table: 
     go(work())
 
 
+def test_turns_of_different_sizes_meet_every_partition_alike() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 6)})) as p:
+            for _ in range(30):  # a large turn, then five of one record: in step with the ring
+                for count in (60, 1, 1, 1, 1, 1):
+                    sent = [p.send(b"x" * 20) for _ in range(count)]
+                    for delivery in sent:
+                        await delivery
+            found = Counter(partition for partition, *_ in all_records(p.stage.cluster))
+            assert sum(found.values()) == 30 * 65
+            assert max(found.values()) < 1.5 * min(found.values())
+
+    go(work())
+
+
 def test_a_partition_whose_answer_takes_long_is_passed_over() -> None:
     async def work() -> None:
         async with producing(Cluster({"demo": (1, 3)})) as p:
