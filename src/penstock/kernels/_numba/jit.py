@@ -21,9 +21,8 @@ from numba.core.cpu import CPUTargetOptions
 
 from penstock.kernels.cache import folder
 
-if getattr(
-    numba.config, "DISABLE_JIT", 0
-):  # then its decorators do nothing, and what only compiled code can do fails when it runs
+# Its decorators do nothing then, and what only compiled code can do would fail when it runs.
+if getattr(numba.config, "DISABLE_JIT", 0):
     raise ImportError("NUMBA_DISABLE_JIT is set, so that numba compiles nothing")
 
 __all__ = [
