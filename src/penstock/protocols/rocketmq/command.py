@@ -299,6 +299,8 @@ def _texts(said: Any) -> Mapping[str, str]:
 
 def _language(said: Any) -> str:
     """Return a name, also of those that only newer clients have."""
+    if type(said) is str and said in _LANGUAGE_NUMBER:
+        return said
     known = lenient.name(said, LANGUAGES, "a header's language")
     return known or (said if isinstance(said, str) and said else "OTHER")
 

@@ -5,6 +5,7 @@ Fields that nobody declared are ignored. What must not live here: declarations, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final, TypeVar, cast
@@ -16,7 +17,7 @@ __all__ = ["read_fields", "write_fields"]
 
 H = TypeVar("H")
 
-_SIGNS: Final = frozenset({"-", "+"})
+_SIGNED: Final = re.compile("[+-][0-9]+").fullmatch
 _BOUND: Final = {32: 1 << 31, 64: 1 << 63}
 
 
@@ -87,7 +88,8 @@ def _reader(field: Field, name: str) -> Callable[[str], Any]:
     bound = _BOUND[field.kind.bits]
 
     def number(text: str) -> int:
-        value = int(text) if len(text) <= 20 and text.isascii() and text[text[:1] in _SIGNS :].isdecimal() else bound
+        plain = text.isdecimal() and text.isascii()
+        value = int(text) if (plain or _SIGNED(text)) and len(text) <= 20 else bound
         if not -bound <= value < bound:
             raise ProtocolViolation(f"{name} is {text[:40]!r}, which is no number of {field.kind.bits} bits")
         return value
