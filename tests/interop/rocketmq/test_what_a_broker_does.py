@@ -50,8 +50,7 @@ def new(what: str) -> str:
     return f"{what}{next(NUMBERS)}"
 
 
-@pytest.mark.parametrize("how", ["sync", "async"])
-def test_what_a_slow_broker_stores_is_there_once(served: rocketmq.Cluster, how: str) -> None:
+def test_what_a_slow_broker_stores_is_there_once(served: rocketmq.Cluster) -> None:
     """Stopped for five seconds, of the fifteen that the producer waits; it may send again twice, to the other one."""
     topic, slow = new("slow"), served.brokers[0]
     served.create_topic(topic, 1)
@@ -62,7 +61,7 @@ def test_what_a_slow_broker_stores_is_there_once(served: rocketmq.Cluster, how: 
         thaw.start()
         try:
             # Without a queue the producer may choose another broker for a second try; it takes turns among queues.
-            answers = sender.send([Mail(topic, [b"%d" % row], how=how) for row in range(2)])
+            answers = sender.send([Mail(topic, [b"%d" % row]) for row in range(2)])
         finally:
             thaw.join()
     assert [each["event"] for each in answers] == ["sent", "sent"]
