@@ -6,7 +6,7 @@ first contact goes through a channel, so channels alone keep it; once a frame of
 good, and each call has its usual time.
 
 Once the deadline has passed, calls fail at once for as long as a client pauses between two attempts at most: what tries
-again by itself hears of it too. A call that comes later counts anew, so a client can be kept until its servers are there.
+again by itself hears of it too. Later calls count anew, so a client can be kept until its servers are there.
 What must not live here: sockets, timers, trying again.
 """
 
