@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from penstock.errors import DeserializationError as DeserializationError
     from penstock.errors import ErrorKind as ErrorKind
     from penstock.errors import FencedError as FencedError
+    from penstock.errors import FirstContactTimeout as FirstContactTimeout
     from penstock.errors import LocalError as LocalError
     from penstock.errors import LogTruncated as LogTruncated
     from penstock.errors import MissingExtra as MissingExtra
@@ -141,9 +142,9 @@ _HOME_OF = {
         "penstock.columnar": "Deserializer HeadersLike Messages Part Serializer from_json from_utf8 to_json to_utf8",
         "penstock.config": "OptionValue",
         "penstock.errors": (
-            "Closed ConfigError ConnectionLost CorruptBatch DeserializationError ErrorKind FencedError LocalError "
-            "LogTruncated MissingExtra OffsetOutOfRange PenstockError ProtocolViolation RemoteError RequestTimeout "
-            "ServerError StoreError TopicRecreated UsageError"
+            "Closed ConfigError ConnectionLost CorruptBatch DeserializationError ErrorKind FencedError "
+            "FirstContactTimeout LocalError LogTruncated MissingExtra OffsetOutOfRange PenstockError "
+            "ProtocolViolation RemoteError RequestTimeout ServerError StoreError TopicRecreated UsageError"
         ),
         "penstock.groups": "Assignor Racks Shares Subscriber",
         "penstock.model": (

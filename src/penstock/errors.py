@@ -18,6 +18,7 @@ __all__ = [
     "ErrorKind",
     "FencedError",
     "FencedLeaderEpoch",
+    "FirstContactTimeout",
     "InvalidPartitionCount",
     "InvalidTopicConfig",
     "InvalidTopicName",
@@ -238,6 +239,14 @@ class ConnectionLost(RemoteError):
     """No connection could be made, or it broke; what was in flight may or may not have happened."""
 
     retriable = True
+
+
+class FirstContactTimeout(ConnectionLost):
+    """No server has answered this client since it was first used, for ``first_contact_timeout_ms``.
+
+    The message says which addresses were tried, and what happened at each: more likely they are wrong than that all
+    servers are away. It ends everything that waits, without another attempt; what is called later counts anew.
+    """
 
 
 class RequestTimeout(RemoteError):

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from penstock.config import ClientConfig, ProducerConfig, Settings
 from penstock.config.logs import whose_config
+from penstock.net.first_contact import FirstContact
 from penstock.net.options import TransportOptions
 from penstock.net.stopping import Stop
 from penstock.net.tls import client_context
@@ -33,8 +34,9 @@ def open_asyncio(wire_protocol: WireProtocol, settings: Settings[Config]) -> Log
     from penstock.net.asyncio_channel import AsyncioChannel
 
     options = _transport(settings.config, _tried_until(settings.config))
+    contact = _first_contact(settings.config)
     client = wire_protocol.client(
-        lambda dialect: AsyncioChannel(dialect, options=_options_for(dialect, options)),
+        lambda dialect: AsyncioChannel(dialect, options=_options_for(dialect, options), contact=contact),
         settings.address.endpoints,
         settings.config,
         settings.extra,
@@ -51,8 +53,9 @@ def open_blocking(wire_protocol: WireProtocol, settings: Settings[Config], stop:
     from penstock.net.blocking_channel import BlockingChannel
 
     options = _transport(settings.config, _a_call(settings.config))
+    contact = _first_contact(settings.config)
     return wire_protocol.client(
-        lambda dialect: BlockingChannel(dialect, options=_options_for(dialect, options), stop=stop),
+        lambda dialect: BlockingChannel(dialect, options=_options_for(dialect, options), stop=stop, contact=contact),
         settings.address.endpoints,
         settings.config,
         settings.extra,
@@ -64,16 +67,25 @@ def _options_for(dialect: Dialect[Any], options: TransportOptions) -> TransportO
     return replace(options, ssl=None) if getattr(dialect, "plaintext", False) else options
 
 
+def _first_contact(config: ClientConfig) -> FirstContact:
+    """One for all channels of a client."""
+    longest_pause_ms = max(config.retry_backoff_max_ms, config.reconnect_backoff_max_ms)
+    return FirstContact(config.first_contact_timeout_ms, longest_pause_ms)
+
+
 def _tried_until(config: ClientConfig) -> str:
     """For how long a server that is away is tried, and which option says so."""
     if isinstance(config, ProducerConfig):
-        return f"a record waits for delivery_timeout_ms={config.delivery_timeout_ms}"
+        return f"a record waits for delivery_timeout_ms={config.delivery_timeout_ms}{_before(config)}"
     return f"it is tried as long as this client reads; {_a_call(config)}"
 
 
 def _a_call(config: ClientConfig) -> str:
-    before = f" (first_contact_timeout_ms={config.first_contact_timeout_ms} before any server has answered)"
-    return f"a call gives up after api_timeout_ms={config.api_timeout_ms}{before}"
+    return f"a call gives up after api_timeout_ms={config.api_timeout_ms}{_before(config)}"
+
+
+def _before(config: ClientConfig) -> str:
+    return f" (first_contact_timeout_ms={config.first_contact_timeout_ms} before any server has answered)"
 
 
 def _transport(config: ClientConfig, tried_until: str = "") -> TransportOptions:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from penstock._dataclasses import dataclass
 from penstock.client._range_read import RangeRead
-from penstock.errors import PenstockError
+from penstock.errors import FirstContactTimeout, PenstockError
 from penstock.model import LogRange, Partition
 from penstock.seams import LogClient
 
@@ -38,6 +38,8 @@ async def peek(client: LogClient, wanted: Collection[LogRange], max_bytes: int) 
         read = RangeRead(client, each, columns=_LOOKED_AT, fetch_bytes=max_bytes)
         try:
             messages = await read.next()
+        except FirstContactTimeout:
+            raise
         except PenstockError:
             continue  # an estimate: the next one asks again
         finally:

@@ -16,7 +16,7 @@ from penstock.client._surroundings import Backoff
 from penstock.client.errors import NoOffset
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.config.logs import ClientLog
-from penstock.errors import PenstockError, shown_id
+from penstock.errors import FirstContactTimeout, PenstockError, shown_id
 from penstock.model import Committed, Offset, OffsetSpec, Partition
 from penstock.seams import FoundOffset, KnowsTopicIds, LogClient
 
@@ -93,7 +93,7 @@ class PositionLookup:
                 progress = await self._committed([state for state in unknown if state.reset is None])
                 progress |= await self._reset([state for state in unknown if state.reset is not None])
             except PenstockError as error:
-                if not error.retriable:
+                if isinstance(error, FirstContactTimeout) or not error.retriable:
                     raise
                 progress = False
             if progress:

@@ -36,7 +36,7 @@ from penstock.client.delivery import Outcome, Run
 from penstock.client.metrics import ProducerMetrics
 from penstock.config import ProducerConfig
 from penstock.config.logs import client_log
-from penstock.errors import Closed, LocalError, PenstockError, UsageError
+from penstock.errors import Closed, FirstContactTimeout, LocalError, PenstockError, UsageError
 from penstock.model import Partition
 from penstock.seams import Avoids, Beats, GoesRound, LogClient
 
@@ -302,8 +302,13 @@ class ProducerEngine:
 
     async def _open_sender(self) -> None:
         try:
-            await self._sender.open()
-            self._opened()
+            while not self._delivering.open:
+                try:
+                    await self._sender.open()
+                    self._opened()
+                except FirstContactTimeout as error:
+                    self._not_reached(error)
+                    await asyncio.sleep(self._backoff.seconds(1))
         except Exception as error:
             self._failed(error)
 
@@ -359,12 +364,20 @@ class ProducerEngine:
 
     def _topic_failed(self, error: BaseException) -> None:
         """A topic that may not be asked for takes only its own records with it."""
+        if isinstance(error, FirstContactTimeout):
+            self._not_reached(error)
+            return
         topic = error.topic if isinstance(error, PenstockError) else None
         if topic is None or topic not in self._unrouted:
             self._failed(error)
             return
         assert isinstance(error, PenstockError)
         self._refuse_unrouted(topic, error)
+
+    def _not_reached(self, error: FirstContactTimeout) -> None:
+        """No server has answered in time: that fails what waits for one, and what is put in later counts anew."""
+        for topic in list(self._unrouted):
+            self._refuse_unrouted(topic, error)
 
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, PenstockError):

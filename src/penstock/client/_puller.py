@@ -21,7 +21,7 @@ from penstock.client._surroundings import Backoff
 from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
-from penstock.errors import PenstockError
+from penstock.errors import FirstContactTimeout, PenstockError
 from penstock.model import Offset
 from penstock.seams import BatchMembership, Pulled
 
@@ -180,7 +180,7 @@ class Puller:
         state.drained = False
         failures = self._failures[id(state)] = self._failures.get(id(state), 0) + 1
         state.retry_at = self._loop.time() + self._backoff.seconds(failures)
-        if not error.retriable:
+        if isinstance(error, FirstContactTimeout) or not error.retriable:
             self._failed(error)
         elif failures == 1:
             self._log.warning("reading %s failed, and is tried again: %s", state.partition, error)

@@ -15,7 +15,7 @@ from penstock.client._alarm import Alarm
 from penstock.client._subscribed import Subscribed
 from penstock.client._surroundings import Backoff
 from penstock.config import ClientConfig
-from penstock.errors import PenstockError
+from penstock.errors import FirstContactTimeout, PenstockError
 from penstock.model import TopicInfo
 from penstock.seams import LogClient
 
@@ -117,7 +117,7 @@ class Topics:
         except PenstockError as error:
             self._failures += 1
             self.trouble = error
-            if not error.retriable:
+            if isinstance(error, FirstContactTimeout) or not error.retriable:
                 self._failed(error)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -19,7 +19,7 @@ from penstock.client._transaction_states import TABLE, Event, State, after
 from penstock.client.errors import TransactionAborted
 from penstock.config import ProducerConfig
 from penstock.config.logs import ClientLog
-from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
+from penstock.errors import Closed, FirstContactTimeout, PenstockError, RequestTimeout, UsageError
 from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction
 from penstock.seams import AnswersChecks, LogClient, TransactionalClient, TransactionalSender
 
@@ -183,7 +183,7 @@ class Transacting:
             try:
                 await self._sender.open()
             except PenstockError as error:
-                if not error.retriable or self._sender.fatal is not None:
+                if isinstance(error, FirstContactTimeout) or not error.retriable or self._sender.fatal is not None:
                     raise
                 failures += 1
                 self._log.warning("its transactional id is not taken over yet, which is tried on: %s", error)

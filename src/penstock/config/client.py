@@ -16,9 +16,10 @@ class ClientConfig:
     ``client_id``: servers' logs, quotas and group descriptions show it; an empty one helps nobody.
 
     The others: ``request_timeout_ms`` bounds one request (30 s: longer than a leader election, shorter than a user's
-    patience); ``api_timeout_ms`` bounds one call of yours over all its retries; ``first_contact_timeout_ms``, if that
-    is less, one before any server has answered (10 s: by then the address is more likely wrong than every server away;
-    TubeMQ's masters are tried until ``api_timeout_ms``); ``connect_timeout_ms`` one attempt to connect, TLS and
+    patience); ``api_timeout_ms`` bounds one call of yours over all its retries; ``first_contact_timeout_ms`` bounds
+    all of them together from a client's first use until a server has answered once (10 s: by then the address is more
+    likely wrong than every server away): what waits ends by FirstContactTimeout, and what is called later counts anew;
+    ``connect_timeout_ms`` one attempt to connect, TLS and
     greeting included; ``reconnect_backoff_ms`` and ``retry_backoff_ms`` double, give or take 20 %, up to their
     ``…_max_ms``, so that a restarted server is not stormed; ``metadata_max_age_ms`` is how long a new partition may
     stay unseen; ``metrics_interval_ms`` is the window that Java samples metrics in. ``close_timeout_ms`` bounds a
@@ -36,7 +37,7 @@ class ClientConfig:
     request_timeout_ms: int = number(30_000, low=1, about="how long one request may take")
     api_timeout_ms: int = number(60_000, low=1, about="how long one call of yours may take, over all its retries")
     first_contact_timeout_ms: int = number(
-        10_000, low=1, about="the same before any server has answered, if that is less"
+        10_000, low=1, about="how long a client waits, from its first use on, until any server has answered once"
     )
     connect_timeout_ms: int = number(
         10_000, low=1, about="how long one attempt to connect may take, TLS and greeting included"

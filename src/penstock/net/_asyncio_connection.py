@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
-from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
+from penstock.errors import ConnectionLost, FirstContactTimeout, PenstockError, ProtocolViolation
 from penstock.model import Endpoint
 from penstock.net._away import FIRST_S, Away
 from penstock.net._buffers import Intake, join_small
@@ -15,6 +15,7 @@ from penstock.net._links import LARGEST_CORRELATION
 from penstock.net._pending import AsyncioMany, AsyncioPending, AsyncioTold
 from penstock.net._reasons import hung_up, lost, timed_out
 from penstock.net._silence import Silence
+from penstock.net.first_contact import FirstContact
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Many, Outgoing, Told, ToldOfMany
 from penstock.seams.framing import Buffer, Buffers, Frame
@@ -35,7 +36,17 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     looks for such: a request that is answered, as nearly all are, starts and stops none.
     """
 
-    def __init__(self, endpoint: Endpoint, dialect: Dialect[Any], options: TransportOptions, away: Away) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        dialect: Dialect[Any],
+        options: TransportOptions,
+        away: Away,
+        contact: FirstContact | None = None,
+    ) -> None:
+        self._contact = contact or FirstContact()
+        self._heard = False
+        self._first_due: asyncio.TimerHandle | None = None
         self._silence = Silence(endpoint, away)
         self._look: asyncio.TimerHandle | None = None
         self._endpoint = endpoint
@@ -245,8 +256,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._window = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        told = lost if self._any_came else hung_up
-        self._finish(told(self._endpoint, exc or "the peer closed it"))
+        told = (lost if self._any_came else hung_up)(self._endpoint, exc or "the peer closed it")
+        if self._end is None and not self._heard:
+            self._contact.failed(self._endpoint, told)
+        self._finish(told)
         self.resume_writing()
         if not self.gone.done():
             self.gone.set_result(None)
@@ -287,6 +300,14 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._silence.asked(self.last_used, held_s, owed=bool(self._pending))
         if self._look is None:
             self._look = self._loop.call_later(FIRST_S + held_s, self._looks)
+        if not self._heard and self._first_due is None and not self._contact.made:
+            self._first_due = self._loop.call_at(self._contact.begin(self.last_used), self._first_is_late)
+
+    def _first_is_late(self) -> None:
+        """No server has answered in time: what waits here ends as everything else does."""
+        self._first_due = None
+        if self._pending and not self._contact.made:
+            self._break(self._contact.error())
 
     def _looks(self) -> None:
         self._look = None
@@ -297,6 +318,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._look = self._loop.call_later(self._silence.look(self._loop.time()), self._looks)
 
     def _take(self, frame: Frame) -> None:
+        if not self._heard:
+            self._heard = True
+            self._contact.answered()
         if not frame.reply:
             answer = self._dialect.pushed(self, frame)
             if answer is not None and self._end is None:
@@ -350,8 +374,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             raise error from None
 
     def _break(self, error: PenstockError) -> None:
-        if error.node is None:
+        if error.node is None and not isinstance(error, FirstContactTimeout):
             error.node = str(self._endpoint)
+        if not self._heard:
+            self._contact.failed(self._endpoint, error)
         if self._transport is not None:
             self._transport.abort()
         self._finish(error)
@@ -359,7 +385,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def _finish(self, error: PenstockError) -> None:
         if self._end is None:
             self._end = error
-        for timer in (self._look, self._clock):
+        for timer in (self._look, self._clock, self._first_due):
             if timer is not None:
                 timer.cancel()
         if self._lent is not None:

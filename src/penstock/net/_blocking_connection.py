@@ -15,6 +15,7 @@ from penstock.net._buffers import allocate, join_small
 from penstock.net._links import LARGEST_CORRELATION
 from penstock.net._reasons import hung_up, lost, timed_out
 from penstock.net._silence import Silence
+from penstock.net.first_contact import FirstContact
 from penstock.net.stopping import Stop
 from penstock.seams.channel import Dialect, Outgoing
 from penstock.seams.framing import Buffer, Buffers, Frame
@@ -66,7 +67,10 @@ class BlockingConnection:
         stop: Stop,
         *,
         greeted_until: float = float("inf"),
+        contact: FirstContact | None = None,
     ) -> None:
+        self._contact = contact or FirstContact()
+        self._heard = False
         self._silence = Silence(endpoint, away)
         self._stop = stop
         self._until = greeted_until
@@ -130,7 +134,7 @@ class BlockingConnection:
 
     def close(self) -> None:
         """Close the socket; requests in flight will raise ConnectionLost."""
-        self._break(ConnectionLost("the connection was closed", node=str(self._endpoint)))
+        self._ended(ConnectionLost("the connection was closed", node=str(self._endpoint)))
 
     def has_answer(self, correlation: int) -> bool:
         """Whether it was read while somebody waited for another one."""
@@ -147,6 +151,8 @@ class BlockingConnection:
             return frame
         begun = _clock.monotonic()
         deadline = min(begun + timeout_s, self._until)
+        if not self._heard:
+            deadline = min(deadline, self._contact.begin(begun))
         self._silence.asked(begun, held_s, owed=False)  # before, nobody listened
         while True:
             frame = self._read_frame(deadline, timeout_s)
@@ -194,8 +200,12 @@ class BlockingConnection:
                 self._fill(chunk, deadline)
                 frame = self._framing.feed(chunk)
                 if frame is not None:
+                    self._heard = True
+                    self._contact.answered()
                     return frame
         except TimeoutError:
+            if not self._heard and self._contact.left(time.monotonic()) <= 0.0:
+                raise self._break(self._contact.error()) from None
             raise self._break(timed_out(self._endpoint, timeout_s)) from None
         except OSError as error:
             raise self._break(self._broken(error)) from None
@@ -234,8 +244,13 @@ class BlockingConnection:
         return (lost if self._any_came else hung_up)(self._endpoint, why)
 
     def _break(self, error: PenstockError) -> PenstockError:
+        if self._end is None and not self._heard:
+            self._contact.failed(self._endpoint, error)
+        self._ended(error)
+        return error
+
+    def _ended(self, error: PenstockError) -> None:
         if self._end is None:
             self._end = error
             self._stop.drop(self._socket)
             self._socket.close()
-        return error

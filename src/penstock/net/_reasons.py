@@ -16,7 +16,7 @@ from penstock.model import Endpoint
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["hung_up", "lost", "no_connection", "reason", "silent", "timed_out"]
+__all__ = ["hung_up", "lost", "no_connection", "reason", "says_nothing", "silent", "timed_out"]
 
 _BROKE: Final = "the connection broke"
 _ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
@@ -70,6 +70,11 @@ def silent(endpoint: Endpoint, timeout_s: float) -> ConnectionLost:
         node=str(endpoint),
         hint=_something_else(endpoint),
     )
+
+
+def says_nothing(endpoint: Endpoint) -> ConnectionLost:
+    """It took the connection, and has not answered so far."""
+    return ConnectionLost("connected, but it does not answer", node=str(endpoint), hint=_something_else(endpoint))
 
 
 def hung_up(endpoint: Endpoint, why: object) -> ConnectionLost:

@@ -16,6 +16,7 @@ from penstock.net._backoff import Backoff
 from penstock.net._links import NO_ADDRESS, OpenLink
 from penstock.net._reasons import no_connection, silent
 from penstock.net.counted import Carried
+from penstock.net.first_contact import REFUSAL_S, FirstContact
 from penstock.net.network import Network, Tcp
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Link, Pending
@@ -35,6 +36,7 @@ class AsyncioChannel(Generic[State]):
     """``penstock.seams.channel.Channel`` over asyncio. Made inside the loop that it will be used in.
 
     ``network`` None is TCP with ``options.ssl``. ``dice`` and ``wall_clock_ms`` are replaced where time is simulated.
+    ``contact`` is shared by the channels of one client; None: the first answer may take as long as any other.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class AsyncioChannel(Generic[State]):
         network: Network | None = None,
         dice: Callable[[], float] = random.random,
         wall_clock_ms: Callable[[], int] = _wall_clock_ms,
+        contact: FirstContact | None = None,
     ) -> None:
+        self._contact = contact or FirstContact()
         self._dialect = dialect
         self._options = options or TransportOptions()
         self._network = network or Tcp(ssl=self._options.ssl, tls_server_name=self._options.tls_server_name)
@@ -84,9 +88,28 @@ class AsyncioChannel(Generic[State]):
             return slot.link
         slot.asking += 1
         try:
+            while not self._contact.made:
+                if (link := await self._first_link(endpoint, slot)) is not None:
+                    return link
             return await self._link(endpoint, slot)
         finally:
             slot.asking -= 1
+
+    async def _first_link(self, endpoint: Endpoint, slot: _Slot[State]) -> Link[State] | None:
+        """A link before any server has answered; None where one answered meanwhile, so that there is more time."""
+        until = self._contact.begin(now := self._loop.time())
+        if until <= now:
+            await asyncio.sleep(REFUSAL_S)
+        else:
+            try:
+                async with asyncio.timeout_at(until) as limit:
+                    return await self._link(endpoint, slot)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+        if self._contact.made:
+            return None
+        raise self._contact.error()
 
     def prompt(self, endpoint: Endpoint, lane: str = "") -> OpenLink[AsyncioConnection, State] | None:
         """The open link of this lane, if nobody waits for it or to write on it."""
@@ -148,8 +171,11 @@ class AsyncioChannel(Generic[State]):
             await asyncio.wait(futures, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for a while."""
-        await asyncio.sleep(seconds)
+        """Let others run for a while; not beyond the deadline for the first answer, which is raised then."""
+        left = self._contact.left(self._loop.time())
+        await asyncio.sleep(min(seconds, left))
+        if left <= seconds and not self._contact.made:
+            raise self._contact.error()
 
     def now_ms(self) -> int:
         """Wall clock, ms since 1970 UTC."""
@@ -182,7 +208,8 @@ class AsyncioChannel(Generic[State]):
     async def _open(self, endpoint: Endpoint, slot: _Slot[State]) -> OpenLink[AsyncioConnection, State]:
         await asyncio.sleep(self._backoff.delay(endpoint, self._loop.time()))
         begun = self._loop.time()
-        connection = AsyncioConnection(endpoint, self._dialect, self._options, self._away)
+        connection = AsyncioConnection(endpoint, self._dialect, self._options, self._away, self._contact)
+        self._contact.asked(endpoint)
         self._connections.add(connection)
         connection.gone.add_done_callback(lambda _: self._forget(connection, slot))
         limit_s = self._options.connect_timeout_s
@@ -191,6 +218,7 @@ class AsyncioChannel(Generic[State]):
             async with asyncio.timeout(limit_s):
                 await self._network.connect(lambda: connection, endpoint)
                 connected = True
+                self._contact.connected(endpoint)
                 state = await self._dialect.greet(connection)
         except BaseException as error:
             connection.abort()
@@ -205,6 +233,7 @@ class AsyncioChannel(Generic[State]):
             self._backoff.failed(endpoint, self._loop.time(), self._dice(), told)
             if isinstance(told, PenstockError):
                 self._away.failed(endpoint, begun, self._loop.time(), told.message)
+                self._contact.failed(endpoint, told)
             if told is error:
                 raise
             raise told from None  # it says all that the system said

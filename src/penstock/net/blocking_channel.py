@@ -13,13 +13,14 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock import _clock
-from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
+from penstock.errors import Closed, FirstContactTimeout, PenstockError, RequestTimeout, UsageError
 from penstock.model import Endpoint
 from penstock.net._away import Away
 from penstock.net._backoff import Backoff
 from penstock.net._blocking_connection import BlockingConnection, BlockingPending
 from penstock.net._links import NO_ADDRESS, OpenLink
 from penstock.net._reasons import no_connection, silent
+from penstock.net.first_contact import REFUSAL_S, FirstContact
 from penstock.net.options import TransportOptions
 from penstock.net.stopping import Stop
 from penstock.seams.channel import Dialect, Link, Pending
@@ -50,11 +51,17 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 class BlockingChannel(Generic[State]):
-    """``penstock.seams.channel.Channel`` over plain sockets."""
+    """``penstock.seams.channel.Channel`` over plain sockets. ``contact`` as for `AsyncioChannel`."""
 
     def __init__(
-        self, dialect: Dialect[State], *, options: TransportOptions | None = None, stop: Stop | None = None
+        self,
+        dialect: Dialect[State],
+        *,
+        options: TransportOptions | None = None,
+        stop: Stop | None = None,
+        contact: FirstContact | None = None,
     ) -> None:
+        self._contact = contact or FirstContact()
         self._dialect = dialect
         self._options = options or TransportOptions()
         self._stop = stop or Stop()
@@ -77,18 +84,25 @@ class BlockingChannel(Generic[State]):
             if link.connection.usable(self._options.idle_timeout_s):
                 return link
             link.connection.close()
-        await self.sleep(self._backoff.delay(endpoint, _clock.monotonic()))
+        now = _clock.monotonic()
+        if (until := self._contact.begin(now)) <= now:
+            self._stop.pause(REFUSAL_S)
+            raise self._contact.error()
+        await self.sleep(self._backoff.delay(endpoint, now))
         begun = _clock.monotonic()
         try:
-            link = self._links[endpoint, lane] = await self._open(
-                endpoint, min(within_s, self._options.connect_timeout_s)
-            )
+            limit_s = min(within_s, self._options.connect_timeout_s, max(until - begun, 0.001))
+            link = self._links[endpoint, lane] = await self._open(endpoint, limit_s)
         except BaseException as error:
             if self._stop.said:
                 raise  # which says nothing about the endpoint
-            self._backoff.failed(endpoint, _clock.monotonic(), random.random(), error)
+            now = _clock.monotonic()
+            self._backoff.failed(endpoint, now, random.random(), error)
             if isinstance(error, PenstockError):
-                self._away.failed(endpoint, begun, _clock.monotonic(), error.message)
+                self._away.failed(endpoint, begun, now, error.message)
+                self._contact.failed(endpoint, error)
+                if self._contact.left(now) <= 0.0:
+                    raise self._contact.error() from None
             raise
         self._backoff.succeeded(endpoint)
         self._away.answered(endpoint, _clock.monotonic())
@@ -112,6 +126,12 @@ class BlockingChannel(Generic[State]):
         for each in work:
             try:
                 results.append(await each)
+            except FirstContactTimeout as error:
+                # Side by side all of them would have ended now, and none would have waited for longer.
+                results.extend([error] * (len(work) - len(results)))
+                for other in work[work.index(each) + 1 :]:
+                    other.close()
+                break
             except Exception as error:
                 self._stop.check()
                 results.append(error)
@@ -126,8 +146,11 @@ class BlockingChannel(Generic[State]):
             first.wait()
 
     async def sleep(self, seconds: float) -> None:
-        """Block for a while."""
-        self._stop.pause(seconds)
+        """Block for a while; not beyond the deadline for the first answer, which is raised then."""
+        left = self._contact.left(time.monotonic())
+        self._stop.pause(min(seconds, left))
+        if left <= seconds:
+            raise self._contact.error()
 
     def now_ms(self) -> int:
         """Wall clock, ms since 1970 UTC."""
@@ -162,7 +185,10 @@ class BlockingChannel(Generic[State]):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._options.ssl is not None:
                 sock = self._secured(sock, endpoint, self._options.ssl)
-            connection = BlockingConnection(endpoint, sock, self._dialect, self._away, self._stop, greeted_until=until)
+            self._contact.connected(endpoint)
+            connection = BlockingConnection(
+                endpoint, sock, self._dialect, self._away, self._stop, greeted_until=until, contact=self._contact
+            )
             state = await self._dialect.greet(connection)
             connection.greeted()
             return OpenLink(connection, state)

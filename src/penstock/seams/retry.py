@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from penstock.errors import PenstockError
+from penstock.errors import FirstContactTimeout, PenstockError
 from penstock.seams.channel import Channel
 
 __all__ = ["Retry", "RetryLimits"]
@@ -72,7 +72,12 @@ class Retry:
         await self.pause(error)
 
     async def pause(self, error: PenstockError, *, seconds: float | None = None) -> None:
-        """As ``after``, for errors that the caller knows to pass; ``seconds`` is for who knows how long that takes."""
+        """As ``after``, for errors that the caller knows to pass; ``seconds`` is for who knows how long that takes.
+
+        That no server has answered in time ends everything that waits: it is raised whatever the caller knows.
+        """
+        if isinstance(error, FirstContactTimeout):
+            raise error
         delay = self._backoff_s() if seconds is None else seconds
         self.attempts += 1
         patience_s = min(self._timeout_ms, self._limits.patience_ms(error)) / 1_000

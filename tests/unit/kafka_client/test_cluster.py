@@ -147,17 +147,6 @@ def test_nobody_there_is_said_with_the_address() -> None:
     run(client.close())
 
 
-def test_servers_that_never_answered_are_given_up_before_the_time_of_a_call_is_over() -> None:
-    async def body() -> None:
-        options = KafkaOptions(retry_backoff_ms=1, retry_backoff_max_ms=2, first_contact_timeout_ms=20)
-        async with stage(options) as it:
-            it.network.forget(it.endpoint)
-            with pytest.raises(ConnectionLost):
-                await it.client.topics(["events"])
-
-    go(body())
-
-
 def test_a_node_that_died_is_gone_around() -> None:
     with MockBrokers(3) as brokers:
         brokers.topic("events", 3)

@@ -84,7 +84,6 @@ def _options(config: ClientConfig, extra: Mapping[str, OptionValue]) -> KafkaOpt
         client_id=config.client_id,
         request_timeout_ms=config.request_timeout_ms,
         api_timeout_ms=config.api_timeout_ms,
-        first_contact_timeout_ms=config.first_contact_timeout_ms,
         retry_backoff_ms=config.retry_backoff_ms,
         retry_backoff_max_ms=config.retry_backoff_max_ms,
         metadata_max_age_ms=config.metadata_max_age_ms,

@@ -245,10 +245,7 @@ class Cluster:
         One that is silent is left alone after a moment, and longer each time round; one that speaks something else is
         passed over, and only told of where nobody else could be asked.
         """
-        timeout_ms = self._options.api_timeout_ms
-        if not self._nodes:
-            timeout_ms = min(timeout_ms, self._options.first_contact_timeout_ms)
-        retry = Retry(self._channel, self._options, timeout_ms=timeout_ms)
+        retry = Retry(self._channel, self._options)
         within_s = _MOMENT_S
         while True:
             errors: list[PenstockError] = []

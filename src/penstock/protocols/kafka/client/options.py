@@ -14,8 +14,7 @@ _UNKNOWN_TOPIC_OR_PARTITION = 3
 class KafkaOptions:
     """Defaults are those of Kafka's Java clients 4.x.
 
-    ``request_timeout_ms`` bounds one request, ``api_timeout_ms`` an operation with its retries,
-    ``first_contact_timeout_ms`` one that no server has answered yet: the address may be wrong. ``retry_backoff_ms``
+    ``request_timeout_ms`` bounds one request, ``api_timeout_ms`` an operation with its retries. ``retry_backoff_ms``
     doubles up to ``retry_backoff_max_ms``, give or take 20 %. ``metadata_max_age_ms``: after so long what is known of
     topics is asked for again. ``read_committed``: records of aborted and open transactions are not seen.
     ``check_crcs``: off trusts the network and the broker's disk. ``unknown_topic_patience_ms``: a topic nobody knows of
@@ -29,7 +28,6 @@ class KafkaOptions:
     client_id: str = "penstock"
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
-    first_contact_timeout_ms: int = 10_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000

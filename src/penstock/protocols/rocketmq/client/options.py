@@ -38,7 +38,6 @@ class RocketOptions:
     from_latest: bool = False
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
-    first_contact_timeout_ms: int = 10_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
@@ -104,7 +103,6 @@ def options_of(config: ClientConfig, extra: Mapping[str, OptionValue]) -> Rocket
         from_latest=consumer is not None and consumer.auto_offset_reset is OffsetReset.LATEST,
         request_timeout_ms=config.request_timeout_ms,
         api_timeout_ms=config.api_timeout_ms,
-        first_contact_timeout_ms=config.first_contact_timeout_ms,
         retry_backoff_ms=config.retry_backoff_ms,
         retry_backoff_max_ms=config.retry_backoff_max_ms,
         metadata_max_age_ms=config.metadata_max_age_ms,

@@ -39,7 +39,6 @@ class Topics:
         self._calls = calls
         self._options = calls.options
         self._names = names
-        self._answered = False
         self.routes = Routes(publishing=calls.options.publishing)
         self.routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.routes.master)
 
@@ -80,7 +79,7 @@ class Topics:
         return error
 
     async def _learn(self, names: Collection[str]) -> None:
-        retry = self._retry()
+        retry = Retry(self._calls.channel, self._options)
         while True:
             try:
                 for outcome in await self._calls.channel.gather([self._ask(name) for name in names]):
@@ -89,7 +88,6 @@ class Topics:
             except PenstockError as error:
                 await retry.after(error)
             else:
-                self._answered = True
                 return
 
     async def _ask(self, name: str) -> None:
@@ -111,20 +109,14 @@ class Topics:
 
     async def _asked(self, method: Method[m.NoFields, m.NoFields], body: type[Answer]) -> Answer:
         """A name server's answer about everything."""
-        retry = self._retry()
+        retry = Retry(self._calls.channel, self._options)
         while True:
             try:
                 answer = await self._names.call(method, m.NoFields())
             except PenstockError as error:
                 await retry.after(error)
             else:
-                self._answered = True
                 return m.read_body(body, answer.body)
-
-    def _retry(self) -> Retry:
-        options = self._options
-        first = None if self._answered else min(options.api_timeout_ms, options.first_contact_timeout_ms)
-        return Retry(self._calls.channel, options, timeout_ms=first)
 
 
 def _like(template: Route, queues: int) -> Route:

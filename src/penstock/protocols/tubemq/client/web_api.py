@@ -43,6 +43,8 @@ class WebApi:
         told = parse_endpoints(options.tube.admin_address, lambda: _MASTER_PORT)
         self._masters = list(told or masters)
         self._is_guess = not told
+        self._unreachable: set[Endpoint] = set()
+        self._lanes: set[int] = set()
         self._timeout_s = _GUESS_S if self._is_guess else options.rpc_timeout_ms / 1_000
 
     async def change(self, method: str, **parameters: object) -> Sequence[Row]:
@@ -61,17 +63,23 @@ class WebApi:
 
     async def document(self, method: str, **parameters: object) -> Row:
         """As `ask`, but the whole answer: some say more beside their rows."""
-        for attempt, endpoint in enumerate(list(self._masters)):
+        tried: list[str] = []
+        masters = list(self._masters)
+        for endpoint in masters:
             try:
                 return await self._document(endpoint, method, parameters)
-            except (ConnectionLost, RequestTimeout, ProtocolViolation):
-                self._masters.append(self._masters.pop(0))
-                if attempt == len(self._masters) - 1 and not self._is_guess:
+            except (ConnectionLost, RequestTimeout, ProtocolViolation) as error:
+                if endpoint in self._masters:  # others ask meanwhile
+                    self._masters.remove(endpoint)
+                    self._masters.append(endpoint)
+                if len(tried) == len(masters) - 1 and (not self._is_guess or self._unreachable.issuperset(masters)):
                     raise
+                tried.append(f"{endpoint}: {error.message}")
         # That nobody answered a guess will not change: the next one need not wait for it.
         self._masters.clear()
+        asked = f", which was not found at {'; '.join(tried)}" if tried else ""
         raise UsageError(
-            f"only the master's web API can do this ({method})",
+            f"only the master's web API can do this ({method}){asked}",
             hint="Say admin_address=HOST:PORT, the master's web port, and admin_token for changes",
         )
 
@@ -108,7 +116,7 @@ class WebApi:
                 if not attempts_left:
                     raise
         if document.get("result") is not True:
-            raise _refused(method, document.get("errCode"), document.get("errMsg"))
+            raise _refused(method, document.get("errCode"), document.get("errMsg"), endpoint)
         return document
 
     async def _page(self, endpoint: Endpoint, method: str, query: str) -> bytes:
@@ -117,13 +125,26 @@ class WebApi:
             active = _authority(fields.get("location", ""), endpoint)
             status, fields, body = await self._get(active, f"/webapi.htm?{query}")
         if status != 200:
-            raise _refused(method, status, f"HTTP status {status}")
+            raise _refused(method, status, f"HTTP status {status}", endpoint)
         return body
 
     async def _get(self, endpoint: Endpoint, target: str) -> tuple[int, dict[str, str], bytes]:
         """One request on a connection of its own: servers soon hang up on one that is idle, which a blocking transport
         would notice too late."""
-        link = await self._channel.link(endpoint)
+        lane = next(number for number in range(len(self._lanes) + 1) if number not in self._lanes)
+        self._lanes.add(lane)
+        try:
+            return await self._get_on(endpoint, target, str(lane))
+        finally:
+            self._lanes.discard(lane)
+
+    async def _get_on(self, endpoint: Endpoint, target: str, lane: str) -> tuple[int, dict[str, str], bytes]:
+        try:
+            link = await self._channel.link(endpoint, lane)
+        except ConnectionLost:
+            self._unreachable.add(endpoint)
+            raise
+        self._unreachable.discard(endpoint)
         try:
             frame = await link.connection.call(get(endpoint, target), timeout_s=self._timeout_s)
             return read_response(frame.body)
@@ -191,7 +212,8 @@ def _authority(location: str, asked: Endpoint) -> Endpoint:
     return Endpoint(host, port or asked.port)
 
 
-def _refused(method: str, code: object, text: object) -> ServerError:
+def _refused(method: str, code: object, text: object, endpoint: Endpoint | None = None) -> ServerError:
     number = code if isinstance(code, int) else _BAD_REQUEST
     hint = "Say admin_token=…, the master's confModAuthToken" if "unauthorized" in str(text) else None
-    return ServerError(f"{method}: {text}", code=number, name=f"WEB_API_{number}", hint=hint)
+    node = None if endpoint is None else str(endpoint)
+    return ServerError(f"{method}: {text}", code=number, name=f"WEB_API_{number}", node=node, hint=hint)
