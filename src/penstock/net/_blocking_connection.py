@@ -204,7 +204,7 @@ class BlockingConnection:
                     self._contact.answered()
                     return frame
         except TimeoutError:
-            if not self._heard and self._contact.left(time.monotonic()) <= 0.0:
+            if not self._heard and self._contact.left(_clock.monotonic()) <= 0.0:
                 raise self._break(self._contact.error()) from None
             raise self._break(timed_out(self._endpoint, timeout_s)) from None
         except OSError as error:

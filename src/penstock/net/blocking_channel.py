@@ -147,7 +147,7 @@ class BlockingChannel(Generic[State]):
 
     async def sleep(self, seconds: float) -> None:
         """Block for a while; not beyond the deadline for the first answer, which is raised then."""
-        left = self._contact.left(time.monotonic())
+        left = self._contact.left(_clock.monotonic())
         self._stop.pause(min(seconds, left))
         if left <= seconds:
             raise self._contact.error()
