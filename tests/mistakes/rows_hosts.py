@@ -78,7 +78,7 @@ def a_port_where_nobody_listens(world: World) -> None:
         ask(world, f"127.0.0.1:{port}")
 
 
-@row(r"not ready within 0\.\d+ s|no answer within", PenstockError)
+@row(r"not ready within 0\.\d+ s|no answer within|does not answer", PenstockError)
 def a_port_that_says_nothing(world: World) -> None:
     with silent_port() as port:
         ask(world, f"127.0.0.1:{port}", within_ms=400, request_timeout_ms=300, fetch_max_wait_ms=100)

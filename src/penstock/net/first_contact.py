@@ -81,8 +81,8 @@ class FirstContact:
         message = f"no server answered within {self._timeout_s:g} s (first_contact_timeout_ms)"
         if len(self._tried) == 1:
             ((endpoint, why),) = self._tried.items()
-            return FirstContactTimeout(f"{message}: {why.message}", node=str(endpoint), hint=why.hint)
-        shown = [f"{endpoint}: {why.message}" for endpoint, why in list(self._tried.items())[:_MOST_SHOWN]]
+            return FirstContactTimeout(f"{message}: {why.message}", node=why.node or str(endpoint), hint=why.hint)
+        shown = [f"{why.node or endpoint}: {why.message}" for endpoint, why in list(self._tried.items())[:_MOST_SHOWN]]
         if (more := len(self._tried) - len(shown)) > 0:
             shown.append(f"and {more} more")
         return FirstContactTimeout(

@@ -185,9 +185,7 @@ class Servers:
 @contextmanager
 def listening(says: bytes) -> Iterator[int]:
     """A port that takes connections, and says this once it was asked something; ``b""``: nothing."""
-    with contextlib.ExitStack() as stack, closing(socket.create_server(("127.0.0.1", 0), backlog=512)) as server:
-        kept: list[socket.socket] = []
-        stack.callback(lambda: [each.close() for each in kept])
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=512)) as server:
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(OSError):
@@ -198,7 +196,7 @@ def listening(says: bytes) -> Iterator[int]:
                 await reader.read()
             writer.close()
 
-        async def serve(ready: threading.Event, stop: list[Callable[[], None]]) -> None:
+        async def serve(ready: threading.Event, stop: list[Callable[[], object]]) -> None:
             over = asyncio.Event()
             loop = asyncio.get_running_loop()
             listener = await asyncio.start_server(answer, sock=server)
@@ -207,7 +205,7 @@ def listening(says: bytes) -> Iterator[int]:
             await over.wait()
             listener.close()
 
-        ready, stop = threading.Event(), list[Callable[[], None]]()
+        ready, stop = threading.Event(), list[Callable[[], object]]()
         thread = threading.Thread(target=lambda: asyncio.run(serve(ready, stop)))
         thread.start()
         ready.wait()
@@ -304,7 +302,7 @@ class Ending:
         said = {"nobody": "Connection refused", "silent": "does not answer|no answer"}[self.place]
         # A loop that others keep busy for so long has not tried anything.
         said = f"({said}|not connected yet)"
-        told = re.search(said, str(self.error)) and "127.0.0.1:" in str(self.error)
+        told = re.search(said, str(self.error)) is not None and "127.0.0.1:" in str(self.error)
         return None if told else f"does not say what was tried: {self}"
 
 
