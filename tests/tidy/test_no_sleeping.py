@@ -11,6 +11,7 @@ ALLOWED: dict[str, str] = {
     "tests/eventually.py": "real servers tell nobody when they are done; they can only be asked again",
     "tests/fuzz/node_in_memory.py": "its clock is virtual: nobody waits",
     "tests/fuzz/node_target.py": "the same clock",
+    "tests/unit/tubemq_enode/test_slow_brokers.py": "brokers that take 20 s, on a virtual clock as well",
 }
 
 
