@@ -12,7 +12,7 @@ from penstock.config.toml import toml_options
 from penstock.errors import ConfigError, CorruptBatch, ProtocolViolation, UsageError
 from penstock.model import Offset
 from penstock.protocols.kafka import account
-from penstock.protocols.rocketmq.messages import json_text
+from penstock.protocols.rocketmq import lenient_json
 from penstock.protocols.tubemq.client import web_api
 from penstock.protocols.tubemq.flow_control.rules import parse_rules
 from penstock.spark._ddl import parse_ddl
@@ -38,7 +38,7 @@ READERS: list[tuple[Callable[[str], object], type[Exception], str]] = [
         "the TOML file is n",
     ),
     (account.read, ProtocolViolation, "an account of rebalances"),
-    (lambda text: json_text.parse(text.encode()), ProtocolViolation, "deeper than 100"),
+    (lenient_json.parse, ProtocolViolation, "deeper than 100"),
     (lambda text: web_api._object("admin_query", text.encode()), ProtocolViolation, "no JSON"),
     (parse_rules, ProtocolViolation, "flow-control rules cannot be used"),
     (lambda text: where("startingOffsets", text, allowed=[Offset.EARLIEST]), ConfigError, "startingOffsets"),

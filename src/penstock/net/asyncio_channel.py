@@ -98,6 +98,7 @@ class AsyncioChannel(Generic[State]):
     async def _first_link(self, endpoint: Endpoint, slot: _Slot[State]) -> Link[State] | None:
         """A link before any server has answered; None where one answered meanwhile, so that there is more time."""
         until = self._contact.begin(now := self._loop.time())
+        self._contact.asked(endpoint)
         if until <= now:
             await asyncio.sleep(REFUSAL_S)
         else:
@@ -209,7 +210,6 @@ class AsyncioChannel(Generic[State]):
         await asyncio.sleep(self._backoff.delay(endpoint, self._loop.time()))
         begun = self._loop.time()
         connection = AsyncioConnection(endpoint, self._dialect, self._options, self._away, self._contact)
-        self._contact.asked(endpoint)
         self._connections.add(connection)
         connection.gone.add_done_callback(lambda _: self._forget(connection, slot))
         limit_s = self._options.connect_timeout_s

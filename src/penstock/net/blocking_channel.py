@@ -85,6 +85,7 @@ class BlockingChannel(Generic[State]):
                 return link
             link.connection.close()
         now = _clock.monotonic()
+        self._contact.asked(endpoint)
         if (until := self._contact.begin(now)) <= now:
             self._stop.pause(REFUSAL_S)
             raise self._contact.error()

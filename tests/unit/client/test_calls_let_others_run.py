@@ -20,6 +20,7 @@ Call = Callable[[Any], Awaitable[object]]
 
 CONSUMER: dict[str, Call] = {
     "assign": lambda c: c.assign([P]),
+    "available_partitions_for": lambda c: c.available_partitions_for("t"),
     "beginning_offsets": lambda c: c.beginning_offsets([P]),
     "commit": lambda c: c.commit(),
     "commit_async": lambda c: c.commit_async(),
@@ -28,6 +29,7 @@ CONSUMER: dict[str, Call] = {
     "offsets_for_times": lambda c: c.offsets_for_times({P: 0}),
     "partition_status": lambda c: c.partition_status(),
     "partitions_for": lambda c: c.partitions_for("t"),
+    "partitions_ready": lambda c: c.partitions_ready(0),
     "pause": lambda c: c.pause([P]),
     "poll": lambda c: c.poll(0),
     "position": lambda c: c.position(P),

@@ -131,6 +131,8 @@ CONSUMER: Final[Mapping[str, Row]] = {
     "poll for a pattern": row(call("subscribe", pattern="top.*"), call("poll", 30.0), web=True),
     "iteration": row(call("subscribe", ["topic"]), call("iteration"), **GROUPED),
     "partitions_for": row(call("partitions_for", "topic")),
+    "available_partitions_for": row(call("available_partitions_for", "topic")),
+    "partitions_ready": row(call("subscribe", ["topic"]), call("partitions_ready", 30.0), **GROUPED),
     "position": row(ASSIGNED, call("position", AT)),
     "commit": row(ASSIGNED, call("commit", {AT: 1}), **GROUPED),
     "committed": row(call("committed", [AT]), **GROUPED),
