@@ -440,6 +440,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
     async def _partitions_ready(self, engine: ConsumerEngine, deadline: float) -> bool:
         await self._run_finished(engine)
+        await asyncio.sleep(0)  # a loop that asks again and again leaves the loop to others
         return await engine.partitions_ready(deadline)
 
     async def _seek_to(self, where: Offset, partitions: Collection[PartitionLike]) -> None:
