@@ -413,3 +413,18 @@ def test_the_log_line_of_a_member_without_room_names_the_memory_and_not_the_size
         assert "group.max.size" not in caplog.text
 
     run(test, memory=Budget(1 << 20))
+
+
+def test_no_topics_are_made_for_a_client_that_has_gone() -> None:
+    async def test(kit: Kit) -> None:
+        client = kit.client()
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=f"n{number}") for number in range(1_000)], allow_auto_topic_creation=True
+        )
+        asked = asyncio.ensure_future(client.ask(request, 4))
+        await until(lambda: len(kit.store.topics()) >= 2)
+        client.session.lost()
+        await asked
+        assert 2 <= len(kit.store.topics()) < 20
+
+    run(test)

@@ -90,6 +90,8 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
     creates = options.auto_create_topics and enode.abilities_of(topic.name).topics
     if creates and request.allow_auto_topic_creation and not is_internal(topic.name):
         await call.pace.spend(0, _STEPS_TO_MAKE)
+        if call.line.over:  # the client has gone; one that wants the topic asks again
+            return MetadataResponseTopic(error_code=code, name=topic.name, topic_authorized_operations=operations)
         room = call.shared.limits.room
         try:
             await room.take(topic.name, options.default_partitions, call.line.address.host)
