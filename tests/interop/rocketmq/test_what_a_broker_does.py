@@ -50,11 +50,11 @@ def new(what: str) -> str:
     return f"{what}{next(NUMBERS)}"
 
 
-def test_what_a_slow_broker_stores_is_there_once(served: rocketmq.Cluster) -> None:
+def test_what_a_slow_broker_stores_is_there_once(fronted: Fronted) -> None:
     """Stopped for five seconds, of the fifteen that the producer waits; it may send again twice, to the other one."""
-    topic, slow = new("slow"), served.brokers[0]
-    served.create_topic(topic, 1)
-    with rocketmq_clients.producer(served.address, version=served.version, timeout=15_000, retries=2) as sender:
+    topic, slow = new("slow"), fronted.brokers[0]
+    fronted.create_topic(topic, 1)
+    with rocketmq_clients.producer(fronted.address, version=fronted.version, timeout=15_000, retries=2) as sender:
         sender.send([Mail(topic, [b"before"], queue=(slow.name, 0))])
         thaw = threading.Timer(5.0, slow.thaw)
         slow.freeze()
@@ -65,7 +65,7 @@ def test_what_a_slow_broker_stores_is_there_once(served: rocketmq.Cluster) -> No
         finally:
             thaw.join()
     assert [each["event"] for each in answers] == ["sent", "sent"]
-    comes_to(lambda: sum(end for _, end in served.ends(topic).values()), 3, WITHIN_S)
+    comes_to(lambda: sum(end for _, end in fronted.ends(topic).values()), 3, WITHIN_S)
 
 
 def test_a_request_is_answered_by_a_reply(served: rocketmq.Cluster) -> None:
