@@ -83,13 +83,13 @@ def test_the_filter_item_of_the_request_counts_for_readers_and_stays_out_of_the_
 
 
 def test_other_readers_see_what_attributes_say_and_the_attributes_themselves() -> None:
-    record = record_of(payload(b"$streamId$=s1,a=b", b"body"), 1, "", 0)
+    record = record_of(payload(b"$streamId$=s1,,a=b", b"body"), 1, "", 0)
     assert (record.value, dict(record.headers)) == (
         b"body",
-        {"$streamId$": b"s1", "a": b"b", "tubemq.attributes": b"$streamId$=s1,a=b"},
+        {"$streamId$": b"s1", "a": b"b", "tubemq.attributes": b"$streamId$=s1,,a=b"},
     )
-    usual = record_of(payload(b"$msgType$=blue,a=b", b"body"), 1, "blue", 0)
-    assert "tubemq.attributes" not in dict(usual.headers)
+    for usual, item in ((b"$msgType$=blue,a=b", "blue"), (b"$streamId$=s1,a=b", "")):
+        assert "tubemq.attributes" not in dict(record_of(payload(usual, b"body"), 1, item, 0).headers)
 
 
 def test_a_record_of_another_client_may_have_a_header_of_that_name() -> None:
