@@ -220,6 +220,11 @@ class ConsumerEngine:
                     member.poll_ends()
 
     async def _may_read(self, deadline: float, wait: Wait) -> bool:
+        await self._go_round(deadline, wait)
+        return any(each.state is not ReadState.STARTING for each in self.standing())
+
+    async def _go_round(self, deadline: float, wait: Wait) -> None:
+        """What a waiting call does each time before it looks at what there is. Raises what went wrong meanwhile."""
         self._news.clear()
         self._raise_failure()
         if self.patience is not None:
@@ -228,19 +233,11 @@ class ConsumerEngine:
         self._raise_failure()
         wait.check()
         self.go_on()
-        return any(each.state is not ReadState.STARTING for each in self.standing())
 
     async def _wait_for_rows(self, deadline: float, wait: Wait) -> bool:
         waited = False
         while True:
-            self._news.clear()
-            self._raise_failure()
-            if self.patience is not None:
-                raise Closed("the consumer is closed")
-            await self._settle(deadline, wait)
-            self._raise_failure()
-            wait.check()
-            self.go_on()
+            await self._go_round(deadline, wait)
             if self.partitions.anything_to_take():
                 if not waited or self.partitions.buffered_bytes > _LITTLE_BYTES:
                     # One turn of the loop, in which the next fetches are written, before what came is decoded.

@@ -8,7 +8,7 @@ group are told, and work out by themselves who reads what. Source: Apache Rocket
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Final
 
@@ -104,12 +104,10 @@ class Clients:
         self._named: dict[str, dict[Line, int]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Line, Member]] = {}
-        self.silent: Collection[str] = frozenset()
-        """Consumer groups whose members are not told of each other (``notifyConsumerIdsChangedEnable``)."""
         self.changed: Callable[[str, str], None] = lambda kind, group: None
         """Hears of a group, consumer or producer, in which anybody or anything has changed."""
         self.may_notify: Callable[[str], bool] = lambda group: True
-        """Whether a consumer group's members are to hear who comes and goes, as the group was set."""
+        """Whether a consumer group's members are to hear who comes and goes (``notifyConsumerIdsChangedEnable``)."""
 
     def consume(self, line: Line, who: Who, said: m.ConsumerData, now: float) -> None:
         """A consumer's heartbeat. Raises Refused where there are too many clients."""
@@ -257,7 +255,7 @@ class Clients:
 
     def notify(self, name: str) -> None:
         """Tell a consumer group's members here that it has others now, also elsewhere."""
-        if not self._notifies or name in self.silent or not self.may_notify(name):
+        if not (self._notifies and self.may_notify(name)):
             return
         header = m.OfGroup(consumer_group=name)
         self.tell_consumers(name, request(NOTIFY_CONSUMER_IDS_CHANGED, header, one_way=True))

@@ -51,6 +51,7 @@ class RelayedFront:
         beside = Beside(runtime, services.memory)
         made = MadeGroups(relay, runtime, beside, everything=options.auto_create_groups)
         who = f"penstock-{services.identity.node_id}@{runtime.random_bytes(4).hex()}"
+        clients.may_notify = lambda group: group not in made.silent
         traffic = Traffic(options.max_under_way)
         self.around = Around(
             services,
@@ -85,7 +86,7 @@ class RelayedFront:
 
     async def start(self) -> None:
         """What other Snodes know of groups is heard; clients say who they are within half a minute."""
-        await self._look_after_groups()
+        await self.around.made_groups.keep_up()
         await self.around.peers.start()
         self._runtime.spawn(self._expire(), "look which RocketMQ clients are gone")
         self._runtime.spawn(self.around.producers.beat_for_ever(), "tell RocketMQ's brokers of producer groups")
@@ -129,17 +130,12 @@ class RelayedFront:
             pass_on_check(self.around, broker, asked)
         return None
 
-    async def _look_after_groups(self) -> None:
-        """Obey what brokers say of consumer groups."""
-        await self.around.made_groups.keep_up()
-        self.around.clients.silent = self.around.made_groups.silent
-
     async def _expire(self) -> None:
         while True:
             await self._runtime.sleep(self.around.options.housekeeping_ms / 1_000)
             self.expire()
             if self.around.clients.consumers:
-                await self._look_after_groups()
+                await self.around.made_groups.keep_up()
             await self.around.ports.keep_up(self.around.relay.brokers.names)
 
 

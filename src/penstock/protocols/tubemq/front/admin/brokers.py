@@ -12,10 +12,10 @@ from penstock.protocols.tubemq.front.admin.routes import AdminCall
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.front.settings import BrokerSettings
 
-__all__ = ["add", "confirm", "open_or_close", "update"]
+__all__ = ["OF_TOPICS", "add", "confirm", "open_or_close", "update"]
 
 _FIXED = ("brokerIp", "brokerPort", "brokerWebPort", "brokerTLSPort", "regionId", "groupId", "manageStatus")
-_OF_TOPICS = (
+OF_TOPICS = (
     "deletePolicy",
     "memCacheFlushIntvl",
     "memCacheMsgCntInK",
@@ -62,7 +62,7 @@ async def update(call: AdminCall) -> Answer:
     given = call.parameters
     given.user("modifyUser")
     given.refuse(_FIXED, "this node is its only broker, and is what it was started as")
-    given.refuse(_OF_TOPICS, "say it with each topic, this node keeps no defaults of topics")
+    given.refuse(OF_TOPICS, "say it with each topic, this node keeps no defaults of topics")
     return _open(call)
 
 

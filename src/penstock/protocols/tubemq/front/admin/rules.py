@@ -14,6 +14,7 @@ from penstock.errors import ProtocolViolation
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.flow_control import parse_rules
 from penstock.protocols.tubemq.front.admin.answers import EXISTS, UNKNOWN, Answer, date, from_master, item
+from penstock.protocols.tubemq.front.admin.brokers import OF_TOPICS
 from penstock.protocols.tubemq.front.admin.control import max_message_bytes
 from penstock.protocols.tubemq.front.admin.routes import AdminCall
 from penstock.protocols.tubemq.front.faults import Refused
@@ -39,19 +40,7 @@ _MB = 1 << 20
 _MOST_PRIORITY = 333
 _MOST_RATE = 10_000
 _PORTS = ("brokerPort", "brokerWebPort", "brokerTLSPort")
-_OF_NEW_TOPICS = (
-    "acceptPublish",
-    "acceptSubscribe",
-    "deletePolicy",
-    "memCacheFlushIntvl",
-    "memCacheMsgCntInK",
-    "memCacheMsgSizeInMB",
-    "numPartitions",
-    "numTopicStores",
-    "unflushDataHold",
-    "unflushInterval",
-    "unflushThreshold",
-)
+_OF_NEW_TOPICS = ("acceptPublish", "acceptSubscribe", *OF_TOPICS)
 
 
 async def set_default(call: AdminCall) -> Answer:
