@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import socket
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -14,14 +14,11 @@ from penstock.model import Endpoint
 from penstock.net._lumps import LUMP_BYTES, Lumps
 from penstock.net.loops import new_loop
 from penstock.net.server import serve
+from tests.event_loops import EVENT_LOOPS, HAS_UVLOOP
 from tests.unit.net.test_large_answers import Front, content
 from tests.unit.net.toy import HEAD, ask, until
 
-HAS_UVLOOP = importlib.util.find_spec("uvloop") is not None
-both = pytest.mark.parametrize(
-    "loop",
-    ["asyncio", pytest.param("uvloop", marks=pytest.mark.skipif(not HAS_UVLOOP, reason="uvloop is not installed"))],
-)
+both = pytest.mark.parametrize("loop", EVENT_LOOPS)
 SIZE = 20 * LUMP_BYTES + 12_345
 
 
@@ -55,7 +52,7 @@ def test_one_that_is_not_there_is_an_error_and_not_another_one(monkeypatch: pyte
 
 
 def missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = importlib.util.find_spec
+    there = find_spec
     monkeypatch.setattr("penstock.extras.find_spec", lambda name: None if name == "uvloop" else there(name))
 
 
