@@ -10,13 +10,17 @@ import asyncio
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.endings import drop_output, reporting_errors
 from penstock.cli.given import pairs
+from penstock.cli.logs import FORMATS, LEVELS, VARIABLE, log_to_stderr
 from penstock.config import snode_config
 from penstock.config.places import shown
+from penstock.config.snode import shown_options
+from penstock.config.spellings import normal
 from penstock.errors import UsageError
 from penstock.net.loops import new_loop
 from penstock.protocols import USUAL, configs, default_port
@@ -51,6 +55,10 @@ def snode(words: Sequence[str]) -> None:
             },
             configs(),
         )
+        if given.show_config:
+            _show(config, words)
+            return
+        log_to_stderr(given.log_level, given.log_format, usual_level="info")
         if config.processes > 1:
             from penstock.snode.processes import run_processes
 
@@ -118,6 +126,22 @@ def arguments() -> argparse.ArgumentParser:
     )
     add("--allow-remote", action="store_true", help="permit listeners that other machines can reach")
     add("--processes", metavar="N", help="share the listeners, to use more cores; only with an --enode")
+    add(
+        "--log-level",
+        choices=LEVELS,
+        type=str.lower,
+        help=f"which lines are logged, to standard error; by default those of {VARIABLE}, else info",
+    )
+    add(
+        "--log-format",
+        choices=FORMATS,
+        help=f"lines with time, level and logger, or an object a line; by default that of {VARIABLE}, else text",
+    )
+    add(
+        "--show-config",
+        action="store_true",
+        help="print every option of the node with its value and where that came from, and end; secrets are not shown",
+    )
     add("--set", action="append", metavar="NAME=VALUE", help="any other node option; may be repeated")
     add(
         "--until-stdin-closes",
@@ -125,6 +149,35 @@ def arguments() -> argparse.ArgumentParser:
         help="also stop when standard input ends, so as not to outlive a parent",
     )
     return parser
+
+
+_NAMES: Final = {"enode": "enodes", "advertise": "advertised"}
+"""Words of the command line that are called otherwise among options."""
+
+
+def _show(config: SnodeConfig, words: Sequence[str]) -> None:
+    """Print every option: name, value, where the value came from."""
+    given = dict(_given(words))
+    given.setdefault("store", given.get("enodes", "default"))  # without a store, topics live in the first enode
+    rows = [(name, value, given.get(name, "default")) for name, value in shown_options(config, configs())]
+    wide = max(len(name) for name, _, _ in rows), max(min(len(value), 40) for _, value, _ in rows)
+    for name, value, place in rows:
+        sys.stdout.write(f"{name:{wide[0]}}  {value:{wide[1]}}  {place}\n")
+
+
+def _given(words: Sequence[str], place: str = "command line") -> Iterator[tuple[str, str]]:
+    """Options by their names, and where each of them was given."""
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word.startswith("@"):
+            yield from _given(Path(word[1:]).read_text(encoding="utf-8").splitlines(), f"file {word[1:]}")
+        elif word.startswith("--"):
+            name, _, value = word.removeprefix("--").partition("=")
+            if name == "set":
+                name = (value or left.pop(0)).partition("=")[0]
+            name = normal(name)
+            yield _NAMES.get(name, name), place
 
 
 def _kept(store: str | None, enodes: list[str] | None) -> tuple[str, list[str]]:

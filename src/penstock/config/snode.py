@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, field, fields
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from penstock._dataclasses import dataclass
 from penstock.config.address import parse_address
-from penstock.config.fields import INT32_MAX, check, flag, kind_of, number, text, texts
+from penstock.config.fields import INT32_MAX, DataclassInstance, check, flag, kind_of, number, text, texts
 from penstock.config.nearest import nearest
 from penstock.config.options import OptionValue
-from penstock.config.places import Places, is_cluster, read_places
+from penstock.config.places import Places, is_cluster, read_places, shown
 from penstock.config.protocol import ProtocolConfig
 from penstock.config.spellings import normal
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 
-__all__ = ["ListenAddress", "SidePorts", "SnodeConfig", "parse_listener", "snode_config"]
+__all__ = ["ListenAddress", "SidePorts", "SnodeConfig", "parse_listener", "shown_options", "snode_config"]
 
 Front = TypeVar("Front")
 
@@ -234,6 +234,29 @@ def snode_config(given: Mapping[str, OptionValue], protocols: Mapping[str, Proto
         values.setdefault(owner, {})[name] = _value(option, value, protocols)
     shared = values.pop(SnodeConfig)
     return SnodeConfig(**shared, fronts=tuple(owner(**options) for owner, options in values.items()))
+
+
+def shown_options(config: SnodeConfig, protocols: Mapping[str, ProtocolConfig]) -> Iterator[tuple[str, str]]:
+    """Every option of a node with its value as text, secrets left out: its own first, then those of each protocol."""
+    owners: list[object] = [config]
+    kinds = {each.front for each in protocols.values() if each.front is not None}
+    owners += [config.front(kind) for kind in sorted(kinds, key=lambda kind: kind.__name__)]
+    for owner in owners:
+        for option in fields(cast("DataclassInstance", owner)):
+            if option.name != "fronts":
+                yield option.name, _shown(option, getattr(owner, option.name))
+
+
+def _shown(option: Field[Any], value: Any) -> str:
+    if not option.repr:
+        return "" if value is None else "(hidden)"
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}://{each}" for key, each in value.items())
+    if option.name in {"store", "enodes", "topics"}:
+        return " ".join(shown(each) for each in ([value] if isinstance(value, str) else value))
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
 
 
 def _of_fronts(protocols: Mapping[str, ProtocolConfig]) -> Iterator[tuple[str, tuple[type, Field[Any]]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable
 
@@ -14,6 +15,8 @@ from penstock.snode.node import Node
 from penstock.snode.processes import Place
 
 __all__ = ["run"]
+
+_log = logging.getLogger("penstock.node")
 
 
 async def run(
@@ -41,8 +44,10 @@ async def run(
         network = TcpThrough([each for door in place.doors.values() for each in door.sockets])
     async with Node(config, network=network, place=place) as node:
         ready(node)
+        _log.info("the node listens at %s", ", ".join(node.listening))
         failed = asyncio.ensure_future(_wait(node, stop))
         await stop.wait()
+        _log.info("the node stops, requests in progress have %d ms", config.drain_ms)
         failed.cancel()
         if node.failure.done:
             raise PenstockError("the node ended because one of its tasks failed") from await node.failure

@@ -56,6 +56,7 @@ class NodeProcess:
             raise UsageError("the node is running already")
         listen = f"{USUAL}://127.0.0.1:{self._port}"
         command = [sys.executable, "-m", "penstock.cli", "snode", "--store", f"file:{self._store}"]
+        command += ["--log-level", "warning"]
         process = subprocess.Popen(
             [*command, "--listen", listen, "--flush", self._flush, "--until-stdin-closes", *self._arguments],
             stdin=subprocess.PIPE,

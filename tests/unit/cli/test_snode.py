@@ -50,7 +50,7 @@ def refusal(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_one_line_says_that_it_is_ready_and_sigterm_drains(tmp_path: Path) -> None:
-    with node("--store", f"file:{tmp_path}", *ANY_PORT) as process:
+    with node("--store", f"file:{tmp_path}", "--log-level", "warning", *ANY_PORT) as process:
         assert process.stdout is not None
         ready = process.stdout.readline()
         assert ready.endswith(f" store=file:{tmp_path}\n")

@@ -5,6 +5,7 @@ The store belongs to the loop's thread; only syncs run beside it. What must not 
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -25,6 +26,8 @@ from penstock.snode.upkeep import keep_up
 from penstock.store import Compacted, Compaction, FlushPolicy, HeadCheck, PartitionLog, Store, StoreConfig, open_store
 
 __all__ = ["LocalEnode", "open_local"]
+
+_log = logging.getLogger("penstock.node")
 
 
 _EVERYTHING: Final = Abilities()
@@ -98,18 +101,22 @@ class LocalEnode:
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
         with self._errors:
-            return self._store.create_topic(name, partitions, config)
+            made = self._store.create_topic(name, partitions, config)
+        _log.info("topic %s is created, partitions: %d", name, partitions)
+        return made
 
     async def delete_topic(self, name: str) -> None:
         topic = self._store.topic(name)
         with self._errors:
             self._store.delete_topic(name)
         if topic is not None:
+            _log.info("topic %s is deleted", name)
             self._changed(Partition(name, number) for number in range(topic.partitions))
 
     async def add_partitions(self, name: str, total: int) -> None:
         with self._errors:
             self._store.add_partitions(name, total)
+        _log.info("topic %s has %d partitions now", name, total)
 
     async def set_config(self, name: str, config: Mapping[str, str]) -> None:
         with self._errors:

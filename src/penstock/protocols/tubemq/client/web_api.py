@@ -50,7 +50,11 @@ class WebApi:
     async def change(self, method: str, **parameters: object) -> Sequence[Row]:
         """Change something at the master. Raises ServerError if it, or one row of it, was refused."""
         tube = self._options.tube
-        secret = {"confModAuthToken": tube.admin_token, "createUser": tube.admin_user, "modifyUser": tube.admin_user}
+        secret = {
+            "confModAuthToken": tube.admin_token or "",
+            "createUser": tube.admin_user,
+            "modifyUser": tube.admin_user,
+        }
         rows = await self.ask(method, **secret, **parameters)
         for row in rows:
             if row.get("success") is False:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock._dataclasses import dataclass
-from penstock.config.fields import check, number, text
+from penstock.config.fields import check, number, secret
 
 __all__ = ["TubeNodeConfig"]
 
@@ -20,7 +20,7 @@ class TubeNodeConfig:
         1_000, low=50, about="how often a TubeMQ group's partitions are looked at for moving"
     )
     tubemq_timeout_ms: int = number(30_000, low=1_000, about="without a heartbeat for so long a TubeMQ client is out")
-    admin_token: str = text("", about="what TubeMQ's administration is to be told before it changes anything")
+    admin_token: str | None = secret(about="what TubeMQ's administration is to be told before it changes anything")
 
     def __post_init__(self) -> None:
         check(self)

@@ -11,7 +11,18 @@ from collections.abc import Mapping
 from dataclasses import field, fields
 
 from penstock._dataclasses import dataclass
-from penstock.config.fields import check, choice, flag, kind_of, number, optional_flag, optional_text, ratio, text
+from penstock.config.fields import (
+    check,
+    choice,
+    flag,
+    kind_of,
+    number,
+    optional_flag,
+    optional_text,
+    ratio,
+    secret,
+    text,
+)
 from penstock.config.options import OptionValue
 from penstock.errors import ConfigError
 from penstock.protocols.tubemq.config.names import check_consumer_id, check_group, parse_filters, parse_start_offsets
@@ -101,7 +112,7 @@ class TubeConfig:
         2, low=1, high=64, about="connections that a client opens to a broker, and spreads partitions over"
     )
     user: str | None = optional_text(about="in whose name registrations are signed")
-    password: str | None = optional_text(about="with what")
+    password: str | None = secret(about="with what")
     authenticate: bool | None = optional_flag(about="false: do not sign although there is a user")
     local_address: str = text("127.0.0.1", about="what servers are told as this client's host")
 
@@ -157,7 +168,7 @@ class TubeConfig:
 
     reader_group: str = text("penstock-reader", about="groups of exact reads are named so, with a number behind")
     admin_address: str = text("", about="the masters' web port, for what only their HTTP API can do: host:port[,…]")
-    admin_token: str = text("", about="what changing something there asks for")
+    admin_token: str | None = secret(about="what changing something there asks for")
     admin_user: str = text("penstock", about="in whose name")
 
     def __post_init__(self) -> None:

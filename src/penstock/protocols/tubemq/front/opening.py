@@ -34,6 +34,6 @@ def open_front(services: Services, config: SnodeConfig) -> TubeFront:
         producer_timeout_ms=own.tubemq_timeout_ms,
         partition_timeout_ms=own.tubemq_timeout_ms,
         event_timeout_ms=2 * own.tubemq_timeout_ms,
-        admin_token=own.admin_token,
+        admin_token=own.admin_token or "",
     )
     return TubeFront(services, options)

@@ -8,6 +8,7 @@ group are told, and work out by themselves who reads what. Source: Apache Rocket
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Final
@@ -23,6 +24,8 @@ from penstock.seams.channel import Outgoing
 from penstock.seams.shares import Shares
 
 __all__ = ["Clients", "ConsumerGroup", "Member", "Who"]
+
+_log = logging.getLogger("penstock.node")
 
 
 _PLACE_BYTES: Final = 700
@@ -119,6 +122,10 @@ class Clients:
         group.consume_type, group.message_model = said.consume_type, said.message_model
         group.consume_from_where = said.consume_from_where
         before = list(group.subscriptions.values())
+        if fresh:
+            _log.info(
+                "RocketMQ group %s: %s has joined, members: %d", said.group_name, who.client_id, len(group.members)
+            )
         if group.subscribe(said.subscription_data_set) or (fresh and who.client_id not in known):
             self.notify(said.group_name)
         if fresh or before != list(group.subscriptions.values()):
@@ -236,6 +243,7 @@ class Clients:
         if not places:
             del self._where[line]
         if consumers is not None:
+            _log.info("RocketMQ group %s: %s has left, members: %d", name, client_id, len(members))
             if not members:
                 del self.consumers[name]
             elif all(each.who.client_id != client_id for each in members.values()):

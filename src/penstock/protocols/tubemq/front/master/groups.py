@@ -7,6 +7,7 @@ Source: TubeMQ master, consumer register, heartbeat, close and the balancer.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from penstock._dataclasses import dataclass
@@ -22,6 +23,8 @@ from penstock.protocols.tubemq.front.master.terms import Terms, Way
 from penstock.seams.shares import Owner, Shares
 
 __all__ = ["Groups", "Patience"]
+
+_log = logging.getLogger("penstock.node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class Groups:
                 self._shares.drop((name, member))
             raise
         self._groups[name] = group
+        if not known:
+            _log.info("TubeMQ group %s: %s has joined, members: %d", name, member, len(group.members))
         self._deadlines.set((name, member), now + self._patience.member_s)
         return group
 
@@ -129,14 +134,15 @@ class Groups:
         if (full := self._shares.put((name, member.id), owner, size)) is not None:
             raise Refused(Code.SERVICE_UNAVAILABLE, full)
 
-    def close(self, name: str, member: str) -> bool:
-        """A member leaves; False if it was not in."""
+    def close(self, name: str, member: str, why: str = "has left") -> bool:
+        """A member leaves; False if it was not in. ``why`` is for the log."""
         self._deadlines.cancel((name, member))
         self._shares.drop((name, member))
         group = self._groups.get(name)
         if group is None or member not in group.members:
             return False
         group.leave(member)
+        _log.info("TubeMQ group %s: %s %s, members: %d", name, member, why, len(group.members))
         if not group.members:
             del self._groups[name]
         return True
@@ -145,7 +151,7 @@ class Groups:
         """Put out who was not heard of in time; returns (group, member) of each."""
         out = list(self._deadlines.due(now))
         for name, member in out:
-            self.close(name, member)
+            self.close(name, member, "is out, it sent no heartbeat in time")
         return out
 
     def balance(self, now: float, partitions_of: Callable[[str, str], Iterable[Partition]]) -> Collection[str]:

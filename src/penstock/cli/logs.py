@@ -1,0 +1,94 @@
+"""Where the command line's log lines go: to standard error, as text or as JSON, one a line.
+
+The library itself adds no handler; only a program does, and this one does it here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+from penstock.errors import ConfigError
+
+__all__ = ["FORMATS", "LEVELS", "VARIABLE", "log_as_asked", "log_to_stderr"]
+
+VARIABLE: Final = "PENSTOCK_LOG"
+"""LEVEL, FORMAT, or both with a comma between them; an option overrides it."""
+LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+FORMATS: Final = ("text", "json")
+
+
+def log_as_asked() -> None:
+    """Do what the variable says, if it is set; for short commands, whose warnings are plain lines without it.
+
+    Raises ConfigError.
+    """
+    if os.environ.get(VARIABLE):
+        log_to_stderr(usual_level="warning")
+
+
+def log_to_stderr(level: str | None = None, form: str | None = None, *, usual_level: str) -> None:
+    """Write what penstock logs from ``level`` on to standard error, and all other libraries' warnings.
+
+    What is None is as `VARIABLE` says, or as usual. Raises ConfigError for what the variable has and should not.
+    """
+    asked_level, asked_form = _asked()
+    level, form = level or asked_level or usual_level, form or asked_form or FORMATS[0]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json() if form == "json" else _Text())
+    logging.raiseExceptions = False  # standard error may be closed: then there is nowhere to say so
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("penstock").setLevel(level.upper())
+
+
+def _asked() -> tuple[str | None, str | None]:
+    """Level and format of the variable."""
+    level = form = None
+    for word in filter(None, (part.strip().lower() for part in os.environ.get(VARIABLE, "").split(","))):
+        if word in LEVELS and level is None:
+            level = word
+        elif word in FORMATS and form is None:
+            form = word
+        else:
+            raise ConfigError(
+                f"{VARIABLE} has {word!r}",
+                hint=f"Write a level ({', '.join(LEVELS)}), a format ({', '.join(FORMATS)}), or both, as in info,json",
+            )
+    return level, form
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _Text(logging.Formatter):
+    """``2026-11-27T22:40:05.123Z INFO penstock.node: ready``; a traceback follows on lines of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
+        del datefmt
+        return _time(record)
+
+
+class _Json(logging.Formatter):
+    """One object a line: time, level, logger, message, process; and exception, a traceback, if there was one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, object] = {
+            "time": _time(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "process": record.process,
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
