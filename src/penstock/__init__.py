@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     from penstock.seams import RebalanceEnding as RebalanceEnding
     from penstock.seams import RebalanceMove as RebalanceMove
     from penstock.seams import RebalanceReason as RebalanceReason
+    from penstock.seams import TopicSetting as TopicSetting
 
 _HOME_OF = {
     name: home
@@ -153,7 +154,7 @@ _HOME_OF = {
         ),
         "penstock.seams": (
             "FoundOffset GroupDescription GroupDescriptions GroupListing GroupListings GroupMember NewTopic Rebalance "
-            "RebalanceCause RebalanceEnding RebalanceMove RebalanceReason"
+            "RebalanceCause RebalanceEnding RebalanceMove RebalanceReason TopicSetting"
         ),
     }.items()
     for name in names.split()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import UsageError
 from penstock.model import Committed, Partition, TopicInfo
-from penstock.seams import GroupDescription, GroupListing, GroupMember, NewTopic
+from penstock.seams import GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
 
 if TYPE_CHECKING:
     from tests.toy.client import ToyClient
@@ -35,6 +35,12 @@ class ToyAdmin:
 
     async def topic_config(self, name: str) -> Mapping[str, str]:
         return {}
+
+    async def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]:
+        return {}
+
+    async def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
+        raise UsageError("the toy has no settings")
 
     async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
         raise UsageError("the toy deletes no records")

@@ -13,6 +13,7 @@ from penstock.cli.endings import StopRequests
 from penstock.cli.given import all_said, client_options, topics_of, without
 from penstock.cli.options import Address, Option, examples
 from penstock.cli.output import note
+from penstock.cli.positions import read_begin, read_end
 from penstock.cli.sinks import FORMATS, Sink, check_format, open_sink
 from penstock.errors import PenstockError, UsageError
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 EXAMPLES: Final = examples(
     "penstock consume kafka://127.0.0.1:9092/flights --from earliest --max 10",
     "penstock consume kafka://127.0.0.1:9092/flights --until-end --format json",
+    "penstock consume kafka://127.0.0.1:9092/flights --from -5 --until-end",
+    "penstock consume kafka://127.0.0.1:9092/flights --from 2026-01-01T00:00:00 --until 7",
     "penstock consume kafka://127.0.0.1:9092/flights --until-end --format parquet --out flights.parquet",
     "penstock consume tubemq://127.0.0.1:8715/flights --group audit --from earliest --max 10",
 )
@@ -41,8 +44,13 @@ def consume(
         str,
         typer.Option(
             "--from",
-            help="earliest or latest: where the group has no offset, or without a group. By default earliest.",
+            help="earliest or latest: where the group has no offset, or without a group. By default earliest. "
+            "Without a group also an offset; -N, so many offsets before the end; or the first record since "
+            "YYYY-MM-DDTHH:mm:SS.sss, in UTC or with ±hh:mm.",
         ),
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--until", help="Stop before this offset, or before the first record since this time.")
     ] = "",
     kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
     out: Annotated[Path | None, typer.Option("--out", help="File to write; needed for parquet.")] = None,
@@ -52,6 +60,9 @@ def consume(
     option: Option = None,
 ) -> None:
     """Read the address's topics. Without --group all partitions are read and nothing is committed.
+
+    --from and --until hold for each partition; what lies outside of it becomes its nearer end. Offsets count records
+    in Kafka and RocketMQ, so -N is the last N of each partition there; TubeMQ's count bytes of its index.
 
     With --group what came out whole is committed, and nothing else, however this ends: a signal, a full disk, a reader
     that left. Automatic commits are off.
@@ -65,7 +76,10 @@ def consume(
     topics = topics_of(address)
     check_format(kind, out)
     options = client_options(address, option)
-    if start:
+    begin, end = read_begin(start), read_end(until)
+    if end is not None and until_end:
+        raise UsageError("--until and --until-end contradict each other", hint="Give one of them")
+    if start and begin is None:
         options["auto_offset_reset"] = start
     if group:
         options["group"] = group
@@ -79,10 +93,17 @@ def consume(
     with Consumer(address, **options) as consumer:
         group_name = _group_of(consumer)
         commits = group_name is not None
+        if commits and begin is not None:
+            raise UsageError(
+                f"a group goes on from its committed offsets, not from {start}",
+                hint="`penstock groups reset-offsets` puts it there, or leave --group out",
+            )
         # Raises if there is no such topic.
         partitions = [partition for topic in topics for partition in consumer.partitions_for(topic)]
-        ends = consumer.end_offsets(partitions) if until_end else None
-        note(f"reading {', '.join(topics)} {way_in(group_name, reset)}")
+        if begin is not None:
+            consumer.assign(begin.offsets(consumer, partitions))
+        ends = consumer.end_offsets(partitions) if until_end else end.offsets(consumer, partitions) if end else None
+        note(f"reading {', '.join(topics)} {begin or way_in(group_name, reset)}")
         with StopRequests() as stop:
             reading = Reading(consumer, commits=commits, way_to_the_start=way_to_the_start(commits, reset))
             with reading.committed_at_end(), open_sink(kind, out, separator, lambda: bool(stop.exit_code)) as sink:

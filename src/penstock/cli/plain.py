@@ -29,6 +29,7 @@ VERBS: Final[Mapping[str, str]] = {
     "groups remove-members": "groups.remove_members",
     "groups reset-offsets": "group_reset.reset_offsets",
     "produce": "produce.produce",
+    "topics alter": "topics.alter",
     "topics create": "topics.create",
     "topics delete": "topics.delete",
     "topics describe": "topics.describe",

@@ -40,13 +40,19 @@ def list_topics(
 def describe(
     address: Address,
     names: Names,
+    configs: Annotated[
+        bool, typer.Option("--configs", help="The topics' settings instead of their partitions.")
+    ] = False,
     option: Option = None,
     json: Json = False,
     header: Header = False,
 ) -> None:
-    """Show each partition's leader and offsets."""
+    """Show each partition's leader and offsets, or with --configs each setting, its default and who set it."""
     from penstock.client import Admin
 
+    if configs:
+        _describe_configs(address, names, option, json=json, header=header)
+        return
     with Admin(address, **client_options(address, option)) as admin:
         found = admin.topics(names)
         absent = sorted(set(names) - set(found))
@@ -68,6 +74,61 @@ def describe(
     ]
     columns = with_nodes(rows, ("topic", "partition", "leader", "start", "end"))
     show(rows, columns, as_json=json, header=header, title="Partitions")
+
+
+def _describe_configs(address: str, names: list[str], option: list[str] | None, *, json: bool, header: bool) -> None:
+    from penstock.client import Admin
+
+    with Admin(address, **client_options(address, option)) as admin:
+        found = {name: admin.describe_topic_config(name) for name in names}
+    rows: list[dict[str, Cell]] = [
+        {
+            "topic": name,
+            "setting": setting,
+            "value": each.value,
+            "default": each.default,
+            "source": each.source or None,
+        }
+        for name, settings in found.items()
+        for setting, each in sorted(settings.items())
+    ]
+    show(rows, ("topic", "setting", "value", "default", "source"), as_json=json, header=header, title="Settings")
+
+
+@app.command(
+    "alter",
+    epilog=examples(
+        "penstock topics alter kafka://127.0.0.1:9092 flights --config retention.ms=86400000 --dry-run",
+        "penstock topics alter kafka://127.0.0.1:9092 flights --config retention.ms=86400000",
+        "penstock topics alter kafka://127.0.0.1:9092 flights --delete-config retention.ms",
+    ),
+)
+def alter(
+    address: Address,
+    names: Names,
+    config: Config = None,
+    delete_config: Annotated[
+        list[str] | None,
+        typer.Option("--delete-config", help="A setting that goes back to its default; may be repeated."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="The server checks the change and does not make it.")
+    ] = False,
+    option: Option = None,
+) -> None:
+    """Change settings of topics; all others stay as they are. `penstock topics grow` adds partitions."""
+    from penstock.client import Admin
+
+    changed: dict[str, str | None] = {**pairs(config)}
+    if both := sorted(set(changed) & set(delete_config or ())):
+        raise UsageError(f"{', '.join(both)} is set and deleted", hint="Give one of them")
+    changed |= dict.fromkeys(delete_config or ())
+    if not changed:
+        raise UsageError("there is nothing to change", hint="Give --config name=value or --delete-config name")
+    with Admin(address, **client_options(address, option)) as admin:
+        for name in names:
+            admin.alter_topic_config(name, changed, dry_run=dry_run)
+            note(f"{name} can be changed, nothing was" if dry_run else f"changed {name}")
 
 
 @app.command(

@@ -23,7 +23,15 @@ from penstock.client._resetting import ResetPlan, ResetTo
 from penstock.client.async_admin import AsyncAdmin
 from penstock.config import OptionValue
 from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
-from penstock.seams import FoundOffset, GroupDescription, GroupDescriptions, GroupListings, NewTopic, Rebalance
+from penstock.seams import (
+    FoundOffset,
+    GroupDescription,
+    GroupDescriptions,
+    GroupListings,
+    NewTopic,
+    Rebalance,
+    TopicSetting,
+)
 
 __all__ = ["Admin"]
 
@@ -74,6 +82,18 @@ class Admin(Handle):
     def topic_config(self, name: str) -> Mapping[str, str]:
         """A topic's settings, in the server's words. Raises ServerError."""
         return self._run(self._inner.topic_config(name))
+
+    def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]:
+        """A topic's settings by name, each with its value, its default and who set it. Raises ServerError."""
+        return self._run(self._inner.describe_topic_config(name))
+
+    def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool = False) -> None:
+        """Change these settings of a topic and no others; None sets one back to its default.
+
+        With ``dry_run`` the server checks the change and does not make it. Raises ServerError for what the server
+        refuses; UsageError for what its protocol has not: RocketMQ none of it, TubeMQ no dry run and no None.
+        """
+        self._run(self._inner.alter_topic_config(name, settings, dry_run=dry_run))
 
     def delete_records(self, before: Mapping[Partition, OffsetLike]) -> Mapping[Partition, int]:
         """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""

@@ -41,6 +41,7 @@ from penstock.seams import (
     LogClient,
     NewTopic,
     Rebalance,
+    TopicSetting,
     TransactionalClient,
     WireProtocol,
 )
@@ -101,6 +102,20 @@ class AsyncAdmin(Handle):
         """A topic's settings, in the server's words. Raises ServerError."""
         with self._asking() as log:
             return await log.admin().topic_config(name)
+
+    async def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]:
+        """A topic's settings by name, each with its value, its default and who set it. Raises ServerError."""
+        with self._asking() as log:
+            return await log.admin().describe_topic_config(name)
+
+    async def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool = False) -> None:
+        """Change these settings of a topic and no others; None sets one back to its default.
+
+        With ``dry_run`` the server checks the change and does not make it. Raises ServerError for what the server
+        refuses; UsageError for what its protocol has not: RocketMQ none of it, TubeMQ no dry run and no None.
+        """
+        with self._asking() as log:
+            await log.admin().alter_topic_config(name, dict(settings), dry_run=dry_run)
 
     async def delete_records(self, before: Mapping[Partition, OffsetLike]) -> Mapping[Partition, int]:
         """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.seams.admin import GroupListings as GroupListings
     from penstock.seams.admin import GroupMember as GroupMember
     from penstock.seams.admin import NewTopic as NewTopic
+    from penstock.seams.admin import TopicSetting as TopicSetting
     from penstock.seams.channel import Channel as Channel
     from penstock.seams.channel import Connection as Connection
     from penstock.seams.channel import Dialect as Dialect
@@ -127,7 +128,7 @@ _HOME_OF = {
         "abilities": "Abilities",
         "admin": (
             "AdminClient DescribesMany GroupDescription GroupDescriptions GroupListing GroupListings GroupMember "
-            "NewTopic"
+            "NewTopic TopicSetting"
         ),
         "rebalances": "Rebalance RebalanceCause RebalanceEnding RebalanceMove RebalanceReason",
         "channel": "Channel Connection Dialect Link Outgoing Pending",

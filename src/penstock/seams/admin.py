@@ -22,6 +22,19 @@ class NewTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicSetting:
+    """``default`` counts where the topic itself sets nothing; both are None where the server does not tell them.
+
+    ``source`` says who set the value, in the server's own word: Kafka's are "DYNAMIC_TOPIC_CONFIG" for the topic
+    itself, "DEFAULT_CONFIG", and those of brokers; "" where the server does not tell it.
+    """
+
+    value: str | None
+    default: str | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupListing:
     """``state`` and ``type`` are "" where the server does not tell them.
 
@@ -102,6 +115,12 @@ class AdminClient(Protocol):
     async def add_partitions(self, name: str, total: int) -> None: ...
     async def topics(self, names: Collection[str] | None = None, *, fresh: bool = True) -> Mapping[str, TopicInfo]: ...
     async def topic_config(self, name: str) -> Mapping[str, str]: ...
+    async def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]: ...
+
+    async def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
+        """Change these settings and no others; None: back to the default. Raises ServerError, UsageError."""
+        ...
+
     async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]: ...
     async def groups(self) -> Sequence[GroupListing]: ...
     async def describe_group(self, group: str) -> GroupDescription: ...

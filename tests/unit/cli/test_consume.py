@@ -252,7 +252,7 @@ def test_a_topic_is_needed_and_must_be_there(log: Broker) -> None:
 def test_what_cannot_be_meant_is_refused(topic: str, tmp_path: Path) -> None:
     assert "format 'xml' is not one of text, json, parquet" in refused("consume", topic, "--format", "xml")
     assert "--format parquet needs --out FILE" in refused("consume", topic, "--format", "parquet")
-    assert "auto_offset_reset" in refused("consume", topic, "--from", "yesterday")
+    assert "expected earliest, latest" in refused("consume", topic, "--from", "yesterday")
     assert "cannot write" in refused("consume", topic, "--out", tmp_path / "absent" / "o")
     assert "--max" in refused("consume", topic, "--max", -1)
 

@@ -134,3 +134,55 @@ def test_every_listing_can_say_what_its_columns_are(log: Broker) -> None:
     assert penstock("topics", "list", log.address, "--header").rows[0] == ["topic", "partitions", "internal"]
     assert penstock("topics", "describe", log.address, "t", "--header").rows[0][:2] == ["topic", "partition"]
     assert penstock("bench", f"{log.address}/t", "--header").rows[0][0] == "topic"
+
+
+def test_settings_are_shown_with_their_defaults_and_sources(log: Broker) -> None:
+    penstock("topics", "create", log.address, "t", "--config", "retention.ms=5000")
+    rows = {row[1]: row[2:] for row in penstock("topics", "describe", log.address, "t", "--configs").rows}
+    assert rows["retention.ms"] == ["5000", "604800000", "DYNAMIC_TOPIC_CONFIG"]
+    assert rows["cleanup.policy"] == ["delete", "delete", "DEFAULT_CONFIG"]
+
+
+def test_settings_are_changed_one_by_one_and_set_back(log: Broker) -> None:
+    def settings() -> dict[str, str]:
+        with Admin(log.address) as admin:
+            return dict(admin.topic_config("t"))
+
+    penstock("topics", "create", log.address, "t", "--config", "retention.ms=5000", "--config", "segment.bytes=2000000")
+    before = settings()
+    alter = ("topics", "alter", log.address, "t", "--config", "retention.ms=6000", "--delete-config", "segment.bytes")
+    tried = penstock(*alter, "--dry-run")
+    assert (tried.code, tried.stderr, settings()) == (0, "t can be changed, nothing was\n", before)
+    done = penstock(*alter)
+    assert (done.code, done.stderr) == (0, "changed t\n")
+    assert settings() == before | {"retention.ms": "6000", "segment.bytes": "1073741824"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "there is nothing to change"),
+        (["--config", "a=1", "--delete-config", "a"], "a is set and deleted"),
+        (["--config", "a"], "'a' is not of the form name=value"),
+    ],
+)
+def test_what_cannot_be_a_change_is_refused(log: Broker, words: list[str], said: str) -> None:
+    log.create_topic("t")
+    assert said in refused("topics", "alter", log.address, "t", *words)
+
+
+@pytest.mark.parametrize("words", [["--config", "retention.ms=soon"], ["--config", "no.such=1"]])
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_what_the_server_refuses_is_said(log: Broker, words: list[str], dry: list[str]) -> None:
+    log.create_topic("t")
+    ran = penstock("topics", "alter", log.address, "t", *words, *dry)
+    assert (ran.code, "INVALID_CONFIG" in ran.stderr) == (1, True), ran.stderr
+
+
+@pytest.mark.parametrize("scheme", ["rocketmq", "tubemq"])
+def test_other_protocols_say_what_they_cannot(scheme: str) -> None:
+    with Broker(listen=["kafka://127.0.0.1:0", f"{scheme}://127.0.0.1:0"]) as log:
+        log.create_topic("t")
+        words = ["topics", "alter", log.url(scheme), "t", "--config", "a=1", "--dry-run"]
+        said = refused(*words)
+    assert ("queues and permissions" if scheme == "rocketmq" else "without making it") in said

@@ -12,7 +12,7 @@ from penstock.protocols.kafka.client import group_admin, group_descriptions, top
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.committing import commit, committed
 from penstock.protocols.kafka.client.coordinator import Coordinator
-from penstock.seams.admin import GroupDescription, GroupDescriptions, GroupListing, NewTopic
+from penstock.seams.admin import GroupDescription, GroupDescriptions, GroupListing, NewTopic, TopicSetting
 from penstock.seams.rebalances import Rebalance
 
 __all__ = ["KafkaAdmin"]
@@ -44,6 +44,14 @@ class KafkaAdmin:
     async def topic_config(self, name: str) -> Mapping[str, str]:
         """Every setting of a topic."""
         return await topic_admin.topic_config(self._cluster, name)
+
+    async def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]:
+        """Every setting of a topic, with its default and its source."""
+        return await topic_admin.describe_topic_config(self._cluster, name)
+
+    async def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
+        """Change some settings; brokers before Kafka 2.3 cannot."""
+        await topic_admin.alter_topic_config(self._cluster, name, settings, dry_run=dry_run)
 
     async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """Delete records below an offset; returns where each log begins then."""

@@ -2,7 +2,8 @@
 
 Changes go to the controller; after a connection that broke, the change may have happened, and what then looks like a
 conflict (it is there already, it is gone already) is success. A change is over when metadata shows it.
-Source: Kafka protocol guide, CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions, DescribeConfigs, DeleteRecords.
+Source: Kafka protocol guide, CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions, DescribeConfigs,
+IncrementalAlterConfigs v0-v1, DeleteRecords.
 """
 
 from __future__ import annotations
@@ -32,10 +33,18 @@ from penstock.protocols.kafka.messages.topics import (
     DeleteTopicsRequestTopic,
     DeleteTopicsResponse,
 )
-from penstock.seams.admin import NewTopic
+from penstock.seams.admin import NewTopic, TopicSetting
 from penstock.seams.retry import Retry
 
-__all__ = ["add_partitions", "create_topics", "delete_records", "delete_topics", "topic_config"]
+__all__ = [
+    "add_partitions",
+    "alter_topic_config",
+    "create_topics",
+    "delete_records",
+    "delete_topics",
+    "describe_topic_config",
+    "topic_config",
+]
 
 Response = TypeVar("Response")
 Told = Iterable[tuple[str, int, str | None]]
@@ -43,6 +52,15 @@ Told = Iterable[tuple[str, int, str | None]]
 
 _UNKNOWN_TOPIC, _LEADER_NOT_AVAILABLE, _EXISTS, _INVALID_PARTITIONS = 3, 5, 36, 37
 _TOPIC = 2
+_SET, _DELETE = 0, 1
+_OF_TOPIC = 1
+_SOURCES = {
+    _OF_TOPIC: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+}
 _FIRST_WITH_IDS = 6
 _CHANGE_TIMEOUT_MS = 30_000
 _SHOWS_MS = 15_000
@@ -110,6 +128,11 @@ async def add_partitions(cluster: Cluster, name: str, total: int) -> None:
 
 async def topic_config(cluster: Cluster, name: str) -> dict[str, str]:
     """Every setting of a topic, defaults too; "" for one without a value. Raises ServerError."""
+    return {setting: each.value or "" for setting, each in (await describe_topic_config(cluster, name)).items()}
+
+
+async def describe_topic_config(cluster: Cluster, name: str) -> dict[str, TopicSetting]:
+    """Every setting of a topic, with its default and its source. Raises ServerError."""
     # Imported here: few programs ask this, and every one that lists topics imports this module.
     from penstock.protocols.kafka.messages.configs import (
         DescribeConfigsRequest,
@@ -119,11 +142,48 @@ async def topic_config(cluster: Cluster, name: str) -> dict[str, str]:
 
     what = "reading a topic's config failed"
     resource = DescribeConfigsRequestResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
-    answer = await cluster.ask_anyone(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)
+    message = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    answer = await cluster.ask_anyone(message, DescribeConfigsResponse)
     result = only(answer.results, what)
     if result.error_code != NONE:
         raise error_for(result.error_code, what, topic=name, detail=result.error_message)
-    return {each.name: each.value or "" for each in result.configs}
+    return {
+        each.name: TopicSetting(
+            each.value,
+            next((_in_ms(known.name, known.value) for known in each.synonyms if known.source != _OF_TOPIC), None),
+            _SOURCES.get(each.config_source, ""),
+        )
+        for each in result.configs
+    }
+
+
+def _in_ms(name: str, value: str | None) -> str | None:
+    """Brokers have some of topics' defaults in hours: ``log.retention.hours`` of ``retention.ms``."""
+    return str(int(value) * 3_600_000) if value and name.endswith(".hours") else value
+
+
+async def alter_topic_config(cluster: Cluster, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
+    """Change these settings of a topic; None takes one away, so that the default counts. Raises ServerError."""
+    from penstock.protocols.kafka.messages.configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsRequestConfig,
+        IncrementalAlterConfigsRequestResource,
+        IncrementalAlterConfigsResponse,
+    )
+
+    what = "changing a topic's config failed"
+    configs = [
+        IncrementalAlterConfigsRequestConfig(
+            name=setting, config_operation=_SET if value is not None else _DELETE, value=value
+        )
+        for setting, value in settings.items()
+    ]
+    resource = IncrementalAlterConfigsRequestResource(resource_type=_TOPIC, resource_name=name, configs=configs)
+    message = IncrementalAlterConfigsRequest(resources=[resource], validate_only=dry_run)
+    answer = await cluster.ask_anyone(message, IncrementalAlterConfigsResponse)
+    result = only(answer.responses, what)
+    if result.error_code != NONE:
+        raise error_for(result.error_code, what, topic=name, detail=result.error_message)
 
 
 async def delete_records(cluster: Cluster, before: Mapping[Partition, int]) -> dict[Partition, int]:

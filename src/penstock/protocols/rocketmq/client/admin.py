@@ -27,7 +27,7 @@ from penstock.protocols.rocketmq.methods import (
     GET_CONSUMER_CONNECTION_LIST,
     UPDATE_AND_CREATE_TOPIC,
 )
-from penstock.seams.admin import GroupDescription, GroupListing, GroupListings, GroupMember, NewTopic
+from penstock.seams.admin import GroupDescription, GroupListing, GroupListings, GroupMember, NewTopic, TopicSetting
 from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
@@ -92,6 +92,19 @@ class RocketAdmin:
         for each in info.partitions:
             found[each.partition.node] = found.get(each.partition.node, 0) + 1
         return {f"queues.{node}": str(count) for node, count in found.items()}
+
+    async def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]:
+        """As `topic_config`: brokers tell neither defaults nor who set it."""
+        return {setting: TopicSetting(value) for setting, value in (await self.topic_config(name)).items()}
+
+    async def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
+        """Topics have queues and permissions only."""
+        del settings, dry_run
+        raise UsageError(
+            "RocketMQ's topics have no settings but queues and permissions",
+            topic=name,
+            hint="`penstock topics grow` adds queues; `mqadmin updateTopicPerm` changes permissions",
+        )
 
     async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """Brokers delete by age only."""

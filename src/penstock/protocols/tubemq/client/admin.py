@@ -17,7 +17,7 @@ from penstock.protocols.tubemq.client import booked_offsets, committing
 from penstock.protocols.tubemq.client.web_api import Row, WebApi, list_in, number_in, text_in
 from penstock.protocols.tubemq.names import check_group, check_topic
 from penstock.protocols.tubemq.strings import parse_broker
-from penstock.seams.admin import GroupDescription, GroupListing, GroupMember, NewTopic
+from penstock.seams.admin import GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
 from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
@@ -87,6 +87,28 @@ class TubeAdmin:
         if not rows:
             raise _no_topic(name)
         return {key: _text(value) for key, value in rows[0].items() if key not in _OURS}
+
+    async def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]:
+        """As `topic_config`: masters tell neither defaults nor who set it."""
+        return {setting: TopicSetting(value) for setting, value in (await self.topic_config(name)).items()}
+
+    async def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
+        """Change it on every broker that has the topic. Raises UsageError for what masters cannot do."""
+        if dry_run:
+            raise UsageError("TubeMQ's masters do not try a change without making it", topic=name)
+        if unset := [setting for setting, value in settings.items() if value is None]:
+            raise UsageError(
+                f"TubeMQ's masters do not set {', '.join(unset)} back to its default", topic=name, hint="Give a value"
+            )
+        rows = await self._deployments(name)
+        if not rows:
+            raise _no_topic(name)
+        if unknown := [setting for setting in settings if setting not in rows[0] or setting in _OURS]:
+            known = ", ".join(sorted(set(rows[0]) - set(_OURS)))
+            raise UsageError(f"there is no setting {', '.join(unknown)}", topic=name, hint=f"There are {known}")
+        for row in rows:
+            where = {"topicName": name, "brokerId": text_in(row, "brokerId")}
+            await self._web.change("admin_modify_topic_info", **where, **settings)
 
     async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """Raises UsageError: TubeMQ deletes by age only."""
