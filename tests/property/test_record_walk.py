@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar.record_walk import is_lone, record_heads, walk_records
+from penstock.columnar.record_walk import record_heads, walk_records
 from penstock.errors import CorruptBatch
 from tests.unit.kafka_front.kit import record
 
@@ -67,9 +67,9 @@ def test_no_byte_leads_it_astray(data: bytes, draws: st.DataObject) -> None:
 
 
 @given(st.integers(0, 9_000), TIMES, st.booleans())
-def test_a_lone_record_is_known_by_its_first_bytes(size: int, time: int, keyed: bool) -> None:
+def test_a_lone_record_fills_its_batch(size: int, time: int, keyed: bool) -> None:
     lone = record(0, b"k" if keyed else None, bytes(size), time)
-    fits = len(lone) < 8_192 + 2 and time == 0
-    assert is_lone(memoryview(b"head" + lone), 4) == fits
-    assert not is_lone(memoryview(lone + b"\0"), 0)
-    assert not is_lone(memoryview(lone[:-1]), 0)
+    assert walked(lone, 1) == (time, time)
+    assert walked(lone + b"\0", 1) is None
+    assert walked(lone[:-1], 1) is None
+    assert walked(lone, 2) is None

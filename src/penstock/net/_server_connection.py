@@ -67,6 +67,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.tasks: set[asyncio.Task[None]] = set()
         self._now = owner.clock.time
         self._last_heard = self.progressed = self._now()
+        self._heard = False
         self._transport: asyncio.Transport
         self._peer: Peer
         self._session: Session | None = None
@@ -171,7 +172,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def sent_on(self) -> None:
         """See `Sending`."""
-        self._last_heard = self.progressed = self._now()
+        self._heard = True
+        self.progressed = self._now()
         self.weigh()
         self._see_who_waits()
 
@@ -191,8 +193,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._outgoing.sent if self._session else 0
 
     def idle_since(self, now: float) -> float:
-        """Seconds without a frame, 0 while one is being served."""
-        return 0.0 if self._serving or self._late.count else now - self._last_heard
+        """Seconds without a frame, 0 while one is being served. They count from the call that first found none."""
+        if self._heard or self._serving or self._late.count:
+            self._heard = False
+            self._last_heard = now
+        return now - self._last_heard
 
     def stop_reading(self) -> None:
         """Serve what was received, nothing more."""
@@ -237,7 +242,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         unsent = self._transport.get_write_buffer_size() + self._outgoing.held
         held = self._queued_bytes + self._serving_bytes + self._late.bytes + self._intake.pending + unsent
         if held > LITTLE or self._holds > LITTLE:
-            if abs(held - self._moved_from) >= LITTLE:
+            if not self._holds or abs(held - self._moved_from) >= LITTLE:
                 self._moved_from = held
                 self.progressed = self._now()
             self._holds = held
@@ -255,7 +260,9 @@ class ServerConnection(asyncio.BufferedProtocol):
     # Serving.
 
     def _accept(self, frame: Frame) -> None:
-        self._last_heard = self.progressed = self._now()
+        self._heard = True
+        if self._holds:
+            self.progressed = self._now()
         if self._in_order:
             if self._at_once and self._worker is None and self._drained is None:
                 if (begun := self._begin_serving(frame)) is not None:

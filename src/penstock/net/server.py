@@ -25,6 +25,8 @@ __all__ = ["Budget", "Handle", "Listener", "Tap", "serve"]
 _log = logging.getLogger("penstock.node")
 _CLOSE_SECONDS = 3.0
 _TOLD_EVERY_S = 60.0
+_LOOKS = 20
+"""Within an idle timeout. A connection notes that something came, and no time: it is let go up to two looks late."""
 
 
 class Listener:
@@ -157,7 +159,7 @@ class Listener:
         for connection in list(self._connections):
             if connection.idle_since(now) > limit:
                 connection.give_up()
-        self._sweep = self._loop.call_later(limit / 10, self._watch_idle)
+        self._sweep = self._loop.call_later(limit / _LOOKS, self._watch_idle)
 
 
 async def serve(

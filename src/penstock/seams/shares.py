@@ -130,8 +130,9 @@ class Shares(Generic[K]):
         before = self._kept.get(key)
         if before is None:
             return self._why_not(owner, size, number)
-        if before[0] == owner and size <= before[1] and number <= before[2]:
-            return None
+        if before[0] == owner:
+            size, number = size - before[1], number - before[2]
+            return self._why_not(owner, size, number) if size > 0 or number > 0 else None
         self._forget(key, before)
         try:
             return self._why_not(owner, size, number)
@@ -164,33 +165,34 @@ class Shares(Generic[K]):
             self._forget(key, found)
 
     def _why_not(self, owner: Owner | str | None, size: int, number: int) -> str | None:
-        what, option, count, room = self._what, self._option, self._count, self._bytes
+        count, room = self._count, self._bytes
         if self._number + number > count.total:
-            return f"{self._number} {what}, {_more(number)} ({option})"
+            return f"{self._number} {self._what}, {_more(number)} ({self._option})"
         if self._size + size > room.total:
             part = _ORDINALS[self._part]
-            return f"{what} take {self._size} bytes, and {size} more are too many (a {part} of memory_bytes)"
+            return f"{self._what} take {self._size} bytes, and {size} more are too many (a {part} of memory_bytes)"
         if owner is None:
             return None
-        if not isinstance(owner, str):
+        if isinstance(owner, str):
+            host = owner
+        else:
             has, takes = self._of.get(owner, _NOTHING)
             if has + number > count.connection:
-                return f"{has} {what} over this connection, its share of {count.total} ({option}); {_more(number)}"
+                share = f"its share of {count.total} ({self._option})"
+                return f"{has} {self._what} over this connection, {share}; {_more(number)}"
             if takes + size > room.connection:
                 return (
-                    f"{what} over this connection take {takes} bytes, and {size} more are above its share, "
+                    f"{self._what} over this connection take {takes} bytes, and {size} more are above its share, "
                     f"which is {room.connection} (of memory_bytes)"
                 )
-        host = owner if isinstance(owner, str) else owner.address.host
+            host = owner.address.host
         has, takes = self._of.get(host, _NOTHING)
         if has + number > count.address:
-            return (
-                f"{has} {what} from {host.lstrip('/')}, its share of {count.total} ({option}, {_SHARE_OPTION}); "
-                f"{_more(number)}"
-            )
+            share = f"its share of {count.total} ({self._option}, {_SHARE_OPTION})"
+            return f"{has} {self._what} from {host.lstrip('/')}, {share}; {_more(number)}"
         if takes + size > room.address:
             return (
-                f"{what} from {host.lstrip('/')} take {takes} bytes, and {size} more are above its share, "
+                f"{self._what} from {host.lstrip('/')} take {takes} bytes, and {size} more are above its share, "
                 f"which is {room.address} (memory_bytes, {_SHARE_OPTION})"
             )
         return None
@@ -226,4 +228,4 @@ class Shares(Generic[K]):
 
 
 def _more(number: int) -> str:
-    return "more are not taken" if number == 1 else f"{number} more are not taken"
+    return "more are not taken" if number <= 1 else f"{number} more are not taken"

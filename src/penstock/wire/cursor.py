@@ -146,12 +146,13 @@ class Reader:
 
     def uvarint(self) -> int:
         """Unsigned base-128, at most five bytes (32 bits)."""
-        data, at, value, shift = self.data, self.at, 0, 0
+        data, at = self.data, self.at
         try:
             byte = data[at]
-            if byte < 128:
+            if byte < 128:  # nearly all of them
                 self.at = at + 1
                 return byte
+            value = shift = 0
             while True:
                 byte = data[at]
                 at += 1

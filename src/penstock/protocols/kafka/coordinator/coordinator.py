@@ -137,8 +137,10 @@ class Coordinator:
             return False
         brought = sum(map(len, request.assignments.values()))
         kept = sum(len(each.assignment) for each in group.members.values())
-        size = leader.holds - len(leader.assignment) + max(0, brought - kept)
-        return brought > kept and self.refused((group.group_id, leader.member_id), leader.client_host, size)
+        if brought <= kept:
+            return False
+        size = leader.holds - len(leader.assignment) + brought - kept
+        return self.refused((group.group_id, leader.member_id), leader.client_host, size)
 
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: Moment

@@ -45,7 +45,8 @@ def is_internal(topic: str) -> bool:
 class Shared:
     """What all handlers of a front share. ``offered``: the rows of the table that this node serves.
 
-    ``rules``: what topics ask of batches, by topic, with the topic and the defaults that they were made of.
+    ``pace`` makes one for a request that begins. ``rules``: what topics ask of batches, by topic, with the topic and
+    the defaults that they were made of.
     """
 
     services: Services
@@ -60,6 +61,7 @@ class Shared:
     meter: Meter
     large: Portion
     limits: Limits
+    pace: Callable[[], Pace]
     unstored: Unstored = field(default_factory=Unstored)
     rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
 
@@ -79,10 +81,6 @@ class Shared:
     def advertised(self) -> Endpoint:
         """Where Kafka clients reach this node."""
         return self.services.identity.advertised["kafka"]
-
-    def pace(self) -> Pace:
-        """Of a request that begins."""
-        return Pace(self.turns, self.services.memory, self.options.max_answer_entries)
 
     async def config_of(self, topic: TopicState) -> Mapping[str, str]:
         """What holds for a topic: what it says itself, and what was set for all that do not."""

@@ -114,6 +114,8 @@ class ConsumerGroupKeeper:
         for group_id, options in (await self._options.load()).items():
             self.coordinator.set_own(group_id, own_settings(options, self._settings))
         self.coordinator.load(await self._log.load(), self.now())
+        for group in self.coordinator.groups():
+            self._weigh(group.group_id)
         self._alarm.wake()
 
     def stop(self) -> None:
@@ -288,7 +290,8 @@ class ConsumerGroupKeeper:
 
         ``member_id``: of the member that was served, which may hold more now than before, or less.
         """
-        self._weigh(group_id, member_id)
+        if self.coordinator.has_changes(group_id):  # all that members hold is written
+            self._weigh(group_id, member_id)
         if group_id in self._going:
             async with self._locks.held(group_id):
                 await self._go(group_id)

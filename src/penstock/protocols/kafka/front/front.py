@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Final
 
 from penstock.errors import PenstockError
@@ -18,7 +19,7 @@ from penstock.protocols.kafka.front.table import offered
 from penstock.protocols.kafka.front.telling import CODES
 from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
 from penstock.protocols.kafka.messages.catalog import name_of as api_name
-from penstock.seams.beside import Beside, Turns
+from penstock.seams.beside import Beside, Pace, Turns
 from penstock.seams.front import Peer
 from penstock.seams.memory import Portion
 from penstock.seams.node import Services
@@ -52,6 +53,7 @@ class KafkaFront:
             held=limits.members,
             kept=limits.groups,
         )
+        turns = Turns(runtime)
         self._shared = Shared(
             services,
             options,
@@ -66,11 +68,12 @@ class KafkaFront:
                 kept=limits.ids,
             ),
             Beside(runtime, services.memory),
-            Turns(runtime),
+            turns,
             offered(services.enode.abilities),
             services.meters.front("kafka", api_name, CODES),
             Portion(services.memory, services.memory.limit // _LARGE_SHARE, runtime.promise),
             limits,
+            partial(Pace, turns, services.memory, options.max_answer_entries),
         )
         self._shared.meter.levels.update(
             held=lambda: sum(each.line.held for each in self._sessions),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from importlib import import_module
 from typing import Final
 
@@ -18,7 +17,7 @@ from penstock._dataclasses import dataclass
 from penstock.columnar.batch import APPEND_TIME, HEADER_BYTES, BatchHeader, InflatesTooFar
 from penstock.columnar.checked import Checked, plain_records, true_head
 from penstock.columnar.recompress import Target, recompressed, target_of
-from penstock.columnar.record_walk import is_lone, record_heads, walk_records
+from penstock.columnar.record_walk import record_heads, walk_records
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Codec
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -27,6 +26,7 @@ from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.seams.framing import Buffer
 
 __all__ = [
+    "QUICK_PLAIN",
     "Rules",
     "check_batch",
     "check_single",
@@ -35,7 +35,6 @@ __all__ = [
     "loads_arrow",
     "looking_takes",
     "quick",
-    "quick_rules",
     "repacked",
     "rules_for",
 ]
@@ -53,8 +52,10 @@ _NO_TIME: Final = -1
 _RATIO: Final = 32
 """How many times what the topic takes a batch may inflate to: text rarely shrinks to less than a thirtieth."""
 _LEAST_INFLATED: Final = 1 << 20
-_QUICK_PACKED, _QUICK_PLAIN, _QUICK_RECORDS = 64 << 10, 512 << 10, 20_000
+_QUICK_PACKED, _QUICK_RECORDS = 64 << 10, 20_000
 """What can be looked into within a few milliseconds, in one request."""
+QUICK_PLAIN: Final = 512 << 10
+"""Bytes that a batch may inflate to where it is looked into at once."""
 _SINGLE_BYTES: Final = 16 << 10
 """Plain batches up to this size are looked into at once."""
 
@@ -105,8 +106,8 @@ def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
     )
 
 
-def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int) -> Checked:
-    """The one batch in a partition's ``records``. Raises Refused, CorruptBatch."""
+def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int, max_inflated_bytes: int) -> Checked:
+    """The one batch in a partition's ``records``, inflated to so many bytes at most. Raises Refused, CorruptBatch."""
     if records is None or len(records) == 0:
         raise Refused(ErrorCode.INVALID_RECORD, "no batch")
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] != 2:
@@ -122,7 +123,7 @@ def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int)
     checked = Checked(records)
     if rules.looks:
         try:
-            return _look_at_records(checked, rules, now_ms)
+            return _look_at_records(checked, rules, now_ms, max_inflated_bytes)
         except InflatesTooFar as error:
             # Java's producer splits it then, and sends it again.
             why = f"{error.message}, the topic takes {rules.max_bytes} compressed"
@@ -152,9 +153,7 @@ def check_single(records: memoryview, rules: Rules, now_ms: int) -> Checked | No
         ):
             return None
         if rules.looks:
-            newest = header.base_timestamp
-            if header.record_count > 1 or not is_lone(records, HEADER_BYTES):
-                newest += walk_records(records[HEADER_BYTES:], header.record_count).largest
+            newest = header.base_timestamp + walk_records(records[HEADER_BYTES:], header.record_count).largest
             right = _NO_TIME <= newest == header.max_timestamp and newest <= now_ms + rules.newest_ms
             if not right and not rules.append_time:
                 return None
@@ -164,18 +163,13 @@ def check_single(records: memoryview, rules: Rules, now_ms: int) -> Checked | No
 
 
 def quick(batches: Iterable[Buffer | None]) -> bool:
-    """Whether looking into all of these at once, each within `quick_rules`, keeps nobody waiting."""
+    """Whether looking into all of these at once, each within `QUICK_PLAIN`, keeps nobody waiting."""
     packed = records = 0
     for batch in batches:
         if batch is not None and len(batch) >= HEADER_BYTES:
             packed += len(batch) if batch[_ATTRIBUTES_LOW_AT] & _CODEC else 0
             records += max(0, struct.unpack_from(">i", batch, HEADER_BYTES - 4)[0])
     return packed <= _QUICK_PACKED and records <= _QUICK_RECORDS
-
-
-def quick_rules(rules: Rules) -> Rules:
-    """The same rules, but nothing may inflate to more than can be looked into at once."""
-    return rules if rules.max_inflated_bytes <= _QUICK_PLAIN else replace(rules, max_inflated_bytes=_QUICK_PLAIN)
 
 
 def looking_takes(records: Buffer | None, rules: Rules) -> int:
@@ -230,10 +224,10 @@ def _check_header(records: Buffer, version: int, rules: Rules) -> None:
         raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
 
 
-def _look_at_records(checked: Checked, rules: Rules, now_ms: int) -> Checked:
+def _look_at_records(checked: Checked, rules: Rules, now_ms: int, max_inflated_bytes: int) -> Checked:
     """Check the records, and the head against them. What a head says wrong of times is put right, as Kafka does."""
     header = checked.header
-    plain = plain_records(checked.data, header, rules.max_inflated_bytes)
+    plain = plain_records(checked.data, header, max_inflated_bytes)
     times = walk_records(plain, header.record_count)
     set_by_client = bool(header.attributes & APPEND_TIME)
     begin, end = now_ms - rules.oldest_ms, now_ms + rules.newest_ms

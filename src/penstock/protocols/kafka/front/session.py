@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 
 from penstock.errors import ProtocolViolation
@@ -121,16 +122,16 @@ class KafkaSession:
         self, header: RequestHeader, request: object, began: float, *, large: bool = False
     ) -> Pieces | None:
         notes = why.begin()
-        shared = self._shared
+        shared, key = self._shared, header.api_key
         pace = shared.pace()
         call = Call(shared, self.line, header.api_version, header.client_id or "", pace, large)
         try:
-            answer = await handler(header.api_key)(call, request)
-            self._meter.answered(header.api_key, self._now() - began)
+            answer = await handler(key)(call, request)
+            self._meter.answered(key, self._now() - began)
             if answer is None:
                 return None
             if large or pace.entries > _AT_ONCE:
-                pieces, found = await shared.beside.run(lambda: _packed(answer, header))
+                pieces, found = await shared.beside.run(partial(_packed, answer, header))
             else:
                 pieces, found = _packed(answer, header)
         finally:
@@ -138,10 +139,10 @@ class KafkaSession:
         if found:
             codes = Counter(found)
             for code, times in codes.items():
-                self._meter.refused(header.api_key, code, times)
+                self._meter.refused(key, code, times)
             if not all(map(self._meter.is_usual, codes)):
                 asker = Asker(header.client_id or "", self.line.address)
-                tell(self._meter, asker, header.api_key, request, islice(coded_in(answer), _TOLD), notes)
+                tell(self._meter, asker, key, request, islice(coded_in(answer), _TOLD), notes)
         return pieces
 
     def lost(self) -> None:

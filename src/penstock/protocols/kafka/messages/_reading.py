@@ -33,11 +33,12 @@ _LONGEST_BYTES = 0x7FFFFFFF
 
 
 class _Step(NamedTuple):
-    """How to get on in a struct: neighbours of fixed size by their layout, or one other field by its reader."""
+    """How to get on in a struct: a field with its reader, or neighbours of fixed size, whose reader gives their names,
+    too.
+    """
 
-    names: tuple[str, ...]
-    layout: struct.Struct | None
-    read: Read | None
+    name: str | None
+    read: Read
 
 
 def struct_reader(message: type, version: int, *, flexible: bool) -> Read:
@@ -51,23 +52,22 @@ def struct_reader(message: type, version: int, *, flexible: bool) -> Read:
 
     def read(reader: Reader) -> Any:
         values: dict[str, Any] = {}
-        for names, layout, read_one in steps:
-            if layout is not None:
-                values.update(zip(names, reader.fixed(layout)))  # noqa: B905 - both come from the same run
-            elif read_one is not None:
-                values[names[0]] = read_one(reader)
+        for name, read_one in steps:
+            if name is None:
+                values.update(read_one(reader))
+            else:
+                values[name] = read_one(reader)
         if flexible:
-            read_tags(reader, tagged, values)
+            count = reader.uvarint()
+            if count:
+                read_tags(reader, count, tagged, values)
         return message(**values)
 
     return read
 
 
-def read_tags(reader: Reader, known: _Tags, values: dict[str, Any]) -> None:
-    """Read a tagged-field section; what ``known`` has goes to ``values``, the rest is skipped."""
-    count = reader.uvarint()
-    if not count:
-        return
+def read_tags(reader: Reader, count: int, known: _Tags, values: dict[str, Any]) -> None:
+    """Read ``count`` tagged fields; what ``known`` has goes to ``values``, the rest is skipped."""
     if count * 2 > reader.left():
         reader.fail(f"{count} tagged fields with {reader.left()} bytes left")
     reader.elements(count, 2, "a section of tagged fields")
@@ -92,10 +92,11 @@ def _name(message: type, field: Field) -> str:
 
 
 def _step(run: list[Field], message: type, version: int, *, flexible: bool) -> _Step:
-    names = tuple(one.name for one in run)
-    if run[0].wire.kind in _CODES:
-        return _Step(names, struct.Struct(">" + "".join(_CODES[one.wire.kind] for one in run)), None)
-    return _Step(names, None, _value_reader(run[0].wire, _name(message, run[0]), version, flexible=flexible))
+    if len(run) > 1:
+        names = tuple(one.name for one in run)
+        layout = struct.Struct(">" + "".join(_CODES[one.wire.kind] for one in run))
+        return _Step(None, lambda reader: zip(names, reader.fixed(layout)))  # noqa: B905 - both come from the same run
+    return _Step(run[0].name, _value_reader(run[0].wire, _name(message, run[0]), version, flexible=flexible))
 
 
 def _value_reader(wire: Wire, name: str, version: int, *, flexible: bool) -> Read:

@@ -80,6 +80,8 @@ def _tags_writer(message: type, version: int) -> Write:
         (tag, attrgetter(one.name), one.default, _value_writer(one.wire, version, flexible=True))
         for tag, one in tagged_fields(message, version).items()
     ]
+    if not tagged:
+        return lambda writer, value: writer.tail.append(0)
 
     def write(writer: Writer, value: Any) -> None:
         given = [(tag, get(value), step) for tag, get, default, step in tagged if not is_default(get(value), default)]

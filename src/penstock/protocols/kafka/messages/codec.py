@@ -66,7 +66,9 @@ def write(message: object, version: int, writer: Writer) -> None:
 
 def skip_tags(reader: Reader) -> None:
     """Read past a tagged-field section."""
-    read_tags(reader, {}, {})
+    count = reader.uvarint()
+    if count:
+        read_tags(reader, count, {}, {})
 
 
 def declared(message: type) -> Api:

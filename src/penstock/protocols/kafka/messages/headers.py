@@ -25,6 +25,8 @@ _HEAD: Final = struct.Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
 _LONGEST_CLIENT_ID = 0x7FFF
 _LARGEST_FRAME = 0x7FFFFFFF
+_SMALL = 64 * 1024
+"""A frame up to this many bytes goes to the transport as it is: to copy it takes less than a second piece."""
 _HEADER_TAGS = 100
 """Kafka has declared none in requests."""
 
@@ -114,10 +116,16 @@ def read_request(data: Buffer) -> tuple[RequestHeader, object]:
 
 
 def sized(parts: Sequence[P]) -> list[P | bytes]:
-    """``parts`` with their 4-byte size before them. Raises UsageError for more than a size can say."""
+    """``parts`` with their 4-byte size before them, all in one piece where that is small, as most answers are.
+
+    Raises UsageError for more than a size can say.
+    """
     size = sum(map(len, parts))
     if size > _LARGEST_FRAME:
         raise UsageError(f"a frame of {size} bytes; {_LARGEST_FRAME} are allowed")
-    framed: list[P | bytes] = [size.to_bytes(4, "big")]
+    head = size.to_bytes(4, "big")
+    if size <= _SMALL and len(parts) == 1 and isinstance(only := parts[0], bytearray):
+        return [head + only]
+    framed: list[P | bytes] = [head]
     framed.extend(parts)
     return framed

@@ -58,12 +58,14 @@ async def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindC
         code, message = ErrorCode.GROUP_AUTHORIZATION_FAILED, _NO_GROUPS
     if not many:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=node, host=host, port=port)
-    found = [
-        FindCoordinatorResponseCoordinator(
-            key=key, node_id=node, host=host, port=port, error_code=code, error_message=message
+    found = []
+    for key in request.coordinator_keys:
+        await call.pace.spend()
+        found.append(
+            FindCoordinatorResponseCoordinator(
+                key=key, node_id=node, host=host, port=port, error_code=code, error_message=message
+            )
         )
-        async for key in call.pace.through(request.coordinator_keys)
-    ]
     return FindCoordinatorResponse(coordinators=found)
 
 

@@ -18,6 +18,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.faults import Refused, bare, code_of
 from penstock.protocols.kafka.front.incoming import (
+    QUICK_PLAIN,
     Rules,
     check_batch,
     inflates_too_far,
@@ -25,7 +26,6 @@ from penstock.protocols.kafka.front.incoming import (
     loads_arrow,
     looking_takes,
     quick,
-    quick_rules,
     repacked,
     rules_for,
 )
@@ -154,10 +154,10 @@ async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str |
     runtime = call.shared.services.runtime
     due = [(part, part.rules) for part in parts if part.fault is None and part.rules is not None]
 
-    def look(part: _Part, rules: Rules) -> None:
+    def look(part: _Part, rules: Rules, max_inflated_bytes: int) -> None:
         part.fault = None
         try:
-            part.batch = check_batch(part.records, call.version, rules, runtime.now_ms())
+            part.batch = check_batch(part.records, call.version, rules, runtime.now_ms(), max_inflated_bytes)
             _check_transactional(transactional_id, part.batch.header)
             _check_abilities(call.shared.enode.abilities_of(part.partition.topic), part.batch.header)
         except PenstockError as error:
@@ -166,10 +166,11 @@ async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str |
     if quick(part.records for part, _ in due):
         for part, rules in due:
             await call.pace.spend(0, 1)
-            look(part, quick_rules(rules))
+            look(part, rules, min(rules.max_inflated_bytes, QUICK_PLAIN))
         due = [(part, rules) for part, rules in due if part.fault is not None and inflates_too_far(part.fault)]
     for part, rules in due:
-        await call.shared.beside.run(partial(look, part, rules), looking_takes(part.records, rules))
+        work = partial(look, part, rules, rules.max_inflated_bytes)
+        await call.shared.beside.run(work, looking_takes(part.records, rules))
 
 
 async def _repack(call: Call, parts: Sequence[_Part]) -> None:
