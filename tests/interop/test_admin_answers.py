@@ -25,6 +25,7 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
+from penstock.protocols.kafka.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from penstock.protocols.kafka.messages.discovery import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
@@ -33,6 +34,7 @@ from penstock.protocols.kafka.messages.discovery import (
     MetadataRequestTopic,
 )
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest
 from penstock.protocols.kafka.messages.produce import (
     InitProducerIdRequest,
     ProduceRequest,
@@ -47,6 +49,7 @@ from tests.interop.peers.fixtures import KafkaBroker
 from tests.interop.wire import Wire, told, wired
 from tests.unit.kafka_front.kit import batch
 from tests.unit.kafka_front.test_versions import documented, shown
+from tests.unit.kafka_front.transaction_kit import SECOND, Writer
 
 pytestmark = pytest.mark.interop
 
@@ -354,6 +357,50 @@ async def newest_versions(asking: Asking) -> None:
         )
 
 
+async def versions_of_4_4(asking: Asking) -> None:
+    """A node that is meant in ApiVersions, topic ids in TxnOffsetCommit, and room for a reason in DeleteGroups."""
+    wire, group = asking.wire, f"g-{asking.topic}"
+    metadata = await wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=asking.topic)]), 13)
+    here, node = metadata.cluster_id, metadata.brokers[0].node_id
+    for meant in product((None, here, "x", ""), (node, node + 1, -1, -2)):
+        names = {"client_software_name": "test", "client_software_version": "1"}
+        greeted = await wire.ask(ApiVersionsRequest(**names, cluster_id=meant[0], node_id=meant[1]), 5)
+        answer = (greeted.error_code, bool(greeted.api_keys), bool(greeted.finalized_features))
+        asking.found[f"mean {meant[0] and meant[0] == here} {meant[1] - node}"] = answer
+    writer = Writer(wire, f"tx-{asking.topic}", SECOND)
+    for key, kind in ((writer.name, 1), (group, 0)):
+        await told(partial(_coordinators, wire, [key], kind))
+    asking.found["init"] = await told(writer.init)
+    writer.ids = {asking.topic: metadata.topics[0].topic_id, "unknown": b"x" * 16, "zero": bytes(16)}
+    join = ConsumerGroupHeartbeatRequest(
+        group_id=f"newer-{group}",
+        member_id="m",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=[asking.topic],
+        topic_partitions=[],
+    )
+    epoch = (await wire.ask(join, 1)).member_epoch
+    stranger = {"generation_id": 3, "member_id": "m"}
+    member = {"generation_id": epoch, "member_id": "m"}
+    for version, name in product((5, 6), (asking.topic, "unknown", "zero")):
+        for who, among, identity in (
+            ("no one", group, {}),
+            ("a stranger", group, stranger),
+            ("a member of a lost group", f"lost-{group}", stranger),
+            ("a group without a name", "", {}),
+            ("a member", f"newer-{group}", member),
+            ("a member of the future", f"newer-{group}", {**member, "generation_id": epoch + 1}),
+            ("a member of the past", f"newer-{group}", {**member, "generation_id": 0}),
+            ("another member", f"newer-{group}", {**member, "member_id": "n"}),
+        ):
+            code = await told(partial(writer.commit_offsets, among, name, 5, version=version, **identity))
+            asking.found[f"commit v{version} {asking._plain(name)} by {who}"] = code
+    asking.found["end"] = await told(partial(writer.end, commit=True))
+    for version in (2, 3):
+        names = ["no-such-group", f"newer-{group}", group, ""]
+        await asking.note("delete groups", DeleteGroupsRequest(groups_names=names), version)
+
+
 async def strings(asking: Asking) -> None:
     """What is not UTF-8 is read with replacement characters: as many as Java puts there, wherever the string stands."""
     shown = "#" * 12
@@ -434,6 +481,7 @@ QUESTIONS: Mapping[str, Callable[[Asking], Awaitable[None]]] = {
         group_changes,
         descriptions,
         newest_versions,
+        versions_of_4_4,
         strings,
     )
 }
@@ -476,7 +524,7 @@ def test_our_node_answers_as_a_real_broker(kafka_broker: KafkaBroker, broker: Br
 def test_the_page_of_apis_shows_what_a_real_broker_serves(kafka_broker: KafkaBroker) -> None:
     async def asked() -> dict[int, str]:
         async with wired(kafka_broker().bootstrap) as wire:
-            answer = await wire.ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 4)
+            answer = await wire.ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 5)
             return {each.api_key: shown(each.min_version, each.max_version) for each in answer.api_keys}
 
     assert {key: theirs for key, (_, _, theirs, _) in documented().items()} == asyncio.run(asked())

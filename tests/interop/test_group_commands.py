@@ -62,7 +62,8 @@ class Server:
 
 
 @pytest.fixture(params=[
-    "4.3.1",
+    kafka.NEWEST,
+    pytest.param(kafka.PREVIOUS, marks=pytest.mark.long),
     pytest.param("3.9.2", marks=pytest.mark.long),
     pytest.param("ours", marks=pytest.mark.long),
 ])  # fmt: skip

@@ -19,6 +19,7 @@ from penstock.client import Admin, Producer
 from penstock.seams import NewTopic
 from penstock.spark import convert_checkpoint
 from tests.interop.peers.fixtures import KafkaBroker
+from tools.peers import kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,7 +127,7 @@ JOBS = [
 
 @pytest.mark.parametrize("job", JOBS)
 def test_the_query_goes_on(spark: SparkSession, kafka_broker: KafkaBroker, tmp_path: Path, job: Job) -> None:
-    bootstrap = kafka_broker("4.3.1").bootstrap
+    bootstrap = kafka_broker(kafka.NEWEST).bootstrap
     topics = made(bootstrap)
     (tmp_path / "arriving").mkdir()
     moving, staying = (Place(spark, bootstrap, topics, tmp_path / each, tmp_path / "arriving") for each in ("m", "s"))
@@ -151,7 +152,7 @@ def test_checksums_of_hadoop_do_not_contradict(spark: SparkSession, kafka_broker
     usual = spark.conf.get(name)
     spark.conf.set(name, WITH_CHECKSUMS)
     try:
-        bootstrap = kafka_broker("4.3.1").bootstrap
+        bootstrap = kafka_broker(kafka.NEWEST).bootstrap
         topics = made(bootstrap)
         place = Place(spark, bootstrap, topics, tmp_path, tmp_path)
         load(bootstrap, topics, 0, tmp_path)

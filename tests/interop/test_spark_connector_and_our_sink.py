@@ -12,6 +12,7 @@ from penstock.client import Admin, RangeReader
 from penstock.model import LogRange
 from penstock.seams import NewTopic
 from tests.interop.peers.fixtures import KafkaBroker
+from tools.peers import kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def servers(kafka_broker: KafkaBroker) -> str:
-    return kafka_broker("4.3.1").bootstrap
+    return kafka_broker(kafka.NEWEST).bootstrap
 
 
 def new_topic(servers: str) -> str:

@@ -21,6 +21,7 @@ from penstock.model import Partition
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.peers.fixtures import KafkaBroker
+from tools.peers import kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,7 +128,7 @@ REFUSED = [
 def servers(kafka_broker: KafkaBroker) -> Iterator[dict[str, str]]:
     """Bootstrap addresses of a real Kafka and of our node, with the same records in both."""
     with Broker() as ours:
-        found = {"kafka": kafka_broker("4.3.1").bootstrap, "snode": ours.bootstrap}
+        found = {"kafka": kafka_broker(kafka.NEWEST).bootstrap, "snode": ours.bootstrap}
         for bootstrap in found.values():
             load(f"kafka://{bootstrap}")
         yield found

@@ -26,6 +26,8 @@ KNOWN = {
     # The log of the partition, which fences the producer, is asked before the coordinator there, and after it here.
     ("4.3.1", FIRST, "produce as an id that nobody has"): (47, 49),
     ("4.3.1", SECOND, "produce as an id that nobody has"): (47, 49),
+    ("4.4.0", FIRST, "produce as an id that nobody has"): (47, 49),
+    ("4.4.0", SECOND, "produce as an id that nobody has"): (47, 49),
 }
 """Where ours differs: (theirs, ours)."""
 

@@ -19,13 +19,17 @@ from pathlib import Path
 from tools.peers import jvm, maven
 from tools.peers.java_server import JavaServer
 
-VERSIONS = ("3.9.2", "4.3.1")
+VERSIONS = ("3.9.2", "4.4.0")
 NEWEST = VERSIONS[-1]
+PREVIOUS = "4.3.1"
+# connect-file and connect-mirror of 4.4.0 are not on Maven Central.
+APP_VERSIONS = ("3.9.2", PREVIOUS)
+NEWEST_APPS = APP_VERSIONS[-1]
 SPARK_CONNECTOR = "4.2.0"
 
 TOOLS = {
     "api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
-    "configs": "kafka.admin.ConfigCommand",
+    "configs": "org.apache.kafka.tools.ConfigCommand",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
@@ -45,11 +49,16 @@ TOOLS = {
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
 
-# Main classes that had not moved yet in 3.x.
-TOOLS_3 = {
-    "api-versions": "kafka.admin.BrokerApiVersionsCommand",
-    "console-producer": "kafka.tools.ConsoleProducer",
-    "dump-log": "kafka.tools.DumpLogSegments",
+# Main classes that had not moved yet, by the beginning of the version.
+_CONFIGS = {"configs": "kafka.admin.ConfigCommand"}
+TOOLS_BEFORE = {
+    "3.": {
+        **_CONFIGS,
+        "api-versions": "kafka.admin.BrokerApiVersionsCommand",
+        "console-producer": "kafka.tools.ConsoleProducer",
+        "dump-log": "kafka.tools.DumpLogSegments",
+    },
+    "4.3": _CONFIGS,
 }
 
 
@@ -58,7 +67,7 @@ def jars(version: str = NEWEST) -> Path:
     return maven.jars(f"kafka-{version}", "kafka.xml", {"kafka.version": version})
 
 
-def app_jars(version: str = NEWEST) -> Path:
+def app_jars(version: str = NEWEST_APPS) -> Path:
     """Streams, Connect's file connectors, MirrorMaker: what lacks in ``jars(version)``. Raises maven.Unavailable."""
     return maven.jars(f"kafka-apps-{version}", "kafka-apps.xml", {"kafka.version": version})
 
@@ -247,7 +256,8 @@ def tool_command(
     name: str, arguments: Sequence[str], *, version: str = NEWEST, heap: str = "512m", quick: bool = True
 ) -> list[str]:
     """How one of Kafka's tools (a name of TOOLS, or any main class) is called, for callers that keep it running."""
-    main = (TOOLS_3 if version.startswith("3.") else {}).get(name) or TOOLS.get(name, name)
+    before: Mapping[str, str] = next((TOOLS_BEFORE[each] for each in TOOLS_BEFORE if version.startswith(each)), {})
+    main = before.get(name) or TOOLS.get(name, name)
     return jvm.command(jars(version), main, arguments, heap=heap, flags=jvm.QUICK if quick else ())
 
 

@@ -48,7 +48,12 @@ class Worker(JavaServer):
 
 
 def worker(
-    home: Path, bootstrap: str, name: str, *, version: str = kafka.NEWEST, settings: Mapping[str, str] | None = None
+    home: Path,
+    bootstrap: str,
+    name: str,
+    *,
+    version: str = kafka.NEWEST_APPS,
+    settings: Mapping[str, str] | None = None,
 ) -> Worker:
     """One of `GROUP`, not started yet, that keeps its papers in ``home``. Raises maven.Unavailable."""
     (port,) = jvm.free_ports(1)

@@ -24,7 +24,7 @@ def driver(main: str, options: Mapping[str, str], *, version: str = kafka.NEWEST
 
 
 @contextmanager
-def counts(options: Mapping[str, str], *, version: str = kafka.NEWEST) -> Iterator[java_driver.Driver]:
+def counts(options: Mapping[str, str], *, version: str = kafka.NEWEST_APPS) -> Iterator[java_driver.Driver]:
     """A running instance of the Streams application, likewise; options with a dot are Streams' own."""
     libs = [kafka.jars(version), kafka.app_jars(version)]
     sources = [*sorted(APPS.glob("*.java")), SOURCES / "Lines.java"]

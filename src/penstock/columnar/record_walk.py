@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from penstock.errors import CorruptBatch
 
-__all__ = ["RecordTimes", "record_heads", "walk_records"]
+__all__ = ["RecordTimes", "longest_record", "record_heads", "walk_records"]
 
 _LEAST: Final = 6
 """The smallest record after its length: attributes and five fields of one byte."""
@@ -246,6 +246,16 @@ def record_heads(data: bytes, most: int) -> list[tuple[int, int, bool]]:
     except IndexError:
         raise CorruptBatch(f"record {len(heads)} is cut off") from None
     return heads
+
+
+def longest_record(data: bytes) -> int:
+    """Bytes of the longest of records that were walked already, without its length in front."""
+    at = longest = 0
+    while at < len(data):
+        size, at = _varint(data, at)
+        longest = max(longest, size >> 1)
+        at += size >> 1
+    return longest
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -28,7 +28,7 @@ EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
 
 @contextmanager
 def two_workers(
-    bootstrap: str, home: Path, version: str = kafka.NEWEST, settings: Mapping[str, str] | None = None
+    bootstrap: str, home: Path, version: str = kafka.NEWEST_APPS, settings: Mapping[str, str] | None = None
 ) -> Iterator[list[Worker]]:
     try:
         both = [worker(home, bootstrap, name, version=version, settings=settings) for name in ("one", "two")]
@@ -99,7 +99,7 @@ def _created(asked: Worker, name: str, config: Mapping[str, str]) -> bool:
 
 
 def one_is_killed(
-    bootstrap: str, home: Path, version: str = kafka.NEWEST, settings: Mapping[str, str] | None = None
+    bootstrap: str, home: Path, version: str = kafka.NEWEST_APPS, settings: Mapping[str, str] | None = None
 ) -> list[int]:
     """Whatever it ran the other runs, and all lines arrive: what did, in order of arrival."""
     files = Files(home)
@@ -138,7 +138,7 @@ def test_what_a_killed_worker_ran_goes_to_the_other(tmp_path: Path) -> None:
 @pytest.mark.long
 @WHERE
 @pytest.mark.parametrize("protocol", ["eager", "compatible", "sessioned"])
-@pytest.mark.parametrize("version", kafka.VERSIONS)
+@pytest.mark.parametrize("version", kafka.APP_VERSIONS)
 def test_so_it_is_in_every_protocol_of_workers(tmp_path: Path, where: str, protocol: str, version: str) -> None:
     with node_or_kafka(where, tmp_path / "server") as bootstrap:
         one_is_killed(bootstrap, tmp_path, version, {"connect.protocol": protocol})

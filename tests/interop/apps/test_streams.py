@@ -38,7 +38,7 @@ SOON = {
 
 @contextmanager
 def application(
-    bootstrap: str, home: Path, instances: int, version: str = kafka.NEWEST, **options: str
+    bootstrap: str, home: Path, instances: int, version: str = kafka.NEWEST_APPS, **options: str
 ) -> Iterator[Sequence[Driver]]:
     """So many instances, that share the work; options of Streams have underscores for dots here."""
     create_topics(bootstrap)
@@ -70,7 +70,7 @@ def committed(bootstrap: str) -> dict[str, int]:
     return found
 
 
-def killed_between_two_halves(bootstrap: str, home: Path, version: str = kafka.NEWEST, **options: str) -> None:
+def killed_between_two_halves(bootstrap: str, home: Path, version: str = kafka.NEWEST_APPS, **options: str) -> None:
     """All was committed: whoever takes over goes on from there, and nothing is counted twice under any guarantee."""
     words = text(2_000)
     with (
@@ -88,7 +88,7 @@ def killed_between_two_halves(bootstrap: str, home: Path, version: str = kafka.N
         assert not other.events("error")
 
 
-def killed_while_it_counts(bootstrap: str, home: Path, version: str = kafka.NEWEST, **options: str) -> None:
+def killed_while_it_counts(bootstrap: str, home: Path, version: str = kafka.NEWEST_APPS, **options: str) -> None:
     """Words come all the while."""
     words = text(6_000)
     with (
@@ -133,7 +133,7 @@ def test_two_instances_count_exactly_once_though_one_is_killed(tmp_path: Path) -
 
 @pytest.mark.long
 @WHERE
-@pytest.mark.parametrize("version", kafka.VERSIONS)
+@pytest.mark.parametrize("version", kafka.APP_VERSIONS)
 def test_a_killed_instance_counts_exactly_once(tmp_path: Path, where: str, version: str) -> None:
     with node_or_kafka(where, tmp_path / "server") as bootstrap:
         killed_while_it_counts(bootstrap, tmp_path, version, processing_guarantee=EXACTLY_ONCE)
@@ -142,7 +142,7 @@ def test_a_killed_instance_counts_exactly_once(tmp_path: Path, where: str, versi
 
 @pytest.mark.long
 @WHERE
-@pytest.mark.parametrize("version", kafka.VERSIONS)
+@pytest.mark.parametrize("version", kafka.APP_VERSIONS)
 def test_a_killed_instance_counts_at_least_once(tmp_path: Path, where: str, version: str) -> None:
     with node_or_kafka(where, tmp_path / "server") as bootstrap:
         killed_while_it_counts(bootstrap, tmp_path, version, processing_guarantee=AT_LEAST_ONCE)

@@ -18,7 +18,7 @@ KafkaBroker = Callable[[str], kafka.Broker]
 
 @pytest.fixture(scope="session")
 def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """``kafka_broker("4.3.1")`` is a running broker of that version, one a version and session.
+    """``kafka_broker("4.4.0")`` is a running broker of that version, one a version and session.
 
     Tests share it: they make topics and groups of their own names.
     """
@@ -37,7 +37,7 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBrok
         yield start
 
 
-@pytest.fixture(params=kafka.VERSIONS, scope="session")
+@pytest.fixture(params=[*kafka.VERSIONS, pytest.param(kafka.PREVIOUS, marks=pytest.mark.long)], scope="session")
 def any_kafka(request: pytest.FixtureRequest, kafka_broker: KafkaBroker) -> kafka.Broker:
     """The test runs once against each version."""
     return kafka_broker(request.param)

@@ -19,6 +19,7 @@ from penstock.protocols.kafka.messages.commits import (
 )
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestTopic
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestTopic
+from penstock.protocols.kafka.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from tests.unit.kafka_client.scripted import go, stage
 
 REQUESTS = {
@@ -28,6 +29,7 @@ REQUESTS = {
     "OffsetFetch": OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id="g", topics=[OffsetFetchRequestGroupTopic(name="events")])]
     ),
+    "TxnOffsetCommit": TxnOffsetCommitRequest(group_id="g", topics=[TxnOffsetCommitRequestTopic(name="events")]),
 }
 
 
@@ -39,6 +41,7 @@ def test_these_are_all_the_requests_whose_newest_version_has_ids_only() -> None:
         "Fetch": 12,
         "OffsetCommit": 9,
         "OffsetFetch": 9,
+        "TxnOffsetCommit": 5,
     }
 
 

@@ -175,7 +175,11 @@ def test_in_the_first_version_partitions_and_groups_are_added_once() -> None:
                 "AddOffsetsToTxn v4", "TxnOffsetCommit v4", "TxnOffsetCommit v4", "EndTxn v4",
             ]  # fmt: skip
             offsets = script.it.broker.asked("TxnOffsetCommit")[0]
-            assert (offsets.generation_id, offsets.member_id, offsets.group_instance_id) == (2, "me", "i")
+            assert (offsets.generation_id_or_member_epoch, offsets.member_id, offsets.group_instance_id) == (
+                2,
+                "me",
+                "i",
+            )
             assert {each.transactional_id for each in script.it.broker.asked("Produce")} == {"tx"}
             sender.begin()
             following = pack(sender)

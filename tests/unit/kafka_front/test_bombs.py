@@ -29,7 +29,7 @@ CODECS = [Codec.GZIP, Codec.LZ4, Codec.ZSTD]
 def packed(codec: Codec, size: int, count: int = 1) -> bytes:
     """A batch of ``count`` records, together about ``size`` bytes, that compress to next to nothing."""
     plain = b"".join(record(delta, b"k", bytes(size // count)) for delta in range(count))
-    return batch(records=bytes(compress(codec, plain)), attributes=codec, count=count)
+    return batch(records=bytes(compress(codec, plain)) if codec else plain, attributes=codec, count=count)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -43,6 +43,19 @@ def test_a_batch_that_inflates_to_far_more_than_the_topic_takes_is_refused(codec
         assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
         assert "inflates" in (answer.error_message or "")
         assert kit.store.log("t", 0).end_offset == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, *CODECS])
+def test_a_topic_bounds_records_of_compressed_batches_each_by_itself(codec: Codec) -> None:
+    """``max.decompressed.message.bytes``, as Kafka 4.4.0: plain batches are not looked at."""
+
+    async def test(kit: Kit) -> None:
+        await kit.enode.create_topic("t", 1, {"max.decompressed.message.bytes": "5000"})
+        assert (await kit.produce("t", packed(codec, 40_000, 10))).error_code == ErrorCode.NONE
+        answer = await kit.produce("t", packed(codec, 5_001))
+        assert answer.error_code == (ErrorCode.INVALID_RECORD if codec else ErrorCode.NONE)
 
     run(test)
 

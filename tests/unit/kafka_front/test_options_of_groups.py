@@ -100,13 +100,14 @@ def test_all_of_a_group_are_replaced_at_once() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        (SESSION, "44999", f"{SESSION} must be greater than or equal to group.consumer.min.session.timeout.ms"),
-        (SESSION, "60001", f"{SESSION} must be less than or equal to group.consumer.max.session.timeout.ms"),
-        (HEARTBEAT, "4999", f"{HEARTBEAT} must be greater than or equal to group.consumer.min.heartbeat.interval.ms"),
-        (HEARTBEAT, "15001", f"{HEARTBEAT} must be less than or equal to group.consumer.max.heartbeat.interval.ms"),
+        (SESSION, "44999", f"{SESSION} must be in the range 45000 to 60000 inclusive."),
+        (SESSION, "60001", f"{SESSION} must be in the range 45000 to 60000 inclusive."),
+        (HEARTBEAT, "4999", f"{HEARTBEAT} must be in the range 5000 to 15000 inclusive."),
+        (HEARTBEAT, "15001", f"{HEARTBEAT} must be in the range 5000 to 15000 inclusive."),
         (SESSION, "x", f"Invalid value x for configuration {SESSION}: Not a number of type INT"),
         ("consumer.assignment.interval.ms", "5", "consumer.assignment.interval.ms is 0 for all groups of this node"),
         ("share.session.timeout.ms", "45000", "share.session.timeout.ms is for share groups"),
+        ("errors.deadletterqueue.topic.name", "t", "errors.deadletterqueue.topic.name is for share groups"),
         ("nope", "1", "Unknown group config name: nope"),
     ],
 )

@@ -44,7 +44,7 @@ def test_old_librdkafka_finds_the_overlaps_it_looks_for() -> None:
     assert TABLE[0].lowest == 0
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_api_versions_answers_with_the_table(version: int) -> None:
     async def test(kit: Kit) -> None:
         asked = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
@@ -66,12 +66,33 @@ def test_a_client_name_that_breaks_the_rule_is_an_invalid_request() -> None:
     run(test)
 
 
+def test_a_client_that_means_another_node_is_sent_back_to_its_bootstrap_servers() -> None:
+    """Version 5 names cluster and node, both or neither (KIP-1242); as Kafka 4.4.0."""
+
+    async def test(kit: Kit) -> None:
+        ours = kit.store.cluster_id
+        for cluster_id, node_id, code in (
+            (None, -1, ErrorCode.NONE),
+            (ours, 1, ErrorCode.NONE),
+            (ours, 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+            ("another", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+            ("", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+            (ours, -1, ErrorCode.INVALID_REQUEST),
+            (None, 1, ErrorCode.INVALID_REQUEST),
+        ):
+            names = {"client_software_name": "test", "client_software_version": "1.0"}
+            answer = await kit.ask(ApiVersionsRequest(**names, cluster_id=cluster_id, node_id=node_id), 5)
+            assert (answer.error_code, bool(answer.api_keys)) == (code, not code), (cluster_id, node_id)
+
+    run(test)
+
+
 def test_too_new_an_api_versions_request_gets_exactly_kafkas_bytes() -> None:
-    """Header v0, error 35, one key: 18 from 0 to 4; nothing else (Kafka 3.9.2 and 4.3.1 answer the same)."""
+    """Header v0, error 35, one key: 18 from 0 to 5; nothing else (Kafka answers the same, with its own highest)."""
 
     async def test(kit: Kit) -> None:
         answer = await kit.send(framed(18, 99, b"\0" + b"\0\0\0"))
-        assert answer == bytes.fromhex("00000010" + "00000007" + "0023" + "00000001" + "0012" + "0000" + "0004")
+        assert answer == bytes.fromhex("00000010" + "00000007" + "0023" + "00000001" + "0012" + "0000" + "0005")
 
     run(test)
 

@@ -11,6 +11,7 @@ from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
 from penstock.protocols.kafka.front.transaction_log import TransactionLog
+from penstock.protocols.kafka.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from penstock.protocols.kafka.messages.transaction_admin import (
     DescribeProducersRequest,
     DescribeProducersRequestTopic,
@@ -38,7 +39,7 @@ from tests.unit.kafka_front.transaction_kit import (
     seen,
 )
 
-OK = ErrorCode.NONE
+OK, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def begun(kit: Kit, version: int, *, name: str = "tx", topic: str = "t") -> Writer:
@@ -149,6 +150,43 @@ def test_a_member_that_was_replaced_cannot_commit_within_a_transaction(version: 
         assert await writer.commit_offsets("g", "t", 5, generation_id=1, member_id=name) == OK
         assert await writer.end(commit=True) == OK
         assert await committed_offset(kit, "g", "t") == (5, OK)
+
+    run(test)
+
+
+def test_offsets_in_a_transaction_go_by_topic_id_and_say_what_is_wrong_with_a_member() -> None:
+    """TxnOffsetCommit v5, and v6 (KIP-1319), as Kafka 4.4.0."""
+
+    async def test(kit: Kit) -> None:
+        writer = await begun(kit, SECOND)
+        topic = kit.store.topic("t")
+        assert topic is not None
+        writer.ids = {"t": topic.id, "unknown": b"x" * 16, "zero": bytes(16)}
+        join = ConsumerGroupHeartbeatRequest(
+            group_id="newer",
+            member_id="m",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        epoch = (await kit.ask(join, 1)).member_epoch
+        stale, lost = ("newer", epoch + 1), ("nowhere", 3)
+        for version, codes in (
+            (5, {stale: ErrorCode.ILLEGAL_GENERATION, lost: ErrorCode.ILLEGAL_GENERATION}),
+            (6, {stale: ErrorCode.STALE_MEMBER_EPOCH, lost: ErrorCode.GROUP_ID_NOT_FOUND}),
+        ):
+            for (group, wrong), code in codes.items():
+                identity = {"generation_id": wrong, "member_id": "m", "version": version}
+                assert await writer.commit_offsets(group, "t", 5, **identity) == code
+                missing = await writer.commit_offsets(group, "unknown", 5, **identity)
+                assert missing == (UNKNOWN if version < 6 else ErrorCode.UNKNOWN_TOPIC_ID)
+        for name in ("unknown", "zero"):
+            assert await writer.commit_offsets("g", name, 5, version=6) == ErrorCode.UNKNOWN_TOPIC_ID
+        assert await writer.commit_offsets("g", "t", 7, version=6) == OK
+        assert await writer.commit_offsets("newer", "t", 8, version=6, generation_id=epoch, member_id="m") == OK
+        assert await writer.end(commit=True) == OK
+        assert await committed_offset(kit, "g", "t") == (7, OK)
+        assert await committed_offset(kit, "newer", "t") == (8, OK)
 
     run(test)
 

@@ -130,7 +130,10 @@ class Writer:
             self._is(answer.producer_id, answer.producer_epoch)
         return answer.error_code
 
-    async def commit_offsets(self, group: str, topic: str, offset: int, **identity: Any) -> int:
+    async def commit_offsets(
+        self, group: str, topic: str, offset: int, *, generation_id: int = -1, version: int = 0, **identity: Any
+    ) -> int:
+        """The topic goes by its id, if it is in ``ids``: ``version`` 6 then."""
         if self.version == FIRST:
             added = await self.client.ask(
                 wire.AddOffsetsToTxnRequest(
@@ -150,10 +153,15 @@ class Writer:
                 group_id=group,
                 producer_id=self.producer_id,
                 producer_epoch=self.epoch,
-                topics=[wire.TxnOffsetCommitRequestTopic(name=topic, partitions=[part])],
+                generation_id_or_member_epoch=generation_id,
+                topics=[
+                    wire.TxnOffsetCommitRequestTopic(
+                        name=topic, topic_id=self.ids.get(topic, NO_UUID), partitions=[part]
+                    )
+                ],
                 **identity,
             ),
-            _END[self.version],
+            version or _END[self.version],
         )
         return int(answer.topics[0].partitions[0].error_code)
 

@@ -37,7 +37,7 @@ def dump(jars: Path, files: list[str], *options: str) -> str:
 
 @pytest.mark.interop
 @pytest.mark.skipif(not shutil.which("java"), reason="no Java here")
-@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+@pytest.mark.parametrize("version", kafka.VERSIONS)
 @pytest.mark.parametrize("clean", [True, False])
 def test_dump_log_segments_agrees(disk: Home, version: str, clean: bool) -> None:
     store = disk.open(index_interval_bytes=500)
@@ -72,7 +72,7 @@ def test_dump_log_segments_agrees(disk: Home, version: str, clean: bool) -> None
 
 @pytest.mark.interop
 @pytest.mark.skipif(not shutil.which("java"), reason="no Java here")
-@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+@pytest.mark.parametrize("version", kafka.VERSIONS)
 def test_dump_log_segments_sees_delete_horizons(disk: Home, version: str) -> None:
     store = disk.open()
     store.create_topic("t", 1, {"cleanup.policy": "compact", "delete.retention.ms": "1000"})

@@ -1,6 +1,6 @@
 """Kafka's error codes as rows, and how a code becomes one of our errors.
 
-Source: Kafka protocol guide, "Error Codes" (4.3). A code that is not listed is treated as UNKNOWN_SERVER_ERROR and
+Source: Kafka protocol guide, "Error Codes" (4.4). A code that is not listed is treated as UNKNOWN_SERVER_ERROR and
 keeps its number: a newer broker must not break an older client. What our server side answers is in ``error_codes``.
 """
 
@@ -219,6 +219,9 @@ _ROWS = (
     _final(131, "STREAMS_INVALID_TOPOLOGY_EPOCH", "start members with the topology epoch of the group"),
     _final(132, "STREAMS_TOPOLOGY_FENCED", "upgrade this member: the group has a newer topology"),
     _again(133, "SHARE_SESSION_LIMIT_REACHED", "try again later, or raise group.share.max.share.sessions"),
+    _final(134, "GROUP_DELETION_FAILED", "mend what the broker's message says, and delete the group again"),
+    _final(135, "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED", "look at the broker's log for what is wrong with it"),
+    _final(136, "CONTROLLER_ID_NOT_REGISTERED", "name a controller that is registered"),
 )
 
 ROWS: Final[dict[int, ErrorRow]] = {each.code: each for each in _ROWS}

@@ -1,6 +1,6 @@
 """What operators change about groups, by each group's coordinator: deleted, their offsets deleted, members thrown out.
 
-Source: Kafka protocol guide, DeleteGroups v0-v2, OffsetDelete v0 (KIP-496), LeaveGroup v3-v5 (KIP-345, KIP-800).
+Source: Kafka protocol guide, DeleteGroups v0-v3, OffsetDelete v0 (KIP-496), LeaveGroup v3-v5 (KIP-345, KIP-800).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def delete_group(coordinator: Coordinator) -> None:
         message = DeleteGroupsRequest(groups_names=[coordinator.key])
         result = only((await coordinator.call(message, DeleteGroupsResponse)).results, what)
         if result.error_code != NONE:
-            raise error_for(result.error_code, what)
+            raise error_for(result.error_code, what, detail=result.error_message)
 
     await coordinator.persist(ask)
 

@@ -150,7 +150,7 @@ class Transactions:
             group_id=group.group,
             producer_id=identity.producer_id,
             producer_epoch=identity.epoch,
-            generation_id=group.generation,
+            generation_id_or_member_epoch=group.generation,
             member_id=group.member_id,
             group_instance_id=group.instance_id,
             topics=_offsets_by_topic(with_epochs(self._coordinator.cluster, offsets)),

@@ -196,7 +196,7 @@ class Coordinator:
         group = self._groups.get(identity.group)
         if group is None:
             if identity.generation >= 0:
-                return ErrorCode.ILLEGAL_GENERATION
+                return ErrorCode.GROUP_ID_NOT_FOUND
             group = self._group(identity.group, identity.host, now, _NO_ROOM)
             if group is None:
                 return _NO_ROOM

@@ -200,7 +200,7 @@ class GroupKeeper:
         return fault
 
     def may_commit_within(self, identity: CommitIdentity, partitions: Iterable[tuple[str, int]]) -> ErrorCode:
-        """Whether offsets of these may be committed within a transaction."""
+        """Whether offsets of these may be committed within a transaction, in words of TxnOffsetCommit v6."""
         fault = self.newer.coordinator.commit_fault(identity, partitions, knows_epochs=True)
         if fault is None:
             code = self.coordinator.may_commit_within(identity, self.now())
@@ -208,7 +208,7 @@ class GroupKeeper:
             return code
         if identity.anonymous:
             return ErrorCode.NONE  # producers before KIP-447 say no more
-        return ErrorCode.ILLEGAL_GENERATION if fault is ErrorCode.STALE_MEMBER_EPOCH else fault
+        return fault
 
     def is_subscribed(self, group_id: str, topic: str) -> bool:
         """Whether members read the topic, as far as is known."""

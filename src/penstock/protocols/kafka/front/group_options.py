@@ -2,7 +2,7 @@
 
 Those can be set that the node obeys (`group_settings`). The others belong to group protocols and to metrics that it
 does not serve: what is taken and not obeyed would be a lie. Source: Kafka documentation, "Group Configs"; names,
-types and defaults are 4.3.1's.
+types and defaults are 4.4.0's.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["account_row", "client_metrics_options", "client_metrics_refusal", "g
 class _Option(NamedTuple):
     kind: Kind
     default: str
-    of_the_broker: bool = True
-    """Whether the broker has an option of that name behind ``group.``."""
+    synonym: str = ""
+    """The option that its default is from, where that is not its own name behind ``group.``."""
 
 
 _INT: Final = Kind.INT
@@ -34,19 +34,25 @@ _GROUPS: Final[Mapping[str, _Option]] = {
     "consumer.assignment.interval.ms": _Option(_INT, "1000"),
     "consumer.heartbeat.interval.ms": _Option(_INT, "5000"),
     "consumer.session.timeout.ms": _Option(_INT, "45000"),
+    "errors.deadletterqueue.copy.record.enable": _Option(
+        Kind.BOOLEAN, "false", "errors.deadletterqueue.copy.record.enable"
+    ),
+    "errors.deadletterqueue.topic.name": _Option(Kind.STRING, "", "errors.deadletterqueue.topic.name"),
     "share.assignment.interval.ms": _Option(_INT, "1000"),
-    "share.auto.offset.reset": _Option(Kind.STRING, "latest", of_the_broker=False),
+    "share.auto.offset.reset": _Option(Kind.STRING, "latest", "share.auto.offset.reset"),
     "share.delivery.count.limit": _Option(_INT, "5"),
     "share.heartbeat.interval.ms": _Option(_INT, "5000"),
-    "share.isolation.level": _Option(Kind.STRING, "read_uncommitted", of_the_broker=False),
+    "share.isolation.level": _Option(Kind.STRING, "read_uncommitted", "share.isolation.level"),
     "share.partition.max.record.locks": _Option(_INT, "2000"),
     "share.record.lock.duration.ms": _Option(_INT, "30000"),
-    "share.renew.acknowledge.enable": _Option(Kind.BOOLEAN, "true", of_the_broker=False),
+    "share.renew.acknowledge.enable": _Option(Kind.BOOLEAN, "true", "share.renew.acknowledge.enable"),
     "share.session.timeout.ms": _Option(_INT, "45000"),
     "streams.assignment.interval.ms": _Option(_INT, "1000"),
+    "streams.assignor.name": _Option(Kind.STRING, "sticky", "group.streams.assignors"),
     "streams.heartbeat.interval.ms": _Option(_INT, "5000"),
     "streams.initial.rebalance.delay.ms": _Option(_INT, "3000"),
     "streams.num.standby.replicas": _Option(_INT, "0"),
+    "streams.rack.aware.assignment.tags": _Option(Kind.LIST, ""),
     "streams.session.timeout.ms": _Option(_INT, "45000"),
 }
 _METRICS: Final = {"interval.ms": (_INT, "300000"), "match": (Kind.LIST, ""), "metrics": (Kind.LIST, "")}
@@ -74,8 +80,8 @@ def _said(row: Described, value: str) -> Described:
 
 
 def _described(name: str, option: _Option, served: str | None) -> Described:
-    theirs = f"group.{name}" if option.of_the_broker else name
-    kind = name.partition(".")[0]
+    theirs = option.synonym or f"group.{name}"
+    kind = _protocol(name)
     if served is None:
         meaning = f"Of {kind} groups of Kafka 4, which this node does not serve."
     else:
@@ -86,6 +92,11 @@ def _described(name: str, option: _Option, served: str | None) -> Described:
         return Described(name, value, option.kind, Source.DEFAULT, (default,), meaning)
     own = Synonym(theirs, value, Source.STATIC_BROKER)
     return Described(name, value, option.kind, Source.STATIC_BROKER, (own, default), meaning)
+
+
+def _protocol(name: str) -> str:
+    """Which groups an option is of."""
+    return "share" if name.startswith("errors.") else name.partition(".")[0]
 
 
 def account_row(call: Call, name: str) -> list[Described]:
@@ -116,7 +127,7 @@ def group_refusal(name: str, options: Collection[str]) -> Refused | None:
             continue
         if each not in _GROUPS:
             return Refused(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {each}")
-        kind = each.partition(".")[0]
+        kind = _protocol(each)
         if kind == "consumer":
             text = f"{each} is 0 for all groups of this node but large ones, which are shared out once a second"
             return Refused(ErrorCode.INVALID_CONFIG, text)

@@ -17,12 +17,12 @@ from penstock._dataclasses import dataclass
 from penstock.columnar.batch import APPEND_TIME, HEADER_BYTES, BatchHeader, InflatesTooFar
 from penstock.columnar.checked import Checked, plain_records, true_head
 from penstock.columnar.recompress import Target, recompressed, target_of
-from penstock.columnar.record_walk import record_heads, walk_records
+from penstock.columnar.record_walk import longest_record, record_heads, walk_records
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Codec
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.faults import Refused
-from penstock.protocols.kafka.front.options import KafkaFrontOptions
+from penstock.protocols.kafka.front.options import LARGEST_RECORD, KafkaFrontOptions
 from penstock.seams.framing import Buffer
 
 __all__ = [
@@ -77,6 +77,8 @@ class Rules:
     target: Target | None
     timed: bool = False
     append_time: bool = False
+    max_record_bytes: int = LARGEST_RECORD
+    """Of a compressed batch's records, each by itself."""
 
     @property
     def special(self) -> bool:
@@ -86,7 +88,7 @@ class Rules:
     @property
     def looks(self) -> bool:
         """Whether the records themselves are looked at."""
-        return self.check_records or self.keyed or self.timed
+        return self.check_records or self.keyed or self.timed or self.max_record_bytes < LARGEST_RECORD
 
 
 def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
@@ -103,6 +105,7 @@ def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
         target_of(config),
         not append_time and not _LIMITS.isdisjoint(config),
         append_time,
+        int(config.get("max.decompressed.message.bytes", LARGEST_RECORD)),
     )
 
 
@@ -229,6 +232,10 @@ def _look_at_records(checked: Checked, rules: Rules, now_ms: int, max_inflated_b
     header = checked.header
     plain = plain_records(checked.data, header, max_inflated_bytes)
     times = walk_records(plain, header.record_count)
+    packed = header.attributes & _CODEC
+    if packed and len(plain) > rules.max_record_bytes and longest_record(bytes(plain)) > rules.max_record_bytes:
+        why = f"a record of more than {rules.max_record_bytes} bytes; see max.decompressed.message.bytes"
+        raise Refused(ErrorCode.INVALID_RECORD, why)
     set_by_client = bool(header.attributes & APPEND_TIME)
     begin, end = now_ms - rules.oldest_ms, now_ms + rules.newest_ms
     within = begin <= header.base_timestamp + times.least and header.base_timestamp + times.largest <= end

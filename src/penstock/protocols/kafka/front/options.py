@@ -11,6 +11,8 @@ from penstock.protocols.kafka.coordinator import GroupSettings
 __all__ = ["KafkaFrontOptions"]
 
 DAY_MS = 86_400_000
+LARGEST_RECORD = 2**31 - 9
+"""Bytes; what Kafka takes where nothing is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 The store obeys what is about its files and compaction, the front what is about batches; what means nothing on a single
 node is taken, kept and shown all the same, because tools set it, and its row says so: docs/kafka has a table of it.
-Source: Kafka documentation, "Topic-Level Configs"; names, types, defaults and ranges as Apache Kafka 4.3.1 answers.
+Source: Kafka documentation, "Topic-Level Configs"; names, types, defaults and ranges as Apache Kafka 4.4.0 answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.protocols.kafka.front.config_values import (
     parts_of,
 )
 from penstock.protocols.kafka.front.faults import Refused
-from penstock.protocols.kafka.front.options import DAY_MS
+from penstock.protocols.kafka.front.options import DAY_MS, LARGEST_RECORD
 from penstock.seams.abilities import Abilities
 
 __all__ = ["BROKER_NAMES", "OPTIONS", "check_options"]
@@ -93,6 +93,12 @@ OPTIONS: Final[Mapping[str, Option]] = {
         at_least(0),
         ("log.cleaner.delete.retention.ms", str(DAY_MS)),
     ),
+    "errors.deadletterqueue.group.enable": Option(
+        _BOOLEAN,
+        "false",
+        "Whether share groups may put records aside in this topic.",
+        here="No effect: there are no share groups.",
+    ),
     "file.delete.delay.ms": Option(
         _LONG,
         "60000",
@@ -153,6 +159,13 @@ OPTIONS: Final[Mapping[str, Option]] = {
         at_least(1),
         ("log.cleaner.max.compaction.lag.ms", _LONGEST),
     ),
+    "max.decompressed.message.bytes": Option(
+        _INT,
+        f"{LARGEST_RECORD}",
+        "The largest record that is taken in a compressed batch, as it is uncompressed.",
+        between(1, LARGEST_RECORD),
+        ("max.decompressed.message.bytes", f"{LARGEST_RECORD}"),
+    ),
     "max.message.bytes": Option(
         _INT,
         "1048588",
@@ -212,6 +225,22 @@ OPTIONS: Final[Mapping[str, Option]] = {
         None,
         ("log.preallocate", "false"),
         "No effect: files grow with what is in them.",
+    ),
+    "remote.copy.lag.bytes": Option(
+        _LONG,
+        "-1",
+        "How many bytes stay behind before a segment goes to the second tier.",
+        at_least(-1),
+        ("log.remote.copy.lag.bytes", "-1"),
+        _LOCAL,
+    ),
+    "remote.copy.lag.ms": Option(
+        _LONG,
+        "0",
+        "How long a segment stays before it goes to the second tier.",
+        at_least(-1),
+        ("log.remote.copy.lag.ms", "0"),
+        _LOCAL,
     ),
     "remote.log.copy.disable": Option(_BOOLEAN, "false", "Whether nothing more goes to the second tier.", here=_LOCAL),
     "remote.log.delete.on.disable": Option(

@@ -1,7 +1,7 @@
 """ApiVersions, which every connection begins with: a node that waits for its first client has loaded no other message.
 
 Wire names in snake case. No behaviour here: ``codec`` reads and writes.
-Source: Apache Kafka protocol guide, message schemas of 4.3.
+Source: Apache Kafka protocol guide, message schemas of 4.4.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from penstock.protocols.kafka.messages.declare import BOOL, I16, I32, I64, STR, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsRequest:
-    """ApiVersions request, versions 0-4."""
+    """ApiVersions request, versions 0-5."""
 
-    API: ClassVar[Api] = Api(18, 0, 4, flexible=3)
+    API: ClassVar[Api] = Api(18, 0, 5, flexible=3)
     client_software_name: Annotated[str, STR.since(3).ignorable()] = ""
     client_software_version: Annotated[str, STR.since(3).ignorable()] = ""
+    cluster_id: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
+    node_id: Annotated[int, I32.since(5).ignorable()] = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +53,9 @@ class ApiVersionsResponseFinalizedFeature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsResponse:
-    """ApiVersions response, versions 0-4."""
+    """ApiVersions response, versions 0-5."""
 
-    API: ClassVar[Api] = Api(18, 0, 4, flexible=3)
+    API: ClassVar[Api] = Api(18, 0, 5, flexible=3)
     error_code: Annotated[int, I16] = 0
     api_keys: Annotated[Sequence[ApiVersionsResponseApiKey], array(ApiVersionsResponseApiKey)] = ()
     throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0

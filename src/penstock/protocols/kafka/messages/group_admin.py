@@ -1,7 +1,7 @@
 """Groups, as operators see them: ListGroups, DescribeGroups, DeleteGroups, OffsetDelete.
 
 Wire names in snake case. No behaviour here: ``codec`` reads and writes.
-Source: Apache Kafka protocol guide, message schemas of 4.3.
+Source: Apache Kafka protocol guide, message schemas of 4.4.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class DescribeGroupsResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroupsRequest:
-    """DeleteGroups request, versions 0-2."""
+    """DeleteGroups request, versions 0-3."""
 
-    API: ClassVar[Api] = Api(42, 0, 2, flexible=2)
+    API: ClassVar[Api] = Api(42, 0, 3, flexible=2)
     groups_names: Annotated[Sequence[str], array(STR)] = ()
 
 
@@ -101,13 +101,14 @@ class DeleteGroupsResponseResult:
 
     group_id: Annotated[str, STR] = ""
     error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable().since(3).ignorable()] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroupsResponse:
-    """DeleteGroups response, versions 0-2."""
+    """DeleteGroups response, versions 0-3."""
 
-    API: ClassVar[Api] = Api(42, 0, 2, flexible=2)
+    API: ClassVar[Api] = Api(42, 0, 3, flexible=2)
     throttle_time_ms: Annotated[int, I32] = 0
     results: Annotated[Sequence[DeleteGroupsResponseResult], array(DeleteGroupsResponseResult)] = ()
 

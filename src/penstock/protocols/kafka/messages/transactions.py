@@ -1,7 +1,7 @@
 """Transactions, as producers run them: AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn, WriteTxnMarkers.
 
 Wire names in snake case. No behaviour here: ``codec`` reads and writes.
-Source: Apache Kafka protocol guide, message schemas of 4.3.
+Source: Apache Kafka protocol guide, message schemas of 4.4.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from penstock._dataclasses import dataclass
-from penstock.protocols.kafka.messages.declare import BOOL, I8, I16, I32, I64, STR, Api, array
+from penstock.protocols.kafka.messages.declare import BOOL, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,20 +155,21 @@ class TxnOffsetCommitRequestPartition:
 class TxnOffsetCommitRequestTopic:
     """One entry of ``topics``."""
 
-    name: Annotated[str, STR] = ""
+    name: Annotated[str, STR.between(0, 5).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(6).ignorable()] = NO_UUID
     partitions: Annotated[Sequence[TxnOffsetCommitRequestPartition], array(TxnOffsetCommitRequestPartition)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitRequest:
-    """TxnOffsetCommit request, versions 0-5."""
+    """TxnOffsetCommit request, versions 0-6."""
 
-    API: ClassVar[Api] = Api(28, 0, 5, flexible=3)
+    API: ClassVar[Api] = Api(28, 0, 6, flexible=3)
     transactional_id: Annotated[str, STR] = ""
     group_id: Annotated[str, STR] = ""
     producer_id: Annotated[int, I64] = 0
     producer_epoch: Annotated[int, I16] = 0
-    generation_id: Annotated[int, I32.since(3)] = -1
+    generation_id_or_member_epoch: Annotated[int, I32.since(3)] = -1
     member_id: Annotated[str, STR.since(3)] = ""
     group_instance_id: Annotated[str | None, STR.nullable().since(3)] = None
     topics: Annotated[Sequence[TxnOffsetCommitRequestTopic], array(TxnOffsetCommitRequestTopic)] = ()
@@ -186,15 +187,16 @@ class TxnOffsetCommitResponsePartition:
 class TxnOffsetCommitResponseTopic:
     """One entry of ``topics``."""
 
-    name: Annotated[str, STR] = ""
+    name: Annotated[str, STR.between(0, 5).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(6).ignorable()] = NO_UUID
     partitions: Annotated[Sequence[TxnOffsetCommitResponsePartition], array(TxnOffsetCommitResponsePartition)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitResponse:
-    """TxnOffsetCommit response, versions 0-5."""
+    """TxnOffsetCommit response, versions 0-6."""
 
-    API: ClassVar[Api] = Api(28, 0, 5, flexible=3)
+    API: ClassVar[Api] = Api(28, 0, 6, flexible=3)
     throttle_time_ms: Annotated[int, I32] = 0
     topics: Annotated[Sequence[TxnOffsetCommitResponseTopic], array(TxnOffsetCommitResponseTopic)] = ()
 

@@ -1,7 +1,7 @@
 """FindCoordinator, DescribeGroups, ListGroups, DeleteGroups.
 
 Source: Kafka protocol, FindCoordinator v0-v6 (KIP-699), DescribeGroups v0-v6 (KIP-1043), ListGroups v0-v5 (KIP-518,
-KIP-848), DeleteGroups v0-v2.
+KIP-848), DeleteGroups v0-v3.
 """
 
 from __future__ import annotations

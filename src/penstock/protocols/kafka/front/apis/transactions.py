@@ -1,12 +1,12 @@
 """AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn: what a transactional producer asks its coordinator.
 
 Source: Kafka protocol, AddPartitionsToTxn v0-v3 (later ones are for brokers among themselves), AddOffsetsToTxn v0-v4,
-TxnOffsetCommit v0-v5, EndTxn v0-v5; KIP-98, KIP-447, KIP-890.
+TxnOffsetCommit v0-v6, EndTxn v0-v5; KIP-98, KIP-447, KIP-890, KIP-1319 (topic ids in TxnOffsetCommit v6).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from penstock.errors import PenstockError
 from penstock.model import Committed, Partition
@@ -14,7 +14,9 @@ from penstock.protocols.kafka.coordinator import CommitIdentity
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.front.fetch_sessions import Key
 from penstock.protocols.kafka.front.limits import no_room
+from penstock.protocols.kafka.front.reading import partitions_of
 from penstock.protocols.kafka.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -25,6 +27,8 @@ from penstock.protocols.kafka.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -38,6 +42,10 @@ _LUMP = 500
 """Offsets that are written together."""
 _SECOND_END_SINCE = 5
 _SECOND_COMMIT_SINCE = 5
+_IDS_SINCE = 6
+_SINCE_IDS = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH)
+"""Older versions say ILLEGAL_GENERATION."""
+_AFTER_THE_GROUP = (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
 async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
@@ -120,31 +128,36 @@ async def end(call: Call, request: EndTxnRequest) -> EndTxnResponse:
 
 async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Serve TxnOffsetCommit: durable, and undecided until the transaction ends."""
-    told = {
-        Partition(topic.name, each.partition_index): ErrorCode.NONE
+    rows = {
+        _key(call, topic, each): each
         async for topic in call.pace.again(request.topics, 0.5)
         async for each in call.pace.again(topic.partitions)
     }
-    offsets = await _offsets(call, request, told)
+    found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE, call.pace)
+    named = [(each.topic, each.id) for each in found.values() if isinstance(each, Partition)]
+    told: dict[Key, ErrorCode] = {}
+    offsets = await _offsets(call, rows, found, told)
     # And once more when it is this request's turn.
-    code = _may_commit(call, request)
+    code = _may_commit(call, request, named)
     if code:
-        told = dict.fromkeys(told, code)
+        # A topic that is not there is said first, then what is wrong with the group, then with the metadata.
+        told = {key: code if each in _AFTER_THE_GROUP else each for key, each in told.items()}
     else:
-        rows = list(offsets.items())
-        for at in range(0, len(rows), _LUMP):
-            lump = dict(rows[at : at + _LUMP])
+        left = list(offsets.items())
+        for at in range(0, len(left), _LUMP):
+            lump = dict(left[at : at + _LUMP])
             if at:
                 await call.pace.spend(0, 2 * len(lump))
-            told.update(dict.fromkeys(lump, await _commit(call, request, lump)))
+            code = await _commit(call, request, lump, named)
+            told.update((key, code) for key, place in found.items() if code and place in lump)
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
-                        partition_index=each.partition_index,
-                        error_code=told[Partition(topic.name, each.partition_index)],
+                        partition_index=each.partition_index, error_code=told[_key(call, topic, each)]
                     )
                     async for each in call.pace.again(topic.partitions)
                 ],
@@ -154,44 +167,56 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
     )
 
 
-def _may_commit(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
+def _key(call: Call, topic: TxnOffsetCommitRequestTopic, part: TxnOffsetCommitRequestPartition) -> Key:
+    return topic.topic_id if call.version >= _IDS_SINCE else topic.name, part.partition_index
+
+
+def _may_commit(call: Call, request: TxnOffsetCommitRequest, partitions: Collection[tuple[str, int]]) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     identity = CommitIdentity(
         request.group_id,
-        request.generation_id,
+        request.generation_id_or_member_epoch,
         request.member_id,
         request.group_instance_id,
         call.line.address.host,
     )
-    named = [(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions]
-    return call.shared.groups.may_commit_within(identity, named)
+    code = call.shared.groups.may_commit_within(identity, partitions)
+    return ErrorCode.ILLEGAL_GENERATION if code in _SINCE_IDS and call.version < _IDS_SINCE else code
 
 
-def _look(call: Call, request: TxnOffsetCommitRequest) -> None:
-    if code := _may_commit(call, request):
+def _look(call: Call, request: TxnOffsetCommitRequest, partitions: Collection[tuple[str, int]]) -> None:
+    if code := _may_commit(call, request, partitions):
         raise Refused(code)
 
 
 async def _offsets(
-    call: Call, request: TxnOffsetCommitRequest, told: dict[Partition, ErrorCode]
+    call: Call,
+    rows: Mapping[Key, TxnOffsetCommitRequestPartition],
+    found: Mapping[Key, Partition | ErrorCode],
+    told: dict[Key, ErrorCode],
 ) -> Mapping[Partition, Committed]:
-    """What can be committed; what cannot gets its code in ``told``."""
+    """What can be committed; every row gets its code in ``told``."""
     now_ms = call.shared.services.runtime.now_ms()
     offsets: dict[Partition, Committed] = {}
-    for topic in request.topics:
-        for each in topic.partitions:
-            partition, metadata = Partition(topic.name, each.partition_index), each.committed_metadata or ""
-            if fault := await _fault(call, partition):
-                told[partition] = fault
-            elif len(metadata) > call.shared.options.offset_metadata_max_bytes:
-                told[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                offsets[partition] = Committed(each.committed_offset, metadata, each.committed_leader_epoch, now_ms)
+    for key, each in rows.items():
+        place, metadata = found[key], each.committed_metadata or ""
+        told[key] = place if isinstance(place, ErrorCode) else await _fault(call, place)
+        if isinstance(place, ErrorCode) or told[key]:
+            continue
+        if len(metadata) > call.shared.options.offset_metadata_max_bytes:
+            told[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            offsets[place] = Committed(each.committed_offset, metadata, each.committed_leader_epoch, now_ms)
     return offsets
 
 
-async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> ErrorCode:
+async def _commit(
+    call: Call,
+    request: TxnOffsetCommitRequest,
+    offsets: Mapping[Partition, Committed],
+    partitions: Collection[tuple[str, int]],
+) -> ErrorCode:
     try:
         code = await call.shared.transactions.commit_offsets(
             request.transactional_id,
@@ -199,7 +224,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[
             request.producer_epoch,
             request.group_id,
             offsets,
-            lambda: _look(call, request),
+            lambda: _look(call, request, partitions),
             second=call.version >= _SECOND_COMMIT_SINCE,
             host=call.line.address.host,
         )
