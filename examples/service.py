@@ -1,4 +1,4 @@
-"""A service: what each customer has ordered, in SQLite, right after SIGTERM and right after ``kill -9``.
+"""A service: what each customer has ordered, in SQLite, right after Ctrl-C, SIGTERM and ``kill -9``.
 
     python service.py kafka://127.0.0.1:9092 totals.db
 
@@ -52,9 +52,11 @@ def main(address: str, path: str) -> None:
     database = sqlite3.connect(path)
     database.executescript(TABLES)
     with penstock.Consumer(address, group="totals") as consumer:
-        signal.signal(signal.SIGTERM, lambda *_: consumer.close())
+        for each in (signal.SIGTERM, signal.SIGINT):
+            # Not close(): what the loop is busy with is finished and committed first.
+            signal.signal(each, lambda *_: consumer.wakeup())
         consumer.subscribe(["orders"], listener=FromTheDatabase(consumer, database))
-        for batch in consumer:  # ends when the consumer is closed
+        for batch in consumer:  # ends after wakeup()
             handle(batch, database)
             consumer.commit(batch)
     database.close()

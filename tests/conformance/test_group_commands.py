@@ -52,6 +52,26 @@ def test_a_group_that_is_put_behind_everything_reads_what_comes(log: Log, group:
         assert set(values(read(consumer, 5))) == {b"%d" % number for number in range(20, 25)}
 
 
+@needs(Ability.BEGINS_NOWHERE)
+def test_where_a_group_has_committed_nothing_its_lag_is_not_known(log: Log, group: str) -> None:
+    topic = log.topic(partitions=2)
+    first, *others = log.partitions(topic)
+    fill(log, topic, 0, 5, first)
+    with Consumer(log.at(topic), group=group, enable_auto_commit=False, **CONSUMER) as consumer:
+        last = read(consumer, 5)[-1]
+        with Admin(log.address) as admin:
+            before = {each.partition: (each.committed, each.lag, each.seconds) for each in admin.group_offsets(group)}
+            assert set(before.values()) <= {(None, None, None)}  # none at all where a log does not say who reads what
+            assert admin.lag(group) == {}
+            consumer.commit({first: last.offset + 1})
+            lags = {each.partition: each.lag for each in admin.group_offsets(group)}
+            assert {partition: lags.get(partition) for partition in [first, *others]} == {
+                first: 0,
+                **dict.fromkeys(others),
+            }
+            assert {partition: lag.offsets for partition, lag in admin.lag(group).items()} == {first: 0}
+
+
 def test_what_was_exported_is_what_it_goes_back_to(log: Log, group: str) -> None:
     filled, partition = left_behind(log, group)
     with Admin(log.address) as admin:

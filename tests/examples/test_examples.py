@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import signal
@@ -80,6 +81,24 @@ def test_a_service_counts_each_order_once_over_kills_and_ends_when_told(node: Br
     with penstock.Admin(node.address) as admin:
         assert admin.describe_group("totals").state == "Empty"
     assert in_database(path) == totals(range(2_000))
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_that_is_stopped_at_work_has_committed_what_it_counted(
+    node: Broker, tmp_path: Path, sent: signal.Signals
+) -> None:
+    path = tmp_path / "totals.db"
+    order(node, range(5_000))
+    with running(tmp_path, "service", f"{node.address}?max_poll_records=1", "totals.db") as process:
+        until(lambda: in_database(path).total() > 0)
+        process.send_signal(sent)
+        process.wait(30)
+    assert process.returncode == 0
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        places = dict(database.execute("SELECT partition, next FROM places"))
+    with penstock.Admin(node.address) as admin:
+        committed = admin.committed("totals")
+    assert {partition.id: each.offset for partition, each in committed.items()} == places
 
 
 def test_an_etl_job_puts_each_record_into_one_file(node: Broker, tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,7 +14,7 @@ import typer
 from penstock.cli.given import client_options, topics_of
 from penstock.cli.options import Address, Option, examples
 from penstock.cli.output import note
-from penstock.cli.sources import FORMATS, SUFFIXES, Outgoing, opened, pieces, tables
+from penstock.cli.sources import FORMATS, SUFFIXES, Outgoing, opened, partitions_named, pieces, tables
 from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -61,11 +62,17 @@ def produce(
     options = client_options(address, option, {"batch_size_bytes": _BATCH_BYTES})
     from penstock.client import Producer
 
-    with opened(source) as stream:
+    with opened(source) as opened_stream:
+        stream = opened_stream
+        if chosen == "parquet" and not stream.seekable():
+            stream = BytesIO(stream.read())  # it is read from its end, which a pipe does not have
+        wanted = set[int]() if chosen != "parquet" or key or repartition else partitions_named(stream)
+        if wanted - {0}:
+            _check_partitions(address, topics[0], wanted, client_options(address, option))
         producer = Producer(address, **options)
         sending = Sending(producer, topics[0], repartition=repartition)
         try:
-            producer.partitions_for(topics[0])  # raises if the topic does not exist, before anything is read
+            producer.partitions_for(topics[0])  # raises if the topic does not exist, before anything is sent
         except BaseException:
             producer.close(0)
             raise
@@ -78,6 +85,26 @@ def produce(
             with suppress(PenstockError):  # deliveries have reported it, or a worse error is being reported
                 producer.close(_LAST_FLUSH_S)
             note(f"{sending.acknowledged} records acknowledged")
+
+
+def _check_partitions(address: str, topic: str, wanted: set[int], options: Mapping[str, str]) -> None:
+    """Refuse a file that asks for partitions that there are not, before its first record. Raises UsageError.
+
+    A missing topic is not left to the broker, which would make as many partitions as it does by default.
+    """
+    from penstock.client import Admin
+
+    with Admin(address, **options) as admin:
+        found = admin.topics([topic]).get(topic)
+    there = set() if found is None else {info.partition.id for info in found.partitions}
+    if lacking := wanted - there:
+        verb = "create" if found is None else "grow"
+        raise UsageError(
+            f"the file has records of partition {max(lacking)}, "
+            + ("and there is no such topic" if found is None else "which the topic does not have"),
+            topic=topic,
+            hint=f"Make it first (`penstock topics {verb}`), or let keys choose partitions by --repartition",
+        )
 
 
 class Sending:

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Iterator
 from datetime import date, datetime, time
-from io import BytesIO
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -33,12 +32,20 @@ def csv_tables(stream: BinaryIO, key: str) -> Iterator[pa.Table]:
 
 def parquet_tables(stream: BinaryIO, key: str) -> Iterator[pa.Table]:
     """A file with a binary column value and otherwise only columns that records have is sent as it is."""
-    # Parquet is read from its end, which a pipe does not have.
-    file = parquet.ParquetFile(stream if stream.seekable() else BytesIO(stream.read()))
+    file = parquet.ParquetFile(stream)
     as_it_is = not key and _has_records(file.schema_arrow)
     for batch in file.iter_batches(batch_size=_ROWS):
         table = pa.Table.from_batches([batch])
         yield table.select([name for name in _SENT if name in table.column_names]) if as_it_is else _as_json(table, key)
+
+
+def partitions_named(stream: BinaryIO) -> set[int]:
+    """The partitions that the rows of a Parquet file of records ask for."""
+    file = parquet.ParquetFile(stream)
+    if not _has_records(file.schema_arrow) or "partition" not in file.schema_arrow.names:
+        return set()
+    batches = file.iter_batches(batch_size=_ROWS, columns=["partition"])
+    return {each for batch in batches for each in compute.unique(batch.column(0)).to_pylist() if each is not None}
 
 
 def _has_records(schema: pa.Schema) -> bool:

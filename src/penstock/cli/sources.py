@@ -168,6 +168,18 @@ def pieces(stream: BinaryIO, kind: str, separator: str) -> Iterator[Piece]:
     return line_pieces(stream, separator)
 
 
+def partitions_named(stream: BinaryIO) -> set[int]:
+    """The partitions that the rows of a Parquet file of records ask for."""
+    import pyarrow as pa
+
+    from penstock.cli import rows
+
+    try:
+        return rows.partitions_named(stream)
+    except pa.ArrowException as error:
+        raise UsageError(f"the parquet file cannot be read: {error}") from error
+
+
 def tables(stream: BinaryIO, kind: str, key: str) -> Iterator[pa.Table]:
     """The rows of a csv or parquet file as tables that a producer takes."""
     import pyarrow as pa

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_SURE: Final = 0.5
+_SURE: Final = 0.7
 _FEW: Final = 3
 
 

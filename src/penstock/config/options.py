@@ -205,6 +205,8 @@ def canonical_options(
         ours, unit = protocol.meaning(name)
         if ours not in known:
             raise _unknown(name, role, known, protocol)
+        if isinstance(value, str) and (instead := protocol.instead(name, value)):
+            raise ConfigError(f"{name} is {value!r}, which there is not here", hint=instead)
         if ours in here:
             raise ConfigError(f"{here[ours]} and {name} are the same option, given twice")
         here[ours] = name
@@ -226,7 +228,7 @@ def _in_our_unit(name: str, value: OptionValue, unit: int) -> OptionValue:
 def _unknown(name: str, role: type[ClientConfig], known: Collection[str], protocol: ProtocolConfig) -> ConfigError:
     """The error for an option that ``role`` does not have, with the most useful thing there is to say."""
     wanted = normal(name)
-    if instead := protocol.absent.get(wanted):
+    if instead := protocol.instead(name):
         return ConfigError(f"there is no option {name!r} here", hint=instead)
     ours, _ = protocol.meaning(wanted)
     for other, config in _ROLES.items():

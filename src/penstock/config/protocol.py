@@ -44,11 +44,11 @@ class ProtocolConfig:
 
     ``port``: where its servers listen by themselves. ``options``: names of client options beyond those every client
     has. ``spellings``: what its other clients call options. ``absent``: options of theirs, by their `normal` names,
-    that we know and do not have: what to do instead. ``values``: their words for values of an option of ours, in small
-    letters. ``address``: another form of address that its users know.
-    ``files``: readers of configuration files other than TOML, by how a file's name ends. ``theirs``: defaults of its
-    other clients' consumers that differ from ours; they hold for such an address or file. ``jobs``: the options of
-    connectors that jobs move from. ``front``: the dataclass of a node's options that only its front has, made of
+    that we know and do not have: what to do instead; ``*`` at the end stands for any, ``name=value`` for one value.
+    ``values``: their words for values of an option of ours, in small letters. ``address``: another form of address that
+    its users know. ``files``: readers of configuration files other than TOML, by how a file's name ends. ``theirs``:
+    defaults of its other clients' consumers that differ from ours; they hold for such an address or file. ``jobs``: the
+    options of connectors that jobs move from. ``front``: the dataclass of a node's options that only its front has, of
     `penstock.config.fields`.
     """
 
@@ -76,6 +76,14 @@ class ProtocolConfig:
             parts = [part.strip() for part in without_brackets(given).split(",")]
             return given if words.keys().isdisjoint(map(str.lower, parts)) else ",".join(_translated(parts, words))
         return _translated(given, words) if isinstance(given, Sequence) else given
+
+    def instead(self, name: str, value: OptionValue = None) -> str | None:
+        """What to do instead of an option of theirs, or of that value of it; None where nothing is known of it."""
+        if isinstance(value, str):
+            return self.absent.get(f"{normal(name)}={value.strip().lower()}")
+        found = self.absent.get(normal(name))
+        begins = (hint for each, hint in self.absent.items() if each[-1] == "*" and normal(name).startswith(each[:-1]))
+        return found or next(begins, None)
 
     def names(self, known: Collection[str]) -> Mapping[str, str]:
         """Every name that one of these options of ours may be given under, and that option."""

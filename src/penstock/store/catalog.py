@@ -19,12 +19,12 @@ from penstock.errors import InvalidPartitionCount, InvalidTopicName, TopicExists
 from penstock.store._directory import Directory
 from penstock.store.errors import StoreDamaged
 
-__all__ = ["MAX_PARTITIONS", "Catalog", "TopicState", "check_topic_name"]
+__all__ = ["CATALOG", "MAX_PARTITIONS", "Catalog", "TopicState", "check_topic_name"]
 
 MAX_PARTITIONS: Final = 10_000
 """Most partitions of one topic: each one that is written to has a directory and files."""
 
-_FILE: Final = "store.json"
+CATALOG: Final = "store.json"
 _VERSION: Final = 1
 _STALE: Final = 1_000
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -100,7 +100,7 @@ class Catalog:
     @classmethod
     def load(cls, directory: Directory) -> Catalog | None:
         """None if the directory has no store yet. Raises StoreDamaged."""
-        text = directory.load(_FILE)
+        text = directory.load(CATALOG)
         if text is None:
             return None
         try:
@@ -119,7 +119,7 @@ class Catalog:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreDamaged(
                 f"this is not a store's catalog ({type(error).__name__}: {error})",
-                file=f"{directory.path}/{_FILE}",
+                file=f"{directory.path}/{CATALOG}",
                 position=0,
                 hint="Restore the file: only it says which topics there are",
             ) from error
@@ -137,7 +137,7 @@ class Catalog:
             "node_options": self.node_options,
         }
         text = f'{json.dumps(facts)[:-1]}, "topics": {{{topics}}}}}'
-        directory.replace(_FILE, text.encode(), durable=True)
+        directory.replace(CATALOG, text.encode(), durable=True)
 
     def by_id(self, topic_id: bytes) -> TopicState | None:
         """The topic of that id, which takes no longer where there are many."""

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final
 
 from penstock import _clock
-from penstock.errors import Closed, UnknownPartition, UnknownTopic, WriteFailed
+from penstock.errors import Closed, StoreError, UnknownPartition, UnknownTopic, WriteFailed
 from penstock.store._clean_shutdown import CleanLog, load_clean, save_clean
 from penstock.store._closing import flush_together
 from penstock.store._compaction import Compaction
@@ -25,7 +25,7 @@ from penstock.store._heads import HeadCheck
 from penstock.store._open_segments import OpenSegments
 from penstock.store._recovery import Recoverer
 from penstock.store._retention import Trimmed
-from penstock.store.catalog import Catalog, TopicState
+from penstock.store.catalog import CATALOG, Catalog, TopicState
 from penstock.store.config import FlushPolicy, LogConfig, StoreConfig, log_config
 from penstock.store.errors import Recovery, StoreDamaged
 from penstock.store.log import PartitionLog
@@ -33,8 +33,25 @@ from penstock.store.log import PartitionLog
 __all__ = ["Store"]
 
 
+_FSCK: Final = "lost+found"
+"""What a volume's file system puts into an empty one."""
+_SHOWN: Final = 3
 _FLUSHING: Final = 0.7
 """Share of the time to close: the rest is for syncs that have begun, and for the clean-shutdown file."""
+
+
+def _refuse_foreign_files(directory: Directory) -> None:
+    """Raise StoreError where a new store would lie among files of others. A store's own begin with its catalog."""
+    there = sorted({*directory.files(), *directory.folders()})
+    if CATALOG in there or any(topic_id_of(directory.folder(name)) is not None for name in directory.folders()):
+        return  # a store, or what is left of one
+    foreign = [each for each in there if not each.startswith((".", f"{CATALOG}.")) and each != _FSCK]
+    if foreign:
+        shown = ", ".join(foreign[:_SHOWN]) + (", …" if len(foreign) > _SHOWN else "")
+        raise StoreError(
+            f"{directory.path} is not a store, and holds other files ({shown})",
+            hint="Choose an empty or a new directory for the store",
+        )
 
 
 def _raise(error: WriteFailed) -> None:
@@ -60,6 +77,7 @@ class Store:
         self._flushed_ms = now_ms
         self._closed = False
         with self._writing("cannot open the store"):
+            _refuse_foreign_files(directory)
             directory.lock()
             try:
                 self._catalog = self._load_catalog()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from penstock.client import Admin
 from penstock.testing import Broker
 from tests.unit.cli.running import penstock, records, refused
 
@@ -198,6 +200,28 @@ def test_parquet_comes_through_a_pipe_too(log: Broker, topic: str) -> None:
     parquet.write_table(pa.table({"value": [b"1", b"2"]}), sink)
     ran = penstock("produce", topic, "--format", "parquet", given=sink.getvalue().to_pybytes())
     assert (ran.code, sorted(map(bytes, values(log)))) == (0, [b"1", b"2"])
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("absent", "and there is no such topic .*topics create.*--repartition"),
+        ("t", "which the topic does not have .*topics grow"),
+    ],
+)
+def test_a_parquet_file_whose_partitions_there_are_not_is_refused_before_its_first_record(
+    log: Broker, topic: str, tmp_path: Path, name: str, wanted: str
+) -> None:
+    del topic
+    file = tmp_path / "f.parquet"
+    rows = pa.table({"value": [b"1"] * 5, "partition": pa.array(range(5), pa.int32())})
+    parquet.write_table(rows, file, row_group_size=1)
+    assert re.search(f"has records of partition 4, {wanted}", refused("produce", f"{log.address}/{name}", str(file)))
+    assert values(log) == []
+    with Admin(log.address) as admin:
+        assert set(admin.topics()) == {"t"}
+    ran = penstock("produce", f"{log.address}/made", str(file), "--repartition")
+    assert (ran.code, ran.stderr) == (0, "5 records acknowledged\n")
 
 
 def test_an_unknown_format_is_refused(topic: str) -> None:

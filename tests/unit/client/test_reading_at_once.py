@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock import Committed, Messages, Partition, Producer, RangeReader
+from penstock import Committed, LogRange, Messages, Partition, Producer, RangeReader
 from penstock.columnar.schema import COLUMNS, schema
 from penstock.errors import ConfigError, OffsetOutOfRange, UsageError
 from tests.conformance.fake_log import FakeLog
@@ -50,6 +50,39 @@ def test_a_whole_topic_is_one_table() -> None:
     assert penstock.read(FOURS, ["offset", "value"]).column_names == ["offset", "value"]
     assert penstock.read(f"{ADDRESS}/t").num_rows == 0
     assert set(penstock.read(f"{ADDRESS}/t,t4")["topic"].to_pylist()) == {"t4"}
+
+
+def polled() -> Messages:
+    with penstock.Consumer(FOURS, auto_offset_reset="earliest") as consumer:
+        return consumer.poll(10)
+
+
+def of_a_range() -> Messages:
+    with RangeReader(ADDRESS) as reader:
+        return next(iter(reader.read(LogRange("t4", 0, start=0, end=10))))
+
+
+@pytest.mark.usefixtures("ten")
+@pytest.mark.parametrize(
+    "made",
+    [
+        polled,
+        of_a_range,
+        lambda: of_a_range()[2:5],
+        lambda: of_a_range()[:0],
+        lambda: of_a_range().deserialized(value=penstock.from_utf8),
+        lambda: penstock.read(FOURS),
+        lambda: penstock.scan(FOURS),
+    ],
+    ids=["poll", "range", "slice", "empty", "deserialized", "read", "scan"],
+)
+def test_every_result_is_taken_as_it_is_by_what_takes_arrow(made: Callable[[], Any]) -> None:
+    rows = pa.table(made())
+    assert rows.schema.names == list(COLUMNS)
+    assert pa.RecordBatchReader.from_stream(made()).schema == rows.schema
+    frame = pl.DataFrame(made())
+    assert (frame.height, frame.columns) == (rows.num_rows, rows.column_names)
+    assert frame["offset"].to_list() == rows["offset"].to_pylist()
 
 
 @pytest.mark.usefixtures("ten")

@@ -164,6 +164,51 @@ def test_what_cannot_be_is_refused_in_plain_words(options: dict[str, OptionValue
 
 
 @pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("sasl.username", "There is no SASL so far"),
+        ("sasl_plain_password", "There is no SASL so far"),
+        ("ssl.truststore.location", "as tls_ca_file"),
+        ("ssl.cipher.suites", "tls=true"),
+        ("ssl_context", "tls=true"),
+        ("enable.ssl.certificate.verification", "always checked"),
+        ("error_cb", "Calls raise"),
+        ("enable.partition.eof", "status()"),
+        ("enable.auto.offset.store", "commit(batch)"),
+        ("consumer_timeout_ms", "poll(timeout_s)"),
+        ("queued.min.messages", "fetch_buffer_bytes"),
+        ("batch.num.messages", "batch_size_bytes"),
+        ("compression.level", "compression"),
+        ("connections.max.idle.ms", "made again"),
+        ("receive.buffer.bytes", "nothing to choose"),
+        ("socket.keepalive.enable", "nothing to choose"),
+        ("api_version", "which versions"),
+        ("api.version.request", "which versions"),
+        ("metric.reporters", "metrics()"),
+        ("metrics.num.samples", "metrics()"),
+        ("debug", "DEBUG"),
+        ("queue.buffering.max.messages", "buffer_memory_bytes"),
+        ("dr_msg_cb", "add_done_callback"),
+        ("loop", "belongs to the loop"),
+    ],
+)
+def test_a_foreign_option_gets_its_own_answer(name: str, complaint: str) -> None:
+    for read in (consumer_settings, producer_settings):
+        with pytest.raises(ConfigError, match=re.escape(complaint)) as raised:
+            read(HERE, {name: "1"}, protocol=KAFKA)
+        assert "Did you mean" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["security.protocol", "security_protocol", "security-protocol"])
+def test_the_security_protocol_says_whether_there_is_tls(name: str) -> None:
+    for value, tls in (("PLAINTEXT", False), ("plaintext", False), ("SSL", True), ("ssl", True)):
+        assert consumer_settings(HERE, {name: value}, protocol=KAFKA).config.tls is tls
+    for value in ("SASL_SSL", "sasl_plaintext"):
+        with pytest.raises(ConfigError, match="There is no SASL so far"):
+            consumer_settings(HERE, {name: value}, protocol=KAFKA)
+
+
+@pytest.mark.parametrize(
     ("options", "complaint"),
     [
         ({"acks": 1}, "needs acks=all"),

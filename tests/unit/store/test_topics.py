@@ -1,16 +1,19 @@
 """Topics outlive restarts and crashes, and nothing of a deleted topic comes back."""
 
+from pathlib import Path
+
 import pytest
 
 from penstock.errors import (
     InvalidPartitionCount,
     InvalidTopicConfig,
     InvalidTopicName,
+    StoreError,
     TopicExists,
     UnknownTopic,
     WriteFailed,
 )
-from penstock.store import Store, StoreConfig, StoreDamaged
+from penstock.store import Store, StoreConfig, StoreDamaged, open_store
 from penstock.store._memory import MemoryDirectory
 from penstock.store.catalog import MAX_PARTITIONS
 from tests.unit.store.homes import NOW, Home, batch, read_records
@@ -205,3 +208,23 @@ def test_directories_that_are_not_ours_are_left_alone(home: Home) -> None:
         home.directory.folder(name, create=True)
     home.open()
     assert set(home.directory.folders()) == {"backup", "t-7", "t-x", "lost+found"}
+
+
+@pytest.mark.parametrize("names", [["notes.txt"], ["draft.tmp"], ["photos/"], ["a", "b", "c", "d/"]])
+def test_a_folder_that_holds_other_files_is_refused_and_left_as_it_was(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        if name.endswith("/"):
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).write_bytes(b"not a store's")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(StoreError, match=r"is not a store, and holds other files .*empty or a new directory"):
+        open_store(f"file:{tmp_path}")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_a_new_volume_or_a_killed_first_start_leaves_does_not_hinder(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    for name in (".lock", ".gitkeep", "store.json.1.tmp"):
+        (tmp_path / name).touch()
+    open_store(f"file:{tmp_path}").close()

@@ -1,4 +1,4 @@
-"""What Kafka's Java clients and librdkafka call our options, a row each; and what of theirs there is not.
+"""What Kafka's other clients (Java's, librdkafka, kafka-python, aiokafka) call our options, and what there is not.
 
 Names are compared as in `penstock.config.spellings`. Sources: Apache Kafka 4.x documentation, "Configuration";
 librdkafka 2.x, CONFIGURATION.md. What must not live here: values, bounds, defaults.
@@ -50,13 +50,13 @@ ROWS: Final = (
     Row("metrics_interval_ms", "", "statistics.interval.ms"),
     Row("close_timeout_ms"),
     Row("close_on_error_timeout_ms"),
-    Row("tls"),
-    Row("tls_ca_file", "", "ssl.ca.location"),
-    Row("tls_certificate_file", "", "ssl.certificate.location"),
-    Row("tls_key_file", "", "ssl.key.location"),
-    Row("tls_key_password", "ssl.key.password", "ssl.key.password"),
+    Row("tls", "security.protocol", "security.protocol"),
+    Row("tls_ca_file", "", "ssl.ca.location", ("ssl_cafile",)),
+    Row("tls_certificate_file", "", "ssl.certificate.location", ("ssl_certfile",)),
+    Row("tls_key_file", "", "ssl.key.location", ("ssl_keyfile",)),
+    Row("tls_key_password", "ssl.key.password", "ssl.key.password", ("ssl_password",)),
     Row("tls_server_name"),
-    Row("tls_check_server_name"),
+    Row("tls_check_server_name", also=("ssl_check_hostname",)),
     # consumers
     Row("group", "group.id", "group.id"),
     Row("group_instance_id", "group.instance.id", "group.instance.id"),
@@ -83,7 +83,7 @@ ROWS: Final = (
     Row("enable_idempotence", "enable.idempotence", "enable.idempotence"),
     Row("compression", "compression.type", "compression.codec"),
     Row("partitioner", "partitioner.class", "partitioner"),
-    Row("batch_size_bytes", "batch.size", "batch.size"),
+    Row("batch_size_bytes", "batch.size", "batch.size", ("max_batch_size",)),
     Row("linger_ms", "linger.ms", "queue.buffering.max.ms"),
     Row("buffer_memory_bytes", "buffer.memory", "queue.buffering.max.kbytes", unit=1_024),
     Row("max_block_ms", "max.block.ms"),
@@ -97,22 +97,101 @@ ROWS: Final = (
 
 SPELLINGS: Final = tuple(spelling for row in ROWS for spelling in row.spellings())
 
+_OFFSETS: Final = "commit(batch) stores the offsets of what was handled, where enable_auto_commit is false"
+_TLS: Final = "For TLS say tls=true, with PEM files as tls_ca_file, tls_certificate_file and tls_key_file"
+_PEM_STORE: Final = "Only a JVM opens such a store: make a PEM file of it (keytool, openssl pkcs12), and name it as "
+_SASL: Final = (
+    "There is no SASL so far: use a listener without it; with TLS a certificate can say who the client is "
+    "(tls_certificate_file, tls_key_file)"
+)
+_LOG: Final = "Log records go to Python's logging, under penstock"
+_METRICS: Final = "metrics() has the figures; on_metrics=… hands them to a function every metrics_interval_ms"
+_SOCKETS: Final = "Sockets are set up by the client: there is nothing to choose"
+_VERSIONS: Final = "It is not needed: each broker is asked which versions it speaks"
+_WAITING: Final = "It is not needed: buffer_memory_bytes bounds what waits, in bytes"
+_RETRIES: Final = "Retries go on until delivery_timeout_ms"
+_RECORDS: Final = "Every record's outcome is the future that send() returns: add_done_callback()"
+
 ABSENT: Final[Mapping[str, str]] = {
+    # (de)serializers, callbacks, objects
     "key_serializer": "Give the class a function: Producer(address, key_serializer=penstock.to_utf8)",
     "value_serializer": "Give the class a function: Producer(address, value_serializer=penstock.to_json)",
     "key_deserializer": "Give the class a function: Consumer(address, key_deserializer=penstock.from_utf8)",
     "value_deserializer": "Give the class a function: Consumer(address, value_deserializer=penstock.from_json)",
     "stats_cb": "Give the class a function: Consumer(address, on_metrics=…)",
-    "retries": "Retries go on until delivery_timeout_ms",
-    "message_send_max_retries": "Retries go on until delivery_timeout_ms",
-    "check_crcs": "Checksums are always checked",
-    "partitioner_ignore_keys": "Say partitioner=random: keys are ignored then",
-    "fetch_queue_backoff_ms": "It is not needed: fetches are sent ahead while fetch_buffer_bytes allows",
-    "security_protocol": "Say tls=true for TLS; connections are not authenticated so far",
-    "sasl_mechanism": "Connections are not authenticated so far",
+    "error_cb": "Calls raise what concerns them; servers that are away are on the log (penstock.connection)",
+    "throttle_cb": "metrics() counts how long brokers asked the client to wait",
+    "logger": _LOG,
+    "log_cb": _LOG,
+    "log_level": _LOG,
+    "log_queue": _LOG,
+    "log_connection_close": _LOG,
+    "debug": "Set the level of Python's logger penstock to DEBUG",
+    "delivery_report_only_error": _RECORDS,
+    "dr_cb": _RECORDS,
+    "dr_msg_cb": _RECORDS,
+    "on_delivery": _RECORDS,
     "interceptor_classes": "Give the class objects: interceptors=[…], of penstock.ConsumerInterceptor, say",
+    "loop": "It is not needed: an asynchronous client belongs to the loop that runs when it is first used",
+    "default_topic_config": "Give its options one level higher: there are no options for each topic",
+    # reading
+    "consumer_timeout_ms": "poll(timeout_s) ends after that time; iterating goes on until wakeup() or close()",
+    "enable_partition_eof": "status() says which partitions are read to their end",
+    "enable_auto_offset_store": _OFFSETS,
+    "offset_store_method": _OFFSETS,
+    "default_offset_commit_callback": "Override committed() of penstock.ConsumerInterceptor: interceptors=[…]",
+    "check_crcs": "Checksums are always checked",
+    "queued_min_messages": "It is not needed: fetch_buffer_bytes bounds what is fetched ahead, in bytes",
+    "fetch_queue_backoff_ms": "It is not needed: fetches are sent ahead while fetch_buffer_bytes allows",
+    "fetch_error_backoff_ms": "Say retry_backoff_ms and retry_backoff_max_ms",
+    "exclude_internal_topics": "Internal topics are read only where they are named",
+    "rebalance_timeout_ms": "It is max_poll_interval_ms, as in Java's client",
+    "topic_blacklist": "Subscribe to names, or to a pattern that leaves them out",
+    # writing
+    "retries": _RETRIES,
+    "message_send_max_retries": _RETRIES,
+    "batch_num_messages": "Say batch_size_bytes: batches are bounded in bytes",
+    "queue_buffering_max_messages": _WAITING,
+    "queue_buffering_backpressure_threshold": _WAITING,
+    "compression_level": "There is one level for each codec: choose the codec by compression",
+    "compression_gzip_level": "There is one level for each codec: choose the codec by compression",
+    "compression_lz4_level": "There is one level for each codec: choose the codec by compression",
+    "compression_zstd_level": "There is one level for each codec: choose the codec by compression",
+    "partitioner_ignore_keys": "Say partitioner=random: keys are ignored then",
+    "enable_gapless_guarantee": "The producer is idempotent, and keeps the order of a partition's records",
+    # TLS and SASL
+    "security_protocol=sasl_plaintext": _SASL,
+    "security_protocol=sasl_ssl": _SASL,
+    "ssl_truststore_*": f"{_PEM_STORE}tls_ca_file",
+    "ssl_keystore_*": f"{_PEM_STORE}tls_certificate_file and tls_key_file",
+    "ssl_endpoint_identification_algorithm": "Say tls_check_server_name=false where Java's is empty, else leave it out",
+    "enable_ssl_certificate_verification": "Certificates are always checked: give the authority's as tls_ca_file",
+    "ssl_*": _TLS,
+    "sasl_*": _SASL,
+    "oauth_cb": _SASL,
+    "enable_sasl_*": _SASL,
+    # connections, metrics, versions
+    "connections_max_idle_ms": "It is not needed: a connection that the broker has closed is made again when needed",
+    "receive_buffer_bytes": _SOCKETS,
+    "send_buffer_bytes": _SOCKETS,
+    "socket_*": _SOCKETS,
+    "sock_chunk_*": _SOCKETS,
+    "selector": _SOCKETS,
+    "client_dns_lookup": "Every address of a name is tried",
+    "broker_address_family": "Addresses of both families are tried; write an IP address to choose one",
+    "broker_version_fallback": _VERSIONS,
+    "api_version": _VERSIONS,
+    "api_version_*": _VERSIONS,
+    "metric_*": _METRICS,
+    "metrics_*": _METRICS,
+    "enable_metrics_push": "Metrics are not sent to brokers: metrics() has them",
+    "auto_include_jmx_reporter": _METRICS,
+    "plugin_library_paths": "There are no plug-ins: give the class objects, as interceptors=[…]",
 }
-"""Options of others that we know and do not have: what to do instead."""
+"""Options of others that we know and do not have, by their `normal` names: what to do instead, or why there is none.
+
+``name=value`` is one value of an option that we have; ``*`` stands for any end.
+"""
 
 _JAVA_PACKAGE: Final = "org.apache.kafka.clients.consumer."
 _JAVA_PRODUCER: Final = "org.apache.kafka.clients.producer."
@@ -124,6 +203,7 @@ VALUES: Final[Mapping[str, Mapping[str, str]]] = {
         "end": "latest",
         "error": "none",
     },
+    "tls": {"plaintext": "false", "ssl": "true"},  # of security.protocol
     "partitioner": {  # Java's classes
         f"{_JAVA_PRODUCER}RoundRobinPartitioner".lower(): "round_robin",
         f"{_JAVA_PRODUCER}UniformStickyPartitioner".lower(): "random",
