@@ -85,10 +85,14 @@ class RocketPacked:
 
 
 class RocketSender:
-    """``penstock.seams.client.Sender`` and ``Avoids``."""
+    """``penstock.seams.client.Sender``, ``Avoids`` and ``GoesRound``."""
 
     numbered = False
     """Nothing tells a broker which message comes after which."""
+
+    turn_bytes = 256 * 1024
+    """Java's and Go's producers go round message by message. Here a queue's turn lasts until what waits for it has been
+    sent, so batches under load are as large as before (no smaller limit helped)."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
