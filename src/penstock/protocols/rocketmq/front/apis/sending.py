@@ -171,6 +171,7 @@ async def _records(call: Call, request: m.SendMessage) -> list[Stored]:
             call.shared.now_ms,
             flag=request.flag,
             reconsumed=max(request.reconsume_times or 0, 0),
+            born_host=call.line.born_host,
         )
     ]
 
@@ -186,7 +187,7 @@ def _batched(call: Call, born_ms: int) -> list[Stored]:
 
     now_ms = call.shared.now_ms
     records = [
-        record_of(body, properties, born_ms, now_ms, flag=flag)
+        record_of(body, properties, born_ms, now_ms, flag=flag, born_host=call.line.born_host)
         for flag, body, properties in read_batch(memoryview(call.asked.body))
     ]
     if not records:
