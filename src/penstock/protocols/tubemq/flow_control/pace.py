@@ -1,8 +1,8 @@
 """Pace: how long one partition rests after each poll. The client's side of flow control.
 
 Bytes are counted in minutes and in slices of five seconds; a slice may have a twelfth of the minute's limit. Both begin
-with a poll, not with the clock, and the limit is looked up once a minute. Minutes are counted by a clock that never goes
-back; the time of day, by which rules apply, is the wall clock's. Source: ``FlowCtrlRuleHandler`` and
+with a poll, not with the clock, and the limit is looked up once a minute. Minutes are counted by a clock that never
+goes back; the time of day, by which rules apply, is the wall clock's. Source: ``FlowCtrlRuleHandler`` and
 ``PartitionExt`` of TubeMQ's Java client, whose first poll of a minute is not counted either.
 """
 
