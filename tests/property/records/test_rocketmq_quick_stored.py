@@ -14,12 +14,21 @@ from penstock.protocols.rocketmq.records.ids import Host
 from penstock.protocols.rocketmq.records.stored import read_stored, write_stored
 
 KNOWN = [name.decode() for name in KIND_OF]
-OURS = ["rocketmq.flag", "rocketmq.reconsume_times", "rocketmq.sys_flag", "rocketmq.queue", "rocketmq.born_host", "CLUSTER"]
+OURS = [
+    "rocketmq.flag",
+    "rocketmq.reconsume_times",
+    "rocketmq.sys_flag",
+    "rocketmq.queue",
+    "rocketmq.born_host",
+    "CLUSTER",
+]
 NAMES = st.one_of(
     st.sampled_from([*KNOWN, *OURS]), st.text(max_size=5), st.sampled_from(["a", "b", "%b", "!0!", "!1!"])
 )
 VALUES = st.one_of(
-    st.none(), st.binary(max_size=6), st.sampled_from([b"12", b"!1!", b"%b", b"a\x01b", b"x\x02y", "ü".encode()]),
+    st.none(),
+    st.binary(max_size=6),
+    st.sampled_from([b"12", b"!1!", b"%b", b"a\x01b", b"x\x02y", "ü".encode()]),
     st.sampled_from([b"10.0.0.9:4711", b"[fd00::1]:65535", b"10.0.0.9:65536", b"10.0.0.9:-1", b"nowhere:1"]),
 )
 RECORDS = st.builds(

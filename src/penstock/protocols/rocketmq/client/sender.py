@@ -91,8 +91,8 @@ class RocketSender:
     """Nothing tells a broker which message comes after which."""
 
     turn_bytes = 256 * 1024
-    """Java's and Go's producers go round message by message. Here a queue's turn lasts until what waits for it has been
-    sent, so batches under load are as large as before (no smaller limit helped)."""
+    """Java's and Go's producers go round message by message. Here a queue's turn ends when what waits for it has been
+    sent, or has so much: with TubeMQ's 16 KiB, 30,000 messages at once took three times as many requests."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared

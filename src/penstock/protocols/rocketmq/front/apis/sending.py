@@ -133,14 +133,16 @@ def _level(call: Call, request: m.SendMessage) -> int:
     text = parse_properties(properties).get(_DELAY, "0") if _DELAY in properties else "0"
     level = int(text) if _JAVA_INT.fullmatch(text) else None
     if level is None or not -(1 << 31) <= level < 1 << 31:
-        raise Refused(Code.SYSTEM_ERROR, f'java.lang.NumberFormatException: For input string: "{text[:100]}": {_NO_LEVEL}')
+        raise Refused(
+            Code.SYSTEM_ERROR, f'java.lang.NumberFormatException: For input string: "{text[:100]}": {_NO_LEVEL}'
+        )
     if level > 0 and _is_batch(call, request):
         raise Refused(Code.MESSAGE_ILLEGAL, "a batch cannot be delayed: send its messages one by one")
     return level
 
 
 def _is_batch(call: Call, request: m.SendMessage) -> bool:
-    return call.asked.code == _BATCH or request.batch
+    return call.asked.code == _BATCH or bool(request.batch)
 
 
 async def _records(call: Call, request: m.SendMessage) -> list[Stored]:

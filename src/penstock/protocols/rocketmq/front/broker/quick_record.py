@@ -29,7 +29,9 @@ _names: Final[dict[bytes, bytes | None]] = {}
 """How a header of that name begins; empty for one that is not kept, None for one that is not usual."""
 
 
-def quick_batch(properties: bytes, body: bytes, born_ms: int, flag: int, now_ms: int, born_host: str = "") -> Checked | None:
+def quick_batch(
+    properties: bytes, body: bytes, born_ms: int, flag: int, now_ms: int, born_host: str = ""
+) -> Checked | None:
     """The batch that `messages.record_of` and `encode_batch` make of a message; None: they have to."""
     if not -CLOSE_MS <= born_ms - now_ms <= CLOSE_MS:
         return None
