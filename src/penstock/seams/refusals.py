@@ -39,7 +39,8 @@ class Asker(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """``api`` and ``code`` by their names, 0 where the answer has no code; ``topic`` and ``group`` empty, ``partition`` -1, where there is none.
+    """``api`` and ``code`` by their names; the code is 0 where the answer has none. ``topic`` and ``group`` are empty,
+    ``partition`` is -1, where there is none.
 
     ``why`` and ``advice`` in words.
     """
@@ -65,10 +66,7 @@ class Refusal(NamedTuple):
         about = f" ({', '.join(what)})" if what else ""
         advice = f"; {_plain(self.advice)}" if self.advice else ""
         answer = f"{self.name} ({self.code})" if self.code else "at once"
-        return (
-            f"{self.scheme}: {_plain(self.api)} of {who}{about} was answered {answer}: "
-            f"{_plain(self.why)}{advice}"
-        )
+        return f"{self.scheme}: {_plain(self.api)} of {who}{about} was answered {answer}: {_plain(self.why)}{advice}"
 
 
 @dataclass(slots=True)
