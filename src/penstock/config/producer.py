@@ -90,9 +90,7 @@ class ProducerConfig(ClientConfig):
     max_in_flight: int = number(
         5, low=1, high=1_000, about="requests under way to one server; at most 5 with idempotence"
     )
-    max_request_bytes: int = number(
-        1024 * 1024, low=1_024, about="the largest batch, and so the largest record; RocketMQ: 4 MiB"
-    )
+    max_request_bytes: int = number(1024 * 1024, low=1_024, about="the largest batch, and so the largest record")
     transactional_id: str | None = optional_text(
         about="the name under which transactions go on after a restart; needed for transactions"
     )
