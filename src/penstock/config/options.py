@@ -102,7 +102,8 @@ def _settings(
     protocol: ProtocolConfig,
 ) -> Settings[Config]:
     parsed = parse_address(address, lambda _: protocol.port)
-    given: dict[str, OptionValue] = {}
+    known = {option.name for option in fields(role)}
+    given: dict[str, OptionValue] = {name: value for name, value in protocol.defaults.items() if name in known}
     written: dict[str, str] = {}
     for source in (file, parsed.options, options):
         given.update(canonical_options(role, source, protocol, written=written))

@@ -46,9 +46,10 @@ class ProtocolConfig:
     has. ``spellings``: what its other clients call options. ``absent``: options of theirs, by their `normal` names,
     that we know and do not have: what to do instead; ``*`` at the end stands for any, ``name=value`` for one value.
     ``values``: their words for values of an option of ours, in small letters. ``address``: another form of address that
-    its users know. ``files``: readers of configuration files other than TOML, by how a file's name ends. ``theirs``:
-    defaults of its other clients' consumers that differ from ours; they hold for such an address or file. ``jobs``: the
-    options of connectors that jobs move from. ``front``: the dataclass of a node's options that only its front has, of
+    its users know. ``files``: readers of configuration files other than TOML, by how a file's name ends.
+    ``defaults``: those of our options that are different for this protocol. ``theirs``: defaults of its other clients'
+    consumers that differ from ours; they hold for such an address or file. ``jobs``: the options of connectors that
+    jobs move from. ``front``: the dataclass of a node's options that only its front has, of
     `penstock.config.fields`.
     """
 
@@ -59,6 +60,7 @@ class ProtocolConfig:
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     address: AddressForm | None = None
     files: Mapping[str, FileReader] = field(default_factory=dict)
+    defaults: Mapping[str, OptionValue] = field(default_factory=dict)
     theirs: Mapping[str, OptionValue] = field(default_factory=dict)
     jobs: Jobs | None = None
     front: type[DataclassInstance] | None = None

@@ -23,6 +23,10 @@ class Owner(Protocol):
         """Whether it may stay."""
         ...
 
+    def tells_of_misdirected(self) -> bool:
+        """Whether a warning is due that a client speaks another protocol: one a minute, for some try every second."""
+        ...
+
     def forget(self, connection: ServerConnection) -> None:
         """It is gone."""
         ...

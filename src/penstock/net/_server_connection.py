@@ -31,6 +31,7 @@ from penstock.net.serving_clock import ServingTimer
 from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Opens, Peer, Session
 from penstock.seams.later import Later, arrived
+from penstock.wire.foreign import ForeignProtocol
 
 __all__ = ["ServerConnection"]
 
@@ -392,7 +393,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _refuse(self, error: PenstockError) -> None:
         if not self._closing:
-            _log.info("closing the connection of %s: %s", self._peer.address, error)
+            told = isinstance(error, ForeignProtocol) and self._owner.tells_of_misdirected()
+            _log.log(
+                logging.WARNING if told else logging.INFO, "closing the connection of %s: %s", self._peer.address, error
+            )
         self.hang_up()
 
     def _adjust_reading(self) -> None:

@@ -47,7 +47,7 @@ class Listener:
         self.accepted = self.refused = 0
         """Clients that were let in, and that were not, since the node listens."""
         self._gone_received = self._gone_sent = 0
-        self._told = -_TOLD_EVERY_S
+        self._told = self._misdirected = -_TOLD_EVERY_S
 
     @property
     def endpoint(self) -> Endpoint:
@@ -134,6 +134,13 @@ class Listener:
             self._told = self._loop.time()
             _log.warning("refusing clients (%d so far): %s", self.refused, why)
         return False
+
+    def tells_of_misdirected(self) -> bool:
+        """See `Owner`."""
+        due = self._loop.time() - self._misdirected >= _TOLD_EVERY_S
+        if due:
+            self._misdirected = self._loop.time()
+        return due
 
     def forget(self, connection: ServerConnection) -> None:
         """A connection is gone."""

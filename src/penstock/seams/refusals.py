@@ -39,7 +39,8 @@ class Asker(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """``api`` and ``code`` by their names; ``topic`` and ``group`` empty, ``partition`` -1, where there is none.
+    """``api`` and ``code`` by their names; the code is 0 where the answer has none. ``topic`` and ``group`` are empty,
+    ``partition`` is -1, where there is none.
 
     ``why`` and ``advice`` in words.
     """
@@ -64,10 +65,8 @@ class Refusal(NamedTuple):
         what += [f"group {_plain(self.group)}"] if self.group else []
         about = f" ({', '.join(what)})" if what else ""
         advice = f"; {_plain(self.advice)}" if self.advice else ""
-        return (
-            f"{self.scheme}: {_plain(self.api)} of {who}{about} was answered {self.name} ({self.code}): "
-            f"{_plain(self.why)}{advice}"
-        )
+        answer = f"{self.name} ({self.code})" if self.code else "at once"
+        return f"{self.scheme}: {_plain(self.api)} of {who}{about} was answered {answer}: {_plain(self.why)}{advice}"
 
 
 @dataclass(slots=True)
@@ -85,6 +84,8 @@ class Refusals:
     >>> asker = Asker("billing", Endpoint("10.0.0.4", 51234))
     >>> print(Refusal("kafka", asker, "Fetch", 3, "UNKNOWN_TOPIC", "flights", "", "no such", "make it", 0))
     kafka: Fetch of client billing at 10.0.0.4:51234 (topic flights-0) was answered UNKNOWN_TOPIC (3): no such; make it
+    >>> print(Refusal("kafka", asker, "Fetch", 0, "NONE", "", "", "9 fetches are held", "raise max_held"))
+    kafka: Fetch of client billing at 10.0.0.4:51234 was answered at once: 9 fetches are held; raise max_held
     """
 
     def __init__(self, now: Callable[[], float], later: Later | None = None) -> None:

@@ -7,10 +7,15 @@ from typing import Final
 
 from penstock.errors import ProtocolViolation
 
-__all__ = ["looks_like_tls", "not_ours", "spoken"]
+__all__ = ["HTTP_2", "ForeignProtocol", "looks_like_tls", "not_ours", "spoken"]
 
+HTTP_2: Final = "HTTP/2, as gRPC does"
 _TLS_RECORDS: Final = range(0x14, 0x18)
 _WEB: Final = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"<!DO", b"<htm", b"<HTM")
+
+
+class ForeignProtocol(ProtocolViolation):
+    """A client of a node speaks another protocol, mostly because it was given a wrong port."""
 
 
 def spoken(first: bytes, greetings: Mapping[bytes, str]) -> str:
@@ -20,6 +25,8 @@ def spoken(first: bytes, greetings: Mapping[bytes, str]) -> str:
     """
     if looks_like_tls(first):
         return "TLS"
+    if first.startswith(b"PRI "):
+        return HTTP_2
     if first.startswith(_WEB):
         return "HTTP"
     if first.startswith(b"SSH-"):
@@ -32,13 +39,16 @@ def spoken(first: bytes, greetings: Mapping[bytes, str]) -> str:
     return ""
 
 
-def not_ours(said: str, ours: str, port: str = "") -> ProtocolViolation:
+def not_ours(said: str, ours: str, port: str = "", advice: str = "") -> ProtocolViolation:
     """Return the error for a side that was `spoken` for, instead of the protocol of ``ours``.
 
-    ``port`` says which port to give instead, to somebody who chose one; whoever was called chose nothing.
+    ``port`` says which port to give instead, to a client, which chose one. A server was called; ``advice`` is for its
+    log.
     """
-    hint = "Say tls=true" if said == "TLS" else port
-    return ProtocolViolation(f"the other side speaks {said}, not {ours}'s protocol", hint=hint if port else None)
+    what = f"the other side speaks {said}, not {ours}'s protocol"
+    if not port:
+        return ForeignProtocol(what, hint=advice or f"Give that client another port, or use one of {ours}'s")
+    return ProtocolViolation(what, hint="Say tls=true" if said == "TLS" else port)
 
 
 def looks_like_tls(first: bytes) -> bool:

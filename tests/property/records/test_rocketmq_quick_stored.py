@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -10,15 +11,25 @@ from penstock.protocols.rocketmq.front.broker.messages import Dress, properties_
 from penstock.protocols.rocketmq.front.broker.quick_stored import form_of
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF
 from penstock.protocols.rocketmq.records.ids import Host
-from penstock.protocols.rocketmq.records.stored import write_stored
+from penstock.protocols.rocketmq.records.stored import read_stored, write_stored
 
 KNOWN = [name.decode() for name in KIND_OF]
-OURS = ["rocketmq.flag", "rocketmq.reconsume_times", "rocketmq.sys_flag", "rocketmq.queue", "CLUSTER"]
+OURS = [
+    "rocketmq.flag",
+    "rocketmq.reconsume_times",
+    "rocketmq.sys_flag",
+    "rocketmq.queue",
+    "rocketmq.born_host",
+    "CLUSTER",
+]
 NAMES = st.one_of(
     st.sampled_from([*KNOWN, *OURS]), st.text(max_size=5), st.sampled_from(["a", "b", "%b", "!0!", "!1!"])
 )
 VALUES = st.one_of(
-    st.none(), st.binary(max_size=6), st.sampled_from([b"12", b"!1!", b"%b", b"a\x01b", b"x\x02y", "ü".encode()])
+    st.none(),
+    st.binary(max_size=6),
+    st.sampled_from([b"12", b"!1!", b"%b", b"a\x01b", b"x\x02y", "ü".encode()]),
+    st.sampled_from([b"10.0.0.9:4711", b"[fd00::1]:65535", b"10.0.0.9:65536", b"10.0.0.9:-1", b"nowhere:1"]),
 )
 RECORDS = st.builds(
     Stored,
@@ -29,16 +40,26 @@ RECORDS = st.builds(
     VALUES,
     st.lists(st.tuples(NAMES, VALUES), max_size=4).map(tuple),
 )
-HOSTS = st.sampled_from([Host(b"\x7f\0\0\1", 10911), Host(bytes(15) + b"\1", 10911)])
+HOST = Host(b"\x7f\0\0\1", 10911)
+HOSTS = st.sampled_from([HOST, Host(bytes(15) + b"\1", 10911)])
 
 
 @given(RECORDS, HOSTS, st.sampled_from(["t", "t" * 127, "t" * 128]))
 @example(Stored(7, 1, True, b"k", b"v", (("TAGS", b"a"), ("UNIQ_KEY", b"0"))), Host(b"\x7f\0\0\1", 1), "t")
+@example(Stored(7, 1, True, None, b"v", (("a", b"b"), ("rocketmq.born_host", b"10.0.0.9:4711"))), HOST, "t")
 @example(Stored(7, 1, True, None, b"v", ()), Host(b"\x7f\0\0\1", 1), "t")
 @example(Stored(7, 1, True, None, b"v", (("a", b"x" * 40_000),)), Host(b"\x7f\0\0\1", 1), "t")
 def test_both_ways_write_the_same_bytes(record: Stored, host: Host, topic: str) -> None:
     dress = Dress(topic, 3, 5 << 40, host, "DefaultCluster")
     assert dress.stored(record) == write_stored(dress.message(record))
+
+
+@pytest.mark.parametrize("text", ["10.0.0.9:4711", "[fd00::1]:65535"])
+def test_a_message_says_the_address_that_it_was_sent_from(text: str) -> None:
+    headers = (("colour", b"red"), ("rocketmq.born_host", text.encode()))
+    (message,) = read_stored(Dress("t", 3, 0, HOST, "DefaultCluster").stored(Stored(7, 1, True, None, b"v", headers)))
+    assert (str(message.born_host), message.store_host) == (text, HOST)
+    assert "rocketmq.born_host" not in message.property_map
 
 
 def test_the_usual_records_take_the_short_way() -> None:

@@ -157,5 +157,5 @@ def test_every_poll_rests_as_the_rules_say(
     now, rests = begin, []
     for step in steps:
         now += step.after_ms
-        rests.append(pace.rest_ms(step.polled, now))
+        rests.append(pace.rest_ms(step.polled, now - begin, now))
     assert rests == expected(group, shared, filtered, begin, steps)

@@ -62,6 +62,7 @@ def test_a_producers_names_of_java_are_understood() -> None:
     found = rocket_config(settings.extra)
     assert (found.producer_group, found.compress_over_bytes, found.compress_type) == ("p", 100, BodyCodec.ZSTD)
     assert (found.avoid_slow_brokers, found.topic_queues) == (True, 8)
+    assert producer_settings("rocketmq://h", {}, protocol=ADDED).config.max_request_bytes == 4 << 20
     assert (settings.config.request_timeout_ms, settings.config.max_request_bytes) == (3_000, 4 << 20)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 import threading
@@ -126,6 +127,21 @@ def test_first_words_of_something_else_are_known(scheme: str, first: bytes, said
     reading = framing(scheme)
     with pytest.raises(PenstockError, match=f"{said}.*{hint}"):
         reading.feed(memoryview(first[: reading.need()]))
+
+
+def test_a_node_says_which_protocol_a_client_speaks_by_mistake(caplog: pytest.LogCaptureFixture) -> None:
+    """One warning a minute for each listener, with what to do; the others are seen at INFO."""
+    schemes = ("kafka", "rocketmq", "tubemq")
+    with Broker(listen=[f"{scheme}://127.0.0.1:0" for scheme in schemes]) as broker:
+        for scheme in (*schemes, "rocketmq"):
+            port = int(broker.url(scheme).rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as grpc:
+                grpc.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+                assert grpc.recv(1) == b""
+    lines = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    said = [re.search(r"speaks HTTP/2, as gRPC does, not (\w+)'s protocol", line) for line in lines]
+    assert [each[1] for each in said if each] == ["Kafka", "RocketMQ", "TubeMQ"]
+    assert "need a RocketMQ Proxy" in lines[1]
 
 
 @pytest.mark.parametrize("ask", [blocking, with_asyncio])

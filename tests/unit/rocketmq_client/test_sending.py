@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from penstock import Producer
 from penstock.columnar.few import FewRows
 from penstock.errors import ErrorKind, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.rocketmq import methods
 from penstock.protocols.rocketmq.client.sender import RocketPacked, RocketSender
 from penstock.seams.client import Sent
+from penstock.testing import Broker
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import SILENCE, Cluster, Stage, go, stage
 
@@ -32,6 +36,14 @@ async def opened(s: Stage, **options: object) -> tuple[RocketSender, Node]:
 
 async def send(sender: RocketSender, node: Node, *batches: RocketPacked, acks: int = -1) -> list[Sent]:
     return list(await sender.send(node, batches, acks=acks, timeout_s=10.0))
+
+
+def test_records_without_a_key_go_round_the_queues_as_java_s_do() -> None:
+    with Broker(listen="rocketmq://127.0.0.1:0") as node:
+        node.create_topic("demo", partitions=4)
+        with Producer(node.url("rocketmq")) as producer:
+            sent = [producer.send("demo", b"%d" % number).result(30).partition for number in range(8)]
+    assert Counter(sent) == dict.fromkeys(range(4), 2)
 
 
 def test_messages_of_one_time_travel_together_and_have_offsets_of_their_own() -> None:

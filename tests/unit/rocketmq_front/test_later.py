@@ -19,8 +19,13 @@ from penstock.protocols.rocketmq.methods import (
     CONSUMER_SEND_MSG_BACK,
     END_TRANSACTION,
     QUERY_MESSAGE,
+    SEND_BATCH_MESSAGE,
+    SEND_MESSAGE,
+    SEND_MESSAGE_V2,
     VIEW_MESSAGE_BY_ID,
+    Method,
 )
+from penstock.protocols.rocketmq.records.batches import Inner, write_batch
 from penstock.protocols.rocketmq.records.ids import parse_offset_id
 from penstock.protocols.rocketmq.records.properties import format_properties
 from penstock.protocols.rocketmq.records.stored import StoredMessage, read_stored
@@ -79,6 +84,44 @@ def test_a_delayed_message_comes_when_its_time_is_over_and_not_before() -> None:
         assert kit.runtime.monotonic() - before >= LEVELS_S[1] * FAST.delay_scale
 
     run(check, FAST)
+
+
+DELAYS = {"x": None, "1.0": None, " 1": None, "1_0": None, "-": None, "2147483648": None, "0" * 200: None}
+DELAYS |= {"": 0, "0": 0, "-1": 0, "+1": 1, "\uff11": 1, "007": 7, "19": 18, "3\x02DELAY\x012": 2}
+
+
+@pytest.mark.near
+def test_a_delay_is_a_number_as_java_reads_it_or_the_send_is_refused() -> None:
+    """As a broker of 5.4 answers; of a batch the request's own properties count, and those of its messages do not."""
+
+    async def check(kit: Kit) -> None:
+        async def code(method: Method[m.SendMessage, m.Sent], body: bytes = b"a", **fields: Any) -> int:
+            header = m.SendMessage(producer_group="p", queue_id=0, **{"sys_flag": 0, "born_timestamp": 1, **fields})
+            try:
+                await kit.ask(method, header, body)
+            except ServerError as error:
+                return error.code
+            return Code.SUCCESS
+
+        for number, (text, level) in enumerate(DELAYS.items()):
+            topic, properties = f"t{number}", f"DELAY\x01{text}\x02TAGS\x01a"
+            wanted = Code.SYSTEM_ERROR if level is None else Code.SUCCESS
+            sent = {"topic": topic, "properties": properties}
+            ways = [
+                await code(SEND_MESSAGE, **sent),
+                await code(SEND_MESSAGE_V2, **sent),
+                await code(SEND_MESSAGE_V2, **sent, sys_flag=PREPARED),
+                await code(SEND_MESSAGE_V2, topic=f"%RETRY%{topic}", properties=properties, reconsume_times=1),
+            ]
+            assert ways == [wanted] * 4, text
+            whole = write_batch([Inner(0, b"1", properties.encode())])
+            batch = await code(SEND_BATCH_MESSAGE, whole, **sent, batch=True)
+            assert batch == (Code.MESSAGE_ILLEGAL if level else wanted), text
+            assert await code(SEND_BATCH_MESSAGE, whole, topic=topic, batch=True) == Code.SUCCESS, text
+            here = (await extent(kit.enode, Partition(topic, 0))).end
+            assert here == (4 if level == 0 else 1), text
+
+    run(check)
 
 
 @pytest.mark.near

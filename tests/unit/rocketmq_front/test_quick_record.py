@@ -21,9 +21,10 @@ PIECES = st.one_of(NAMES, st.binary(max_size=200), st.sampled_from([b"", b"\x01"
 def test_it_is_the_long_way_s(pieces: list[bytes], body: bytes, born_ms: int, flag: int) -> None:
     """Whatever properties are made of."""
     properties = b"\x02".join(b"\x01".join(pieces[at : at + 2]) for at in range(0, len(pieces), 2))
-    quick = quick_batch(properties, body, born_ms, flag, born_ms + 7)
+    quick = quick_batch(properties, body, born_ms, flag, born_ms + 7, "10.0.0.9:1")
     if quick is not None:
-        assert bytes(quick.data) == bytes(encode_batch([record_of(body, properties, born_ms, born_ms + 7, flag=flag)]))
+        wanted = record_of(body, properties, born_ms, born_ms + 7, flag=flag, born_host="10.0.0.9:1")
+        assert bytes(quick.data) == bytes(encode_batch([wanted]))
         assert quick.header == Checked(quick.data).header
 
 

@@ -61,6 +61,7 @@ def test_a_message_is_a_record_that_everybody_can_read() -> None:
         assert (record.key, record.value, record.timestamp_ms) == (b"k1", b"body", born)
         assert dict(record.headers) == {
             "TAGS": b"A", "UNIQ_KEY": b"7F00", "seq": b"19", "text": "中文".encode(), "rocketmq.flag": b"7",
+            "rocketmq.born_host": b"127.0.0.1:50000",
         }  # fmt: skip
 
     run(check)
@@ -75,6 +76,7 @@ def test_a_message_comes_back_as_it_was() -> None:
         assert message.property_map == {**wanted, "CLUSTER": "DefaultCluster"}
         assert (message.body, message.flag, message.topic, message.queue_id) == (b"body", 7, "demo", 0)
         assert message.offset_id == answer.msg_id
+        assert message.born_host == Host.of("127.0.0.1", 50_000)
         assert message.born_ms == message.store_ms == born
 
     run(check)

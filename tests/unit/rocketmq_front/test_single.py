@@ -79,7 +79,7 @@ def test_the_quick_way_does_what_the_long_one_does(case: str, monkeypatch: pytes
 @pytest.mark.near
 def test_what_is_unusual_is_left_to_the_long_way(case: str, quick: bool) -> None:
     async def check(kit: Kit) -> None:
-        answered = await send(kit.front.shared, command(**{**CASES, **LEFT}[case]))
+        answered = await send(kit.front.shared, command(**{**CASES, **LEFT}[case]), "127.0.0.1:50000")
         assert (answered is not None) is quick
 
     run(check)

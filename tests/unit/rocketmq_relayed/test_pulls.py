@@ -187,7 +187,7 @@ def test_one_connection_holds_a_twentieth_of_all_pulls_and_others_are_served() -
         await passing(0.1)
         refused = await greedy.ask(11, **HELD)
         assert refused.code == 2
-        assert "2500 held requests over this connection, its share of 50000 (max_held)" in str(refused.remark)
+        assert "2500 held requests over this connection, its share of 50000 (rocketmq_max_held)" in str(refused.remark)
         assert len(world.front.around.held) == 2_500
         world.serve(lambda server, asked: NOTHING)
         assert (await other.ask(11, **HELD)).code == 19

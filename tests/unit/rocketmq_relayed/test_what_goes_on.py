@@ -262,8 +262,8 @@ def test_what_operators_ask_goes_on_as_it_came(code: int, asked_of: list[str]) -
     run(test)
 
 
-@pytest.mark.parametrize("code", [200050, 200051, 200052, 200053, 200054, 200055, 200151])
-def test_pops_go_to_the_broker_that_they_name_and_wait_there(code: int) -> None:
+@pytest.mark.parametrize("code", [370, 200050, 200051, 200052, 200053, 200054, 200055, 200151])
+def test_pops_and_recalls_go_to_the_broker_that_they_name_and_wait_there(code: int) -> None:
     async def test(world: World) -> None:
         client = await world.client()
         assert (await client.ask(code, consumerGroup="g", topic="t", queueId=-1, bname="b")).code == 0

@@ -150,9 +150,9 @@ def test_a_groups_rules_come_before_the_clusters() -> None:
 def test_a_group_with_a_limit_of_its_own_asks_the_broker_not_to_apply_its() -> None:
     control = FlowControl()
     control.update_shared(1, EXAMPLE)
-    assert not control.escapes(at(12))
+    assert not control.escapes(at(12), at(12))
     control.update_group(2, EXAMPLE)
-    assert not control.escapes(at(12) + 9_999)
-    assert control.escapes(at(12) + 10_000)
-    assert control.escapes(at(18)) is False
-    assert control.escapes(at(18) + 1) is False
+    assert not control.escapes(at(12) + 9_999, at(12) + 9_999)
+    assert control.escapes(at(12) + 10_000, at(12) + 10_000)
+    assert control.escapes(at(18), at(18)) is False
+    assert control.escapes(at(18) + 1, at(18) + 1) is False

@@ -158,7 +158,9 @@ _OURS: Final = re.compile(
     r"|look message by offset failed"
 )
 """Remarks of a SYSTEM_ERROR that is the request's fault: brokers have no code for these, and would say them again. Seen
-on 5.4: a DELAY that is no int, a field of a header that is missing, a filter by SQL92 where a broker has none."""
+on 5.4: a DELAY that is no int (NumberFormatException), a body that is no JSON (JSONException), a header without one of
+its fields (RemotingCommandException), a filter by SQL92 where ``enablePropertyFilter`` is false. The others are
+from 4.9's source."""
 
 
 def error_of(code: int, remark: str | None = None, **where: Unpack[Where]) -> ServerError:

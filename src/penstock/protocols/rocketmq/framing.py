@@ -19,7 +19,7 @@ from penstock.protocols.rocketmq.command import (
     decode,
 )
 from penstock.seams.framing import Frame
-from penstock.wire.foreign import not_ours, spoken
+from penstock.wire.foreign import HTTP_2, not_ours, spoken
 from penstock.wire.sized import SizedBodies
 
 __all__ = ["MAX_REQUEST_HEADER_BYTES", "CommandFrame", "RocketFraming", "command_of"]
@@ -27,6 +27,7 @@ __all__ = ["MAX_REQUEST_HEADER_BYTES", "CommandFrame", "RocketFraming", "command
 MAX_REQUEST_HEADER_BYTES = 256 << 10
 """Properties are the longest thing in a request's header: 32,767 bytes, each of which JSON may write in six letters."""
 
+_NO_GRPC = "RocketMQ's SDKs of 5.x need a RocketMQ Proxy for gRPC; here, use clients that speak remoting"
 _LEAST = 4
 """Bytes of the header's length, without which there is no frame."""
 
@@ -75,7 +76,7 @@ def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:
 
     said = spoken(head, greetings())
     port = "Give the remoting port of a RocketMQ name server" if answers else ""
-    return not_ours(said, "RocketMQ", port) if said else None
+    return not_ours(said, "RocketMQ", port, _NO_GRPC if said == HTTP_2 else "") if said else None
 
 
 def command_of(frame: Frame) -> RemotingCommand:

@@ -85,10 +85,14 @@ class RocketPacked:
 
 
 class RocketSender:
-    """``penstock.seams.client.Sender`` and ``Avoids``."""
+    """``penstock.seams.client.Sender``, ``Avoids`` and ``GoesRound``."""
 
     numbered = False
     """Nothing tells a broker which message comes after which."""
+
+    turn_bytes = 256 * 1024
+    """Java's and Go's producers go round message by message. Here a queue's turn ends when what waits for it has been
+    sent, or has so much: with TubeMQ's 16 KiB, 30,000 messages at once took three times as many requests."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared

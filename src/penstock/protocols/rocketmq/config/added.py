@@ -21,5 +21,6 @@ ADDED: Final = ProtocolConfig(
     absent=ROCKET_MEANINGLESS,
     values=ROCKET_VALUES,
     files={".properties": property_options},
+    defaults={"max_request_bytes": 4 << 20},  # Java's maxMessageSize, and that of brokers
     front=RocketNodeConfig,
 )

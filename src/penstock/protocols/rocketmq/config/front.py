@@ -48,6 +48,13 @@ class RocketNodeConfig:
     rocketmq_auto_create_groups: bool = flag(
         True, about="any name is a RocketMQ consumer group; else only one that was made (mqadmin updateSubGroup)"
     )
+    rocketmq_max_clients: int = number(
+        20_000, low=20, about="places of RocketMQ connections in groups, over all groups; more are refused"
+    )
+    rocketmq_max_locks: int = number(
+        100_000, low=20, about="queues that RocketMQ's orderly consumers have locked; more are refused"
+    )
+    rocketmq_max_held: int = number(50_000, low=20, about="RocketMQ pulls that wait; more are refused")
     enode_look_ms: int = number(
         10_000, low=1_000, about="in front of a RocketMQ cluster: how often name servers are asked where brokers are"
     )

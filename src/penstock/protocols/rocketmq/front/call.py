@@ -111,14 +111,16 @@ class Line(Parking):
     """One client's connection: where it comes from, what it can be told, and whether anybody still waits there.
 
     ``asked`` is who hears the client's answer to a question of ours, by its number; None where none will come.
+    ``born_host``: its address as messages that come from it say it.
     ``broker``: which one is meant by what comes here and names none; None: it does not follow from the connection.
     """
 
-    __slots__ = ("address", "asked", "broker", "hang_up", "push")
+    __slots__ = ("address", "asked", "born_host", "broker", "hang_up", "push")
 
     def __init__(self, address: Endpoint, push: Callable[[Buffers], None], hang_up: Callable[[], None]) -> None:
         super().__init__()
         self.address = address
+        self.born_host = str(address)
         self.push = push
         self.hang_up = hang_up
         self.broker: str | None = None

@@ -48,7 +48,7 @@ class RocketFront:
         beside = Beside(runtime, services.memory)
         percent = options.address_share_percent
         clients = Clients(
-            Shares("places in groups", "max_clients", options.max_clients, services.memory, percent),
+            Shares("places in groups", "rocketmq_max_clients", options.max_clients, services.memory, percent),
             options.client_timeout_ms / 1_000,
             notify=options.notify_members,
         )
@@ -62,7 +62,7 @@ class RocketFront:
             Places(ledger, enode),
             QueueLocks(
                 options.lock_timeout_ms / 1_000,
-                Shares("locks of queues", "max_locks", options.max_locks, services.memory, percent),
+                Shares("locks of queues", "rocketmq_max_locks", options.max_locks, services.memory, percent),
             ),
             Positions(services.offsets, runtime.now_ms),
             Reader(enode, beside),
@@ -81,7 +81,7 @@ class RocketFront:
             ledger,
             beside,
             Turns(runtime),
-            Shares("held pulls", "max_held", options.max_held, services.memory, percent),
+            Shares("held pulls", "rocketmq_max_held", options.max_held, services.memory, percent),
             meter_of(services, clients, lambda: sum(each.line.held for each in self._sessions)),
             Counts(),
         )

@@ -23,6 +23,9 @@ def open_front(services: Services, config: SnodeConfig) -> RocketFront | Relayed
     own = config.front(RocketNodeConfig)
     options = RocketFrontOptions(
         cluster=own.rocketmq_cluster,
+        max_clients=own.rocketmq_max_clients,
+        max_locks=own.rocketmq_max_locks,
+        max_held=own.rocketmq_max_held,
         address_share_percent=config.address_share_percent,
         snode_name=own.snode_name,
         register_snode_ms=own.register_snode_ms,

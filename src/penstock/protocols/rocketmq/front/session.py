@@ -81,7 +81,7 @@ class RocketSession:
         try:
             if shared.admission is not None:
                 shared.admission.check(asked, shared.now)
-            if asked.code == SINGLE and (packed := await single(self._shared, asked)) is not None:
+            if asked.code == SINGLE and (packed := await single(self._shared, asked, self.line.born_host)) is not None:
                 return (packed,)
             method, serve = found
             header = read_request(method, asked)

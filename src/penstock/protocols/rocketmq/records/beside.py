@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BORN", "CLOSE_MS", "FLAG", "NOT_KEPT", "NUMBERS", "PREPARED", "RECONSUMED", "SYS_FLAG"]
+__all__ = ["BORN", "BORN_HOST", "CLOSE_MS", "FLAG", "NOT_KEPT", "NUMBERS", "PREPARED", "RECONSUMED", "SYS_FLAG"]
 
 BORN: Final = "rocketmq.born_timestamp"
+BORN_HOST: Final = "rocketmq.born_host"
+"""The address that the message's producer sent it from, as ``host:port``."""
 FLAG: Final = "rocketmq.flag"
 RECONSUMED: Final = "rocketmq.reconsume_times"
 SYS_FLAG: Final = "rocketmq.sys_flag"

@@ -18,6 +18,7 @@ __all__ = ["Host", "UniqueIds", "java_hash", "offset_id", "parse_offset_id"]
 _PLACE: Final = struct.Struct(">iq")
 _WHO: Final = struct.Struct(">Hi")
 _WHEN: Final = struct.Struct(">iH")
+_MOST_PORT: Final = 0xFFFF
 
 
 class Host(NamedTuple):
@@ -30,6 +31,15 @@ class Host(NamedTuple):
     def of(cls, text: str, port: int) -> Host:
         """From an address as people write it. Raises ValueError."""
         return cls(ipaddress.ip_address(text).packed, port)
+
+    @classmethod
+    def read(cls, text: str) -> Host | None:
+        """From what `str` makes of one; None for what is none."""
+        host, _, port = text.rpartition(":")
+        try:
+            return cls.of(host.strip("[]"), int(port)) if 0 <= int(port) <= _MOST_PORT else None
+        except ValueError:
+            return None
 
     @property
     def packed(self) -> bytes:

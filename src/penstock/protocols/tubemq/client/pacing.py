@@ -37,7 +37,7 @@ class Pacing:
 
     def __init__(self, channel: Channel[Any], options: TubeOptions, log: ClientLog) -> None:
         self._log = log
-        self._now_ms = channel.now_ms
+        self._channel = channel
         self._not_found_ms = options.tube.not_found_wait_ms
         self._own_priority = options.tube.query_priority
         self._paces: dict[Partition, Pace] = {}
@@ -72,7 +72,7 @@ class Pacing:
 
     def escapes(self) -> bool:
         """Whether the broker's own limit does not count, because the group has one that applies now."""
-        return self.control.escapes(self._now_ms())
+        return self.control.escapes(self._now_ms(), self._channel.now_ms())
 
     # Partitions.
 
@@ -92,7 +92,7 @@ class Pacing:
             return 0.0
         now = self._now_ms()
         at, polled = answered
-        return timer_of(pace.rest_ms(polled, now), now - at) / 1_000
+        return timer_of(pace.rest_ms(polled, now, self._channel.now_ms()), now - at) / 1_000
 
     def after_failure(self, partition: Partition, answer: GetMessageResponseB2C, *, filtered: bool) -> float:
         """No batch came: seconds until it is tried again."""
@@ -100,7 +100,10 @@ class Pacing:
         lag = answer.curr_data_dlt if has(answer, "curr_data_dlt") else -1
         polled = Polled(answer.err_code, 0, self._recommended_ms(answer), lag)
         # A limit of no bytes comes with a pause of no time; asking without end would not help.
-        return max(pace.rest_ms(polled, self._now_ms()), _SHORTEST_MS) / 1_000
+        return max(pace.rest_ms(polled, self._now_ms(), self._channel.now_ms()), _SHORTEST_MS) / 1_000
+
+    def _now_ms(self) -> int:
+        return int(self._channel.monotonic() * 1_000)
 
     def _recommended_ms(self, answer: GetMessageResponseB2C) -> int:
         if answer.err_code == Code.NOT_FOUND:

@@ -20,6 +20,12 @@ class TubeNodeConfig:
         1_000, low=50, about="how often a TubeMQ group's partitions are looked at for moving"
     )
     tubemq_timeout_ms: int = number(30_000, low=1_000, about="without a heartbeat for so long a TubeMQ client is out")
+    tubemq_max_clients: int = number(
+        10_000, low=20, about="TubeMQ consumers that are registered, and as many producers; more are refused"
+    )
+    tubemq_max_bookings: int = number(
+        100_000, low=20, about="partitions that groups of TubeMQ have booked; more are refused"
+    )
     admin_token: str | None = secret(about="what TubeMQ's administration is to be told before it changes anything")
 
     def __post_init__(self) -> None:

@@ -73,14 +73,14 @@ class FlowControl:
         holder = self.group if self.group.rules.empty else self.shared
         return holder.rules.after_empty(polls, recommended_ms)
 
-    def escapes(self, now_ms: int) -> bool:
+    def escapes(self, now_ms: int, wall_ms: int) -> bool:
         """Whether requests ask the broker not to apply its own limit, because the group has one now.
 
-        Looked up every ten seconds. (``escFlowCtrl`` of GET_MESSAGE.)
+        Looked up every ten seconds of ``now_ms``, a clock that never goes back. (``escFlowCtrl`` of GET_MESSAGE.)
         """
         if now_ms >= self._escapes_until:
             everything = UNLIMITED.bytes_a_minute
-            found = self.group.rules.data_limit(everything, now_ms, lag_unit=1)
+            found = self.group.rules.data_limit(everything, wall_ms, lag_unit=1)
             self._escapes = found is not None
             self._escapes_until = now_ms + _ESCAPE_MS
         return self._escapes

@@ -1,7 +1,8 @@
 """Pace: how long one partition rests after each poll. The client's side of flow control.
 
 Bytes are counted in minutes and in slices of five seconds; a slice may have a twelfth of the minute's limit. Both begin
-with a poll, not with the clock, and the limit is looked up once a minute. Source: ``FlowCtrlRuleHandler`` and
+with a poll, not with the clock, and the limit is looked up once a minute. Minutes are counted by a clock that never
+goes back; the time of day, by which rules apply, is the wall clock's. Source: ``FlowCtrlRuleHandler`` and
 ``PartitionExt`` of TubeMQ's Java client, whose first poll of a minute is not counted either.
 """
 
@@ -56,20 +57,23 @@ class Pace:
         self._lag = -2
         self._empty = 0
         self._minute_bytes = self._slice_bytes = 0
-        self._minute_until = self._slice_until = 0
+        self._minute_until = self._slice_until = -1
 
     @property
     def empty_polls(self) -> int:
         """How many polls in a row brought nothing."""
         return self._empty
 
-    def rest_ms(self, polled: Polled, now_ms: int) -> int:
-        """Count one poll, and return how long to wait before the next one; called once for each."""
+    def rest_ms(self, polled: Polled, now_ms: int, wall_ms: int) -> int:
+        """Count one poll, and return how long to wait before the next one; called once for each.
+
+        ``now_ms`` is of a clock that never goes back, ``wall_ms`` since 1970.
+        """
         if polled.data_lag >= 0:
             self._lag = polled.data_lag
         self._minute_bytes += polled.body_bytes
         self._slice_bytes += polled.body_bytes
-        self._turn(now_ms)
+        self._turn(now_ms, wall_ms)
         if polled.code not in _ANSWERED:
             return polled.recommended_ms
         self._empty = self._empty + 1 if not polled.body_bytes and polled.code != Code.SUCCESS else 0
@@ -83,11 +87,11 @@ class Pace:
         spaced = self._spacing(polled) if polled.code == Code.SUCCESS else -1
         return spaced if spaced >= 0 else polled.recommended_ms
 
-    def _turn(self, now_ms: int) -> None:
+    def _turn(self, now_ms: int, wall_ms: int) -> None:
         """Begin a new minute, or a new slice, where the one before is over."""
         if now_ms > self._minute_until:
             self._minute_bytes = self._slice_bytes = 0
-            self._limit = _LAG_UNKNOWN if self._lag < 0 else self._control.data_limit(self._lag, now_ms)
+            self._limit = _LAG_UNKNOWN if self._lag < 0 else self._control.data_limit(self._lag, wall_ms)
             self._intervals = self._control.intervals()
             self._minute_until, self._slice_until = now_ms + MINUTE_MS, now_ms + SLICE_MS
         elif now_ms > self._slice_until:

@@ -39,13 +39,16 @@ class Quota:
         self._limit = UNLIMITED
         self._read = False
         self._minute_bytes = self._slice_bytes = 0
-        self._minute_until = self._slice_until = 0
+        self._minute_until = self._slice_until = -1
 
-    def grant(self, rules: Rules, lag: int, now_ms: int, *, escapes: bool = False) -> Grant:
-        """Return how much to give now to a reader that is ``lag`` bytes behind; ``escapes`` as its request says."""
+    def grant(self, rules: Rules, lag: int, now_ms: int, wall_ms: int, *, escapes: bool = False) -> Grant:
+        """Return how much to give now to a reader that is ``lag`` bytes behind; ``escapes`` as its request says.
+
+        ``now_ms`` is of a clock that never goes back, ``wall_ms`` since 1970.
+        """
         if not self._read:
             return Grant(FIRST_READ_BYTES)
-        self._turn(rules, lag, now_ms)
+        self._turn(rules, lag, now_ms, wall_ms)
         limit = self._limit
         share = limit.bytes_a_minute // SLICES
         unit = min(share, TRANSFER_BYTES)
@@ -61,10 +64,10 @@ class Quota:
         self._minute_bytes += size
         self._slice_bytes += size
 
-    def _turn(self, rules: Rules, lag: int, now_ms: int) -> None:
+    def _turn(self, rules: Rules, lag: int, now_ms: int, wall_ms: int) -> None:
         if now_ms > self._minute_until:
             self._minute_bytes = self._slice_bytes = 0
-            self._limit = rules.data_limit(lag, now_ms, lag_unit=self._lag_unit) or UNLIMITED
+            self._limit = rules.data_limit(lag, wall_ms, lag_unit=self._lag_unit) or UNLIMITED
             self._minute_until, self._slice_until = now_ms + MINUTE_MS, now_ms + SLICE_MS
         elif now_ms > self._slice_until:
             self._slice_bytes = 0

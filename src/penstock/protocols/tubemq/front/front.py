@@ -49,11 +49,13 @@ class TubeFront:
         settings = Settings()
         cluster = Cluster(services, settings)
         groups = Groups(
-            patience, self._dice, Shares("consumers registered", "max_clients", options.max_clients, memory, percent)
+            patience,
+            self._dice,
+            Shares("consumers registered", "tubemq_max_clients", options.max_clients, memory, percent),
         )
         producers = Producers(
             options.producer_timeout_ms / 1_000,
-            Shares("producers registered", "max_clients", options.max_clients, memory, percent),
+            Shares("producers registered", "tubemq_max_clients", options.max_clients, memory, percent),
         )
         self.shared = Shared(
             services,
@@ -65,7 +67,7 @@ class TubeFront:
             producers,
             Bookings(
                 options.partition_timeout_ms / 1_000,
-                Shares("partitions booked", "max_bookings", options.max_bookings, memory, percent),
+                Shares("partitions booked", "tubemq_max_bookings", options.max_bookings, memory, percent),
             ),
             Positions(services.offsets, services.enode, runtime.now_ms),
             Writing(services.enode, runtime, options.pending_bytes),

@@ -29,6 +29,8 @@ def open_front(services: Services, config: SnodeConfig) -> TubeFront:
     own = config.front(TubeNodeConfig)
     options = TubeFrontOptions(
         balance_period_ms=own.balance_period_ms,
+        max_clients=own.tubemq_max_clients,
+        max_bookings=own.tubemq_max_bookings,
         address_share_percent=config.address_share_percent,
         consumer_timeout_ms=own.tubemq_timeout_ms,
         producer_timeout_ms=own.tubemq_timeout_ms,

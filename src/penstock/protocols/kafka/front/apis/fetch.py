@@ -150,9 +150,9 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[
 
 
 def _not_held(call: Call, why: str) -> None:
-    meter, code = call.shared.meter, ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    meter.refused(_FETCH, code)
-    meter.tell(Asker(call.client_id, call.line.address), _FETCH, code, why=why, advice=MORE_ROOM)
+    meter = call.shared.meter
+    meter.refused(_FETCH, ErrorCode.THROTTLING_QUOTA_EXCEEDED)  # counted as such; the answer itself has no code
+    meter.tell(Asker(call.client_id, call.line.address), _FETCH, 0, why=why, advice=MORE_ROOM)
 
 
 async def news(shared: Shared, line: Line, known: Mapping[Partition, int], within_s: float) -> str | None:

@@ -7,6 +7,7 @@ is stored as it was before, so that everybody can read it. Source: Apache Rocket
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -18,12 +19,13 @@ from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY, UNWRITABLE
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.broker.delays import header_of
-from penstock.protocols.rocketmq.front.broker.messages import number_of, record_of
+from penstock.protocols.rocketmq.front.broker.messages import record_of
 from penstock.protocols.rocketmq.front.broker.quick import sent
 from penstock.protocols.rocketmq.front.broker.settings import WRITE
 from penstock.protocols.rocketmq.front.call import Call, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.records.ids import offset_id
+from penstock.protocols.rocketmq.records.properties import parse_properties
 from penstock.seams.enode import TopicState
 from penstock.seams.framing import Buffer
 
@@ -34,6 +36,10 @@ _COMPRESSED: Final = 0x1
 _TRANSACTION: Final = 0xC
 _PREPARED: Final = 0x4
 _MOST_PROPERTIES: Final = 32_767
+_DELAY: Final = "DELAY"
+_JAVA_INT: Final = re.compile(r"[+-]?\d{1,100}")
+"""What Java's ``Integer.parseInt`` takes, if its value is an int: digits of any script, no blanks."""
+_NO_LEVEL: Final = "DELAY has to be the number of a delay level"
 _RATIO: Final = 16
 _MOST_MESSAGES: Final = 50_000
 _QUICK_BYTES: Final = 32 << 10
@@ -49,7 +55,7 @@ async def send(call: Call, request: m.SendMessage) -> Reply | bytes:
     _allowed(call, topic)
     queue = _queue(call, topic, request)
     records = await _records(call, request)
-    level = number_of(records[0], "DELAY") if len(records) == 1 else 0
+    level = _level(call, request)
     prepared = request.sys_flag & _TRANSACTION == _PREPARED
     if prepared or level > 0:
         return await _later(call, name, queue, records[0], 0 if prepared else level)
@@ -118,6 +124,27 @@ def _allowed(call: Call, topic: TopicState) -> None:
         raise Refused(Code.NO_PERMISSION, f"the broker[{call.shared.cluster.broker}] sending message is forbidden")
 
 
+def _level(call: Call, request: m.SendMessage) -> int:
+    """The level by which a message is delayed; 0 or less: it is not. Raises Refused.
+
+    In a batch only the request's own properties count, not those of its messages, and a batch cannot be delayed.
+    """
+    properties = request.properties or ""
+    text = parse_properties(properties).get(_DELAY, "0") if _DELAY in properties else "0"
+    level = int(text) if _JAVA_INT.fullmatch(text) else None
+    if level is None or not -(1 << 31) <= level < 1 << 31:
+        raise Refused(
+            Code.SYSTEM_ERROR, f'java.lang.NumberFormatException: For input string: "{text[:100]}": {_NO_LEVEL}'
+        )
+    if level > 0 and _is_batch(call, request):
+        raise Refused(Code.MESSAGE_ILLEGAL, "a batch cannot be delayed: send its messages one by one")
+    return level
+
+
+def _is_batch(call: Call, request: m.SendMessage) -> bool:
+    return call.asked.code == _BATCH or bool(request.batch)
+
+
 async def _records(call: Call, request: m.SendMessage) -> list[Stored]:
     """The messages of a request as records. Raises Refused, ProtocolViolation, CorruptBatch."""
     asked, most = call.asked, call.shared.options.max_message_bytes
@@ -129,7 +156,7 @@ async def _records(call: Call, request: m.SendMessage) -> list[Stored]:
             Code.MESSAGE_ILLEGAL, f"message properties length over max value, {len(properties)} > {_MOST_PROPERTIES}"
         )
     born_ms = request.born_timestamp if request.born_timestamp > 0 else call.shared.now_ms
-    if asked.code == _BATCH or request.batch:
+    if _is_batch(call, request):
         if len(asked.body) <= _QUICK_BYTES or _count(asked.body) < _QUICK_MESSAGES:
             return _batched(call, born_ms)
         return await call.shared.beside.run(partial(_batched, call, born_ms), _RATIO * len(asked.body))
@@ -146,6 +173,7 @@ async def _records(call: Call, request: m.SendMessage) -> list[Stored]:
             call.shared.now_ms,
             flag=request.flag,
             reconsumed=max(request.reconsume_times or 0, 0),
+            born_host=call.line.born_host,
         )
     ]
 
@@ -161,7 +189,7 @@ def _batched(call: Call, born_ms: int) -> list[Stored]:
 
     now_ms = call.shared.now_ms
     records = [
-        record_of(body, properties, born_ms, now_ms, flag=flag)
+        record_of(body, properties, born_ms, now_ms, flag=flag, born_host=call.line.born_host)
         for flag, body, properties in read_batch(memoryview(call.asked.body))
     ]
     if not records:

@@ -29,7 +29,7 @@ _MOST_INT32: Final = 0x7FFFFFFF
 _MOST_DIGITS: Final = 18
 
 
-async def send(shared: Shared, asked: RemotingCommand) -> bytes | None:
+async def send(shared: Shared, asked: RemotingCommand, born_host: str) -> bytes | None:
     """The framed answer, or None for a request that `sending.send` has to look at. Raises StoreError."""
     fields, body = asked.fields, asked.body
     if isinstance(fields, Written):
@@ -52,7 +52,7 @@ async def send(shared: Shared, asked: RemotingCommand) -> bytes | None:
     number = int(queue)
     # Before the message is stored: once it is, nothing may fail any more, or it would be sent again.
     place = await shared.places.base(topic, number)
-    batch = quick_batch(properties.encode(), bytes(body), int(born), int(flag), shared.now_ms)
+    batch = quick_batch(properties.encode(), bytes(body), int(born), int(flag), shared.now_ms, born_host)
     if batch is None:
         return None
     offset = (await shared.writing.write(Partition(name, number), batch)).base_offset

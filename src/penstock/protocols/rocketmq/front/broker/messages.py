@@ -14,10 +14,11 @@ from typing import Final
 
 from penstock.columnar.plain_records import Stored
 from penstock.errors import UsageError
-from penstock.protocols.rocketmq.front.broker.quick_stored import quick_stored
+from penstock.protocols.rocketmq.front.broker.quick_stored import quick_stored, read_host
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF, Kind
 from penstock.protocols.rocketmq.records.beside import (
     BORN,
+    BORN_HOST,
     CLOSE_MS,
     FLAG,
     NOT_KEPT,
@@ -37,7 +38,7 @@ from penstock.protocols.rocketmq.records.properties import (
 )
 from penstock.protocols.rocketmq.records.stored import StoredMessage, write_stored
 
-__all__ = ["Dress", "dated", "number_of", "parted", "properties_of", "record_of"]
+__all__ = ["Dress", "born_host_of", "dated", "number_of", "parted", "properties_of", "record_of"]
 
 _OWN: Final = frozenset(
     name.decode() for name, kind in KIND_OF.items() if kind is Kind.OWN and name.decode() not in NOT_KEPT
@@ -56,6 +57,7 @@ def record_of(
     *,
     flag: int = 0,
     reconsumed: int = 0,
+    born_host: str = "",
     more: dict[str, int] | None = None,
 ) -> Stored:
     """The record of a message, whose ``body`` is not compressed; ``more`` are numbers for headers of their names.
@@ -68,6 +70,8 @@ def record_of(
         headers.append((FLAG, b"%d" % flag))
     if reconsumed:
         headers.append((RECONSUMED, b"%d" % reconsumed))
+    if born_host:
+        headers.append((BORN_HOST, born_host.encode()))
     if more:
         headers += [(name, b"%d" % value) for name, value in more.items()]
     sent = sent_ms(properties) if _TIMED in properties else None
@@ -91,6 +95,15 @@ def number_of(record: Stored, name: str) -> int:
         if each == name and value is not None and len(value) < 20 and value.removeprefix(b"-").isdigit():
             return int(value)
     return 0
+
+
+def born_host_of(record: Stored) -> Host | None:
+    """Where the message came from; None where the log does not say it, as of another protocol's records."""
+    found = None
+    for name, value in record.headers:
+        if name == BORN_HOST and value is not None:
+            found = read_host(value)
+    return found
 
 
 class Dress:
@@ -130,7 +143,7 @@ class Dress:
             flag=_int32(numbers.get(FLAG, 0)),
             sys_flag=numbers.get(SYS_FLAG, 0) & 0xC,
             born_ms=max(numbers.get(BORN, 0), 0) or stored_ms,
-            born_host=self._host,
+            born_host=born_host_of(record) or self._host,
             store_ms=stored_ms,
             store_host=self._host,
             reconsume_times=_int32(numbers.get(RECONSUMED, 0)),
@@ -145,7 +158,7 @@ def parted(record: Stored) -> tuple[list[tuple[str, bytes | None]], list[tuple[s
     own: list[tuple[str, str]] = []
     headers: list[tuple[str, bytes | None]] = []
     for name, value in record.headers:
-        if name in NUMBERS or name in NOT_KEPT:
+        if name in NUMBERS or name in NOT_KEPT or name == BORN_HOST:
             continue
         if name in _OWN and name not in _FROM_USERS:
             text = _plain(value)

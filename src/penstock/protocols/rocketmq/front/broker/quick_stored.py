@@ -15,11 +15,12 @@ from zlib import crc32
 
 from penstock.columnar.plain_records import Stored
 from penstock.protocols.rocketmq.kernels.interface import LEAST_BYTES, MAGIC_1
-from penstock.protocols.rocketmq.records.beside import NUMBERS
+from penstock.protocols.rocketmq.records.beside import BORN_HOST, NUMBERS
+from penstock.protocols.rocketmq.records.ids import Host
 from penstock.protocols.rocketmq.records.properties import MAX_PROPERTIES_BYTES
 from penstock.protocols.rocketmq.records.stored import AFTER_HOSTS, FIXED
 
-__all__ = ["Form", "form_of", "quick_stored"]
+__all__ = ["Form", "form_of", "quick_stored", "read_host"]
 
 _MARK: Final = "!{}!"
 _LONGEST_NAMES: Final = 1_000
@@ -27,6 +28,9 @@ _MOST_FORMS: Final = 1_024
 _CRC_MASK: Final = 0x7FFFFFFF
 _SHORT_HOST: Final = 8
 _LONGEST_TOPIC: Final = 127
+_APART: Final = NUMBERS | {BORN_HOST}
+_HOSTS: Final = 4_096
+_LONGEST_HOST: Final = 64
 
 
 class Form(NamedTuple):
@@ -47,7 +51,7 @@ Properties = Callable[[Stored, str], str]
 @functools.lru_cache(_MOST_FORMS)
 def form_of(names: tuple[str, ...], keyed: bool, cluster: str, properties: Properties) -> Form | None:
     """The form of records with these headers; None where each has to go the long way."""
-    if sum(map(len, names)) > _LONGEST_NAMES or not NUMBERS.isdisjoint(names):
+    if sum(map(len, names)) > _LONGEST_NAMES or not _APART.isdisjoint(names):
         return None
     marks = [_MARK.format(at) for at in range(len(names) + 1)]
     headers = tuple((name, mark.encode()) for name, mark in zip(names, marks[1:], strict=True))
@@ -65,6 +69,12 @@ def form_of(names: tuple[str, ...], keyed: bool, cluster: str, properties: Prope
     return Form(text.encode(), _picking(places), len(entries))
 
 
+@functools.lru_cache(_HOSTS)
+def read_host(text: bytes) -> Host | None:
+    """An address that a record names; None for what is none: anyone may write such a header."""
+    return Host.read(text.decode(errors="replace")) if len(text) <= _LONGEST_HOST else None
+
+
 def _picking(places: Sequence[int]) -> Callable[[Sequence[Any]], Any]:
     if len(places) == 1:
         return lambda values: (values[places[0]],)
@@ -79,10 +89,18 @@ def quick_stored(
     born = record.timestamp_ms
     if not body or len(topic) > _LONGEST_TOPIC or len(host) != _SHORT_HOST or born < 0:
         return None
-    form = form_of(tuple([name for name, _ in record.headers]), record.key is not None, cluster, properties)
+    headers, born_host = record.headers, host
+    if headers and headers[-1][0] == BORN_HOST and headers[-1][1]:
+        said = read_host(headers[-1][1])
+        if said is not None:
+            born_host = said.packed
+        headers = headers[:-1]
+        if len(born_host) != _SHORT_HOST:
+            return None
+    form = form_of(tuple([name for name, _ in headers]), record.key is not None, cluster, properties)
     if form is None:
         return None
-    values = form.pick((record.key, *[value for _, value in record.headers]))
+    values = form.pick((record.key, *[value for _, value in headers]))
     if None in values or b"" in values:
         return None
     text = form.text % values
@@ -98,6 +116,6 @@ def quick_stored(
         size, MAGIC_1, crc32(body) & _CRC_MASK, queue, 0, record.offset, place, 0, born,
     )  # fmt: skip
     return b"".join((
-        fixed, host, born.to_bytes(8, "big"), host, AFTER_HOSTS.pack(0, 0, len(body)), body,
+        fixed, born_host, born.to_bytes(8, "big"), host, AFTER_HOSTS.pack(0, 0, len(body)), body,
         len(topic).to_bytes(1, "big"), topic, len(text).to_bytes(2, "big"), text,
     ))  # fmt: skip

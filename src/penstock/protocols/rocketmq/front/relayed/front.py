@@ -40,7 +40,7 @@ class RelayedFront:
         clients = Clients(
             Shares(
                 "places in groups",
-                "max_clients",
+                "rocketmq_max_clients",
                 options.max_clients,
                 services.memory,
                 options.address_share_percent,
@@ -64,7 +64,9 @@ class RelayedFront:
             traffic,
             made,
             beside,
-            Shares("held requests", "max_held", options.max_held, services.memory, options.address_share_percent),
+            Shares(
+                "held requests", "rocketmq_max_held", options.max_held, services.memory, options.address_share_percent
+            ),
             meter_of(services, clients, lambda: traffic.held),
             BrokerPorts(options.broker_ports, lambda broker: BrokerDoor(self, broker)),
         )

@@ -120,6 +120,7 @@ WAYS: Final[Mapping[int, Way]] = {
     354: Way.SNODES_OF,
     355: Way.RETRY_TOPIC,
     361: Way.PULL,
+    370: Way.WRITE,
     907: Way.TURN,
     200050: Way.POP,
     200051: Way.WRITE,

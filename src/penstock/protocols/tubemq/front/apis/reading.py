@@ -59,7 +59,8 @@ async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B
     if begin is None or start >= begin.found.stable:  # what comes later may still be aborted
         return _nothing(Code.NOT_FOUND, _AT_END, -1)
     options, log_end = shared.options, begin.found.end
-    grant = booking.quota.grant(shared.settings.rules, booking.lag, shared.now_ms, escapes=request.esc_flow_ctrl)
+    now_ms, escapes = int(shared.now * 1_000), request.esc_flow_ctrl
+    grant = booking.quota.grant(shared.settings.rules, booking.lag, now_ms, shared.now_ms, escapes=escapes)
     if not grant.max_bytes:
         return _nothing(Code.SERVER_CONSUME_SPEED_LIMIT, "RpcServer consume speed limit!", grant.wait_ms)
     batch = await read_batch(
