@@ -16,10 +16,10 @@ from penstock.client import read
 from penstock.net.descriptors import hold_standard_streams
 from penstock.testing import Broker
 from tests.eventually import comes_to
+from tests.loops import LOOPS
 from tests.unit.cli.running import fill
 
 CLOSED = ["<&-", "2>&-", "<&- >&- 2>&-"]
-LOOPS = ["asyncio", "uvloop"]
 
 CLIENT = """
 import contextlib, os, sys

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from penstock.testing import Broker
+from tests.loops import LOOPS
 
 CLIENT = """
 import faulthandler, sys, time
@@ -66,7 +67,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("when", ["made before", "made then"])
 @pytest.mark.parametrize("how", ["stopped", "an hour ago", "in an hour"])
 def test_clients_go_on(how: str, when: str, loop: str) -> None:

@@ -14,14 +14,11 @@ from penstock.model import Endpoint
 from penstock.net._lumps import LUMP_BYTES, Lumps
 from penstock.net.loops import new_loop
 from penstock.net.server import serve
+from tests.loops import HAS_UVLOOP, LOOPS
 from tests.unit.net.test_large_answers import Front, content
 from tests.unit.net.toy import HEAD, ask, until
 
-HAS_UVLOOP = importlib.util.find_spec("uvloop") is not None
-both = pytest.mark.parametrize(
-    "loop",
-    ["asyncio", pytest.param("uvloop", marks=pytest.mark.skipif(not HAS_UVLOOP, reason="uvloop is not installed"))],
-)
+both = pytest.mark.parametrize("loop", LOOPS)
 SIZE = 20 * LUMP_BYTES + 12_345
 
 
