@@ -26,6 +26,20 @@ TOOLS: Final = ("test", "rivals")
 """What runs the tests; as pinned, for it is not what is tried here."""
 FOLDERS: Final = ("tests/first_hour", "tests/docs", "tests/unit")
 NOT_OF_THE_WHEEL: Final = ("tests/docs/test_build.py", "tests/unit/bench", "tests/unit/tools")
+NOT_OF_DEPENDENCIES: Final = (
+    "coordinator",
+    "groups",
+    "kafka_front",
+    "kafka_limits",
+    "kafka_messages",
+    "rocketmq_client",
+    "rocketmq_front",
+    "seams",
+    "transactions",
+    "wire",
+)
+"""Folders of ``tests/unit`` for code that imports no dependency itself, so that no version of one changes it; where it
+meets records, the folders of records, columns and clients have the same dependencies."""
 IN_A_WHEEL: Final = ("src", "pyproject.toml", "PACKAGE.md", "LICENSE")
 
 
@@ -123,7 +137,8 @@ def _test(environment: Environment, warnings: Sequence[str], arguments: Sequence
     path = os.pathsep.join([str(environment.python.parent), os.environ.get("PATH", os.defpath)])
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own | {"PATH": path}
     named = [word for word in arguments if (ROOT / word.partition("::")[0]).exists()]
-    where = [] if named else [*FOLDERS, *(f"--ignore={folder}" for folder in NOT_OF_THE_WHEEL)]
+    left_out = [*NOT_OF_THE_WHEEL, *(f"tests/unit/{folder}" for folder in NOT_OF_DEPENDENCIES)]
+    where = [] if named else [*FOLDERS, *(f"--ignore={folder}" for folder in left_out)]
     apart = () if named else side_by_side.options()
     say(f"{', '.join(named or FOLDERS)} in {environment.folder.name}")
 

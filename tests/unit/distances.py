@@ -24,6 +24,8 @@ from tests.late_enode import Plan, planned
 from tests.unit.client.virtual_time import VirtualLoop
 
 T = TypeVar("T")
+SHORT = 6
+"""So many of a test's runs far away are in every build, every second one with losses; the rest is marked ``long``."""
 SEEDS = int(os.environ.get("PENSTOCK_FAR_SEEDS", "20"))
 LOST = int(os.environ.get("PENSTOCK_FAR_LOST", "6"))
 """So many answers, and as many requests, of a hundred calls."""
@@ -54,8 +56,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not uses_kit or metafunc.definition.get_closest_marker("near") is not None:
         return
     cases = prod(len(marker.args[1]) for marker in metafunc.definition.iter_markers("parametrize"))
-    runs = -(-SEEDS // cases)
-    metafunc.parametrize("distance", range(runs + 1), ids=["near", *(f"far{n}" for n in range(runs))], indirect=True)
+    runs, short = -(-SEEDS // cases), max(2, -(-SHORT // cases))
+    far = [pytest.param(n + 1, id=f"far{n}", marks=() if n < short else pytest.mark.long) for n in range(runs)]
+    metafunc.parametrize("distance", [pytest.param(0, id="near"), *far], indirect=True)
 
 
 @pytest.fixture(autouse=True)

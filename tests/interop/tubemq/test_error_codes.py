@@ -102,7 +102,7 @@ def test_members_of_a_bound_group_agree_on_its_terms(
     ("code", "name", "options"),
     [
         (429, "CLIENT_INCONSISTENT_SOURCECOUNT", {"source_count": 3, "node_id": 1}),
-        (430, "CLIENT_DUPLICATE_INDEXID", {"source_count": 2, "node_id": 0, "api_timeout_ms": 5_000}),
+        (430, "CLIENT_DUPLICATE_INDEXID", {"source_count": 2, "node_id": 0, "api_timeout_ms": 5_000}),  # tried so long
     ],
 )
 def test_nodes_of_a_client_balanced_group_have_their_numbers(

@@ -17,6 +17,7 @@ from penstock.net.descriptors import hold_standard_streams
 from penstock.testing import Broker
 from tests.event_loops import EVENT_LOOPS
 from tests.eventually import comes_to
+from tests.loops import LOOPS
 from tests.unit.cli.running import fill
 
 CLOSED = ["<&-", "2>&-", "<&- >&- 2>&-"]

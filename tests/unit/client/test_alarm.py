@@ -8,8 +8,8 @@ import pytest
 
 from penstock.client._alarm import Alarm
 from penstock.net.loops import new_loop
+from tests.loops import LOOPS
 from tests.unit.client import virtual_time
-from tests.unit.net.test_loops import both
 
 
 def test_it_rings_once_by_the_earliest_time() -> None:
@@ -30,7 +30,7 @@ def test_it_rings_once_by_the_earliest_time() -> None:
     virtual_time.run(work())
 
 
-@both
+@pytest.mark.parametrize("loop", LOOPS)
 def test_one_that_rings_now_can_be_set_again(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_EVENT_LOOP", loop)
 

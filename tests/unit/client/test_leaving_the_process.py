@@ -13,7 +13,7 @@ import pytest
 from penstock.client import Admin, RangeReader
 from penstock.model import Offset, OffsetSpec, Partition
 from penstock.testing import Broker
-from tests.event_loops import EVENT_LOOPS
+from tests.loops import LOOPS
 
 PATIENCE_S = 60
 FORKED = "this object was made before a fork. Make a new one in the child process"
@@ -71,7 +71,7 @@ def committed(log: Broker) -> list[int]:
         return [place.offset for place in admin.committed("g").values()]
 
 
-@pytest.mark.parametrize("event_loop", EVENT_LOOPS)
+@pytest.mark.parametrize("event_loop", LOOPS)
 @pytest.mark.parametrize("call", ["close", "flush"])
 def test_atexit_closes_though_it_was_registered_before_the_import(log: Broker, call: str, event_loop: str) -> None:
     code = f"import atexit\natexit.register(lambda: producer.{call}())\nimport penstock\n{PRODUCER}{SEND}"
@@ -85,7 +85,7 @@ def test_atexit_may_send_and_close_after_the_loop_was_handed_over(log: Broker) -
     assert stored(log) == 101
 
 
-@pytest.mark.parametrize("event_loop", EVENT_LOOPS)
+@pytest.mark.parametrize("event_loop", LOOPS)
 def test_a_global_that_closes_when_it_is_deleted(log: Broker, event_loop: str) -> None:
     code = f"""
 import penstock

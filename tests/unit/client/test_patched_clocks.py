@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from penstock.testing import Broker
-from tests.event_loops import EVENT_LOOPS
+from tests.loops import LOOPS
 
 CLIENT = """
 import faulthandler, sys, time
@@ -67,7 +67,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("loop", EVENT_LOOPS)
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("when", ["made before", "made then"])
 @pytest.mark.parametrize("how", ["stopped", "an hour ago", "in an hour"])
 def test_clients_go_on(how: str, when: str, loop: str) -> None:

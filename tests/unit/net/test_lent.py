@@ -26,7 +26,7 @@ from penstock.net.options import ListenerOptions, TransportOptions
 from penstock.net.server import serve
 from penstock.seams import Frame
 from penstock.seams.hold import LOOP, READER, Hold
-from tests.event_loops import EVENT_LOOPS
+from tests.loops import LOOPS
 from tests.unit.net.test_tls import files, listening
 from tests.unit.net.toy import HEAD, ToyDialect, ToyFraming, ToyFront, ask, encode, until
 
@@ -111,7 +111,7 @@ async def answer_to(lent: Lent) -> Frame | None:
     return await asyncio.to_thread(wait)
 
 
-@pytest.mark.parametrize("loop", EVENT_LOOPS)
+@pytest.mark.parametrize("loop", LOOPS)
 def test_answers_come_to_the_thread_and_the_last_one_to_who_asked(loop: str) -> None:
     async def work() -> None:
         async with parked() as (front, connection, heard):

@@ -14,11 +14,11 @@ from penstock.model import Endpoint
 from penstock.net._lumps import LUMP_BYTES, Lumps
 from penstock.net.loops import new_loop
 from penstock.net.server import serve
-from tests.event_loops import EVENT_LOOPS, HAS_UVLOOP
+from tests.loops import HAS_UVLOOP, LOOPS
 from tests.unit.net.test_large_answers import Front, content
 from tests.unit.net.toy import HEAD, ask, until
 
-both = pytest.mark.parametrize("loop", EVENT_LOOPS)
+both = pytest.mark.parametrize("loop", LOOPS)
 SIZE = 20 * LUMP_BYTES + 12_345
 
 
