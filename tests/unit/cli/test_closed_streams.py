@@ -15,7 +15,6 @@ import pytest
 from penstock.client import read
 from penstock.net.descriptors import hold_standard_streams
 from penstock.testing import Broker
-from tests.event_loops import EVENT_LOOPS
 from tests.eventually import comes_to
 from tests.loops import LOOPS
 from tests.unit.cli.running import fill
@@ -48,7 +47,7 @@ def verb(words: str) -> subprocess.CompletedProcess[str]:
     return shell(f"{sys.executable} -m penstock {words}")
 
 
-@pytest.mark.parametrize("loop", EVENT_LOOPS)
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("closed", CLOSED)
 def test_clients_run(log: Broker, tmp_path: Path, closed: str, loop: str) -> None:
     log.create_topic("t")
