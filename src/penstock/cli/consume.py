@@ -142,6 +142,7 @@ class Reading:
         self._commits = commits
         self._sink: Sink | None = None
         self._written: dict[Partition, int] = {}
+        self._reached: dict[Partition, int] = {}
         self._way_to_the_start = way_to_the_start
         self._noted_waiting = False
         self.count = 0
@@ -156,6 +157,7 @@ class Reading:
             if not (batch.parts or self.count or self._noted_waiting) and ends is None:
                 self._note_that_we_wait()
             if ends is not None:
+                self._reached.update(batch.next_offsets)
                 batch = before(ends, batch)
             if limit:
                 batch = batch[: limit - self.count]
@@ -213,9 +215,16 @@ class Reading:
         note(f"at the end of {topics}, waiting for what comes next. {self._way_to_the_start}")
 
     def _is_at(self, ends: Mapping[Partition, int]) -> bool:
-        """Whether all our partitions are read to their ends; pauses those that are."""
+        """Whether all our partitions are read to their ends; pauses those that are.
+
+        In a TubeMQ group a position moves with what is committed, and a batch only as a whole: what was read counts.
+        """
         assigned = self._consumer.assignment()
-        done = {partition for partition in assigned if self._consumer.position(partition) >= ends.get(partition, 0)}
+        done = {
+            each
+            for each in assigned
+            if max(self._consumer.position(each), self._reached.get(each, 0)) >= ends.get(each, 0)
+        }
         self._consumer.pause(done - self._consumer.paused())
         return bool(assigned) and done == assigned
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from datetime import UTC, datetime
 from typing import Final
@@ -20,6 +21,9 @@ VARIABLE: Final = "PENSTOCK_LOG"
 """LEVEL, FORMAT, or both with a comma between them; an option overrides it."""
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 FORMATS: Final = ("text", "json")
+
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def log_as_asked() -> None:
@@ -72,6 +76,10 @@ class _Text(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        # What clients send, such as their names, must not look like a line of its own.
+        return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", super().formatMessage(record))
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
         del datefmt

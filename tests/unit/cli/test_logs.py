@@ -61,6 +61,13 @@ def test_the_variable_alone_silences_a_node() -> None:
     assert logged(PENSTOCK_LOG="WARNING") == []
 
 
+def test_a_message_cannot_look_like_another_line() -> None:
+    program = "import logging; from penstock.cli.logs import log_to_stderr; log_to_stderr(usual_level='info');"
+    program += "logging.getLogger('penstock.node').info('client %s', 'a\\nb\\x1b[2J')"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stderr.endswith("Z INFO penstock.node: client a\\x0ab\\x1b[2J\n")
+
+
 @pytest.mark.parametrize(
     ("value", "code", "said"),
     [

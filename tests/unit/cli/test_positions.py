@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client import Producer
 from penstock.testing import Broker
-from tests.unit.cli.running import penstock, refused
+from tests.unit.cli.running import fill, penstock, refused
 
 HOURS = ["2026-01-01T00:00", "2026-01-01T01:00", "2026-01-01T02:00", "2026-01-01T03:00"]
 
@@ -73,6 +73,15 @@ def test_a_group_reads_until_a_place_and_commits(topic: str) -> None:
     assert (first.code, sorted(first.stdout.split())) == (0, [b"00", b"10"])
     second = penstock("consume", topic, "-g", "g", "--until-end")
     assert sorted(second.stdout.split()) == [b"01", b"02", b"03", b"11"]
+
+
+def test_a_group_of_tubemq_stops_within_a_batch() -> None:
+    """Its position stays where the batch began."""
+    with Broker(listen=["kafka://127.0.0.1:0", "tubemq://127.0.0.1:0"]) as log:
+        log.create_topic("hours")
+        fill(log, "hours", [b"0", b"1", b"2"])
+        ran = penstock("consume", f"{log.url('tubemq')}/hours", "-g", "gg", "--until", "1")
+    assert (ran.code, ran.stdout) == (0, b"0\n"), ran.stderr
 
 
 TOMORROW = (datetime.now(UTC) + timedelta(days=1)).isoformat()
