@@ -77,7 +77,7 @@ def read_end(text: str) -> End | None:
     if _NUMBER.fullmatch(text) and not text.startswith("-"):
         return End(offset=int(text))
     found = _time_ms("--until", text, "an offset or a time")
-    if found > time.time() * 1_000:
+    if found > time.time_ns() // 1_000_000:
         raise UsageError(f"--until {text} has not come yet", hint="--until-end reads what is there now")
     return End(time_ms=found)
 

@@ -8,8 +8,8 @@ IncrementalAlterConfigs v0-v1, DeleteRecords.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Partition, TopicInfo
@@ -35,6 +35,9 @@ from penstock.protocols.kafka.messages.topics import (
 )
 from penstock.seams.admin import NewTopic, TopicSetting
 from penstock.seams.retry import Retry
+
+if TYPE_CHECKING:
+    from penstock.protocols.kafka.messages.configs import DescribeConfigsResponseSynonym
 
 __all__ = [
     "add_partitions",
@@ -150,16 +153,21 @@ async def describe_topic_config(cluster: Cluster, name: str) -> dict[str, TopicS
     return {
         each.name: TopicSetting(
             each.value,
-            next((_in_ms(known.name, known.value) for known in each.synonyms if known.source != _OF_TOPIC), None),
+            next((_in_ms(*known) for known in _of_brokers(each.synonyms)), None),
             _SOURCES.get(each.config_source, ""),
         )
         for each in result.configs
     }
 
 
-def _in_ms(name: str, value: str | None) -> str | None:
+def _of_brokers(synonyms: Sequence[DescribeConfigsResponseSynonym]) -> Iterator[tuple[str, str]]:
+    """What counts where the topic sets nothing: the first one that has a value."""
+    return ((each.name, each.value) for each in synonyms if each.source != _OF_TOPIC and each.value is not None)
+
+
+def _in_ms(name: str, value: str) -> str:
     """Brokers have some of topics' defaults in hours: ``log.retention.hours`` of ``retention.ms``."""
-    return str(int(value) * 3_600_000) if value and name.endswith(".hours") else value
+    return str(int(value) * 3_600_000) if name.endswith(".hours") else value
 
 
 async def alter_topic_config(cluster: Cluster, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
