@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 
 from penstock import Admin, NewTopic
 from penstock.errors import ServerError
+from tests.eventually import comes_to
 from tests.interop.peers.fixtures import KafkaBroker
 
 pytestmark = pytest.mark.interop
@@ -44,6 +45,8 @@ def test_settings_are_shown_and_changed_as_other_admins_see_them(any_kafka: Kafk
                     admin.alter_topic_config(topic, wrong, dry_run=dry)
                 assert caught.value.name == "INVALID_CONFIG"
         admin.alter_topic_config(topic, change)
+        # Brokers learn of it from the controller a moment later.
+        comes_to(lambda: ours(admin, topic)["retention.ms"], ("5000", "DYNAMIC_TOPIC_CONFIG"))
         after = ours(admin, topic)
         assert after == foreign(any_kafka, topic)
         assert after["retention.ms"] == ("5000", "DYNAMIC_TOPIC_CONFIG")
