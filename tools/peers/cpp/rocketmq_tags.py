@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 
-from rocketmq.client import Message, Producer, PushConsumer
+from rocketmq.client import Message, Producer, PushConsumer  # type: ignore[import-not-found]
 
 names, topic, group, tags = sys.argv[1:]
 wanted = 2 * len(tags.split("||"))
