@@ -69,9 +69,9 @@ def test_javas_vip_channel_is_served_by_a_log_of_our_own() -> None:
     with (
         Broker(listen="rocketmq://127.0.0.1:0") as broker,
         rocketmq_clients.producer(
-            broker.address("rocketmq"), version=OLD, vip="yes", retries=0
+            broker.url("rocketmq").removeprefix("rocketmq://"), version=OLD, vip="yes", retries=0
         ) as sender,
-    ):  # fmt: skip
+    ):
         answers = sender.send([Mail("vip", [b"%d" % row]) for row in range(5)])
     assert [each["event"] for each in answers] == ["sent"] * 5
 
