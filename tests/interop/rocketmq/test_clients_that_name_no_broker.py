@@ -62,7 +62,7 @@ def test_javas_vip_channel_is_served(fronted: Fronted) -> None:
     fronted.create_topic("vip", 2)
     with rocketmq_clients.producer(fronted.address, version=OLD, vip="yes", retries=0) as sender:
         answers = sender.send(each_queue("vip", 2))
-    assert [each["event"] for each in answers] == ["sent"] * 8
+    assert [each["event"] for each in answers] == ["sent"] * 8, answers
 
 
 def test_javas_vip_channel_is_served_by_a_log_of_our_own() -> None:
@@ -73,7 +73,7 @@ def test_javas_vip_channel_is_served_by_a_log_of_our_own() -> None:
         ) as sender,
     ):
         answers = sender.send([Mail("vip", [b"%d" % row]) for row in range(5)])
-    assert [each["event"] for each in answers] == ["sent"] * 5
+    assert [each["event"] for each in answers] == ["sent"] * 5, answers
 
 
 def test_java_before_4_9_5_sends_and_reads_at_each_broker_and_commits_there(fronted: Fronted) -> None:
