@@ -50,7 +50,11 @@ def consume(
         ),
     ] = "",
     until: Annotated[
-        str, typer.Option("--until", help="Stop before this offset, or before the first record since this time.")
+        str,
+        typer.Option(
+            "--until",
+            help="Stop before this offset or the first record since this time, or at the ends as --until-end.",
+        ),
     ] = "",
     kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
     out: Annotated[Path | None, typer.Option("--out", help="File to write; needed for parquet.")] = None,

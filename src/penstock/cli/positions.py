@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from penstock._dataclasses import dataclass
 from penstock.cli.group_reset import read_time_ms
-from penstock.errors import ConfigError, UsageError
+from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
     from penstock.client import Consumer
@@ -54,11 +53,12 @@ class End:
     time_ms: int | None = None
 
     def offsets(self, consumer: Consumer, partitions: Collection[Partition]) -> Mapping[Partition, int]:
-        """Of each partition; one that ends before is waited for if it is an offset."""
+        """Of each partition; where it ends before, its end now: nothing is waited for."""
+        ends = consumer.end_offsets(partitions)
         if self.time_ms is not None:
-            return _since(consumer, self.time_ms, consumer.end_offsets(partitions))
+            return _since(consumer, self.time_ms, ends)
         assert self.offset is not None
-        return dict.fromkeys(partitions, self.offset)
+        return {each: min(self.offset, end) for each, end in ends.items()}
 
 
 def read_begin(text: str) -> Begin | None:
@@ -71,15 +71,12 @@ def read_begin(text: str) -> Begin | None:
 
 
 def read_end(text: str) -> End | None:
-    """None for an empty text. Raises ConfigError, and UsageError for a time that has not come."""
+    """None for an empty text. Raises ConfigError."""
     if not text:
         return None
     if _NUMBER.fullmatch(text) and not text.startswith("-"):
         return End(offset=int(text))
-    found = _time_ms("--until", text, "an offset or a time")
-    if found > time.time_ns() // 1_000_000:
-        raise UsageError(f"--until {text} has not come yet", hint="--until-end reads what is there now")
-    return End(time_ms=found)
+    return End(time_ms=_time_ms("--until", text, "an offset or a time"))
 
 
 def _time_ms(option: str, text: str, expected: str) -> int:
