@@ -24,8 +24,12 @@ from penstock.protocols.tubemq.config.options import TubeConfig
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 
-FRONTS = [each.front for each in configs().values() if each.front is not None]
 TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO penstock\.node: topic t is created, partitions: 1")
+
+
+def fronts() -> list[Any]:
+    """Of all protocols that there are now: tests add some."""
+    return [each.front for each in configs().values() if each.front is not None]
 
 
 def logged(*words: str, **environment: str) -> list[str]:
@@ -112,12 +116,12 @@ def test_the_options_in_effect_and_where_they_came_from(tmp_path: Path, capsys: 
     }
     assert found["rocketmq_accounts"] == found["admin_token"] == ("(hidden)", f"file {file}")
     assert "geheim" not in str(found)
-    everything = {each.name for owner in (SnodeConfig, *FRONTS) for each in fields(owner)} - {"fronts"}
+    everything = {each.name for owner in (SnodeConfig, *fronts()) for each in fields(owner)} - {"fronts"}
     assert set(found) == everything
 
 
 def test_no_object_shows_a_secret() -> None:
-    owners: list[Any] = [ConsumerConfig, ProducerConfig, RocketConfig, TubeConfig, SnodeConfig, *FRONTS]
+    owners: list[Any] = [ConsumerConfig, ProducerConfig, RocketConfig, TubeConfig, SnodeConfig, *fronts()]
     every: list[Field[Any]] = [each for owner in owners for each in fields(owner)]
     secret = [each for each in every if re.search("password|token|secret|accounts", each.name)]
     assert {each.name for each in secret} >= {"password", "admin_token", "secret_key", "rocketmq_accounts"}

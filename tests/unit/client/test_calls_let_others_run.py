@@ -82,6 +82,7 @@ async def made(role: str, address: str) -> Any:
         return AsyncProducer(address)
     if role == "admin":
         return AsyncAdmin(address)
+    await filled(address)
     consumer = AsyncConsumer(address, group="g")
     await consumer.assign({P: 0})
     await consumer.poll(10)  # what could be fetched ahead is there now

@@ -55,6 +55,7 @@ def client(brokers: MockBrokers) -> Iterator[KafkaClient]:
 def produce(brokers: MockBrokers, topic: str, count: int, **options: Any) -> None:
     # Lingering for as long as the loop below may take keeps them in one batch; flush() waits for no linger.
     producer = Producer({"bootstrap.servers": brokers.servers, "linger.ms": 10_000, **options})
+    producer.list_topics(topic, 10)  # records that wait for metadata may be parted when it comes
     for n in range(count):
         producer.produce(topic, b"%d" % n, b"key", 0, timestamp=1_000 + n)
     assert producer.flush(10) == 0
