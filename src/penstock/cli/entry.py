@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 
 from penstock.cli.endings import reporting_errors
-from penstock.cli.logs import log_as_asked
 from penstock.cli.output import replace_closed_streams, write_standard_output_whole
 from penstock.extras import EXTRAS, refusal
 from penstock.net.descriptors import hold_standard_streams
@@ -32,6 +31,8 @@ def main() -> None:
         with reporting_errors():
             sys.stdout.write(f"penstock {__version__}\n")
         return
+    from penstock.cli.logs import log_as_asked
+
     with reporting_errors():
         log_as_asked()
     try:

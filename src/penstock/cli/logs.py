@@ -21,8 +21,6 @@ VARIABLE: Final = "PENSTOCK_LOG"
 """LEVEL, FORMAT, or both with a comma between them; an option overrides it."""
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 FORMATS: Final = ("text", "json")
-
-
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 

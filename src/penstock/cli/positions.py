@@ -30,10 +30,11 @@ class Begin:
 
     def offsets(self, consumer: Consumer, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Of each partition; what lies outside of it becomes its nearer end."""
-        firsts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+        ends = consumer.end_offsets(partitions)
         if self.time_ms is not None:
             return _since(consumer, self.time_ms, ends)
         assert self.offset is not None
+        firsts = consumer.beginning_offsets(partitions)
         wanted = {each: self.offset + (ends[each] if self.offset < 0 else 0) for each in partitions}
         return {each: min(max(offset, firsts[each]), ends[each]) for each, offset in wanted.items()}
 
