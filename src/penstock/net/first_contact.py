@@ -40,6 +40,8 @@ class FirstContact:
         self._rest_s = 1.5 * longest_pause_ms / 1_000 + REFUSAL_S
         self._until: float | None = None
         self._tried: dict[Endpoint, PenstockError] = {}
+        self._connected: set[Endpoint] = set()
+        self._hung_up: dict[Endpoint, PenstockError] = {}
 
     def begin(self, now: float) -> float:
         """A connection is asked for: when the first answer is due, which may be over; never, once there was one."""
@@ -59,6 +61,8 @@ class FirstContact:
         """A frame of the protocol has come."""
         self.made = True
         self._tried.clear()
+        self._connected.clear()
+        self._hung_up.clear()
 
     def asked(self, endpoint: Endpoint) -> None:
         """An attempt to connect begins."""
@@ -66,14 +70,18 @@ class FirstContact:
             self._tried.setdefault(endpoint, ConnectionLost("not connected yet", hint=f"Is {endpoint} reachable?"))
 
     def connected(self, endpoint: Endpoint) -> None:
-        """It has taken the connection, and owes an answer."""
+        """It has taken the connection, and owes an answer. That it closed an earlier one says more, and stays."""
         if not self.made:
-            self._tried[endpoint] = says_nothing(endpoint)
+            self._connected.add(endpoint)
+            self._tried[endpoint] = self._hung_up.get(endpoint) or says_nothing(endpoint)
 
     def failed(self, endpoint: Endpoint, error: PenstockError) -> None:
         """What an attempt to connect, or a connection without an answer, has come to."""
         if not self.made and not isinstance(error, FirstContactTimeout):
             self._tried[endpoint] = error
+            if endpoint in self._connected:
+                self._connected.remove(endpoint)
+                self._hung_up[endpoint] = error
 
     def error(self) -> FirstContactTimeout:
         """What ends everything that waits when the deadline has passed: which addresses were tried, and what happened

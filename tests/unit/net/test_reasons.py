@@ -15,7 +15,8 @@ import pytest
 import penstock
 from penstock.errors import ConnectionLost, FirstContactTimeout, PenstockError
 from penstock.model import Endpoint
-from penstock.net._reasons import lost, no_connection, reason
+from penstock.net._reasons import hung_up, lost, no_connection, reason
+from penstock.net.first_contact import FirstContact
 from penstock.protocols.kafka.framing import KafkaFraming
 from penstock.protocols.tubemq.framing import TubeFraming
 from penstock.testing import Broker
@@ -168,6 +169,19 @@ class TestPorts:
             with pytest.raises(ConnectionLost, match=f"cannot connect: Connection refused .*:{port}") as told:
                 ask(f"{scheme}://127.0.0.1:{port}/topic")
         assert told.value.__cause__ is None
+
+
+def test_that_a_server_hung_up_says_more_than_that_it_has_not_answered_yet() -> None:
+    """Whatever the attempt that is under way when the time is over has come to."""
+    contact = FirstContact(timeout_ms=300)
+    contact.connected(THERE)
+    assert "does not answer" in str(contact.error())
+    contact.failed(THERE, hung_up(THERE, ConnectionResetError()))
+    assert "connection reset, before it had said anything" in str(contact.error())
+    contact.connected(THERE)
+    assert "connection reset, before it had said anything" in str(contact.error())
+    contact.failed(THERE, no_connection(THERE, ConnectionRefusedError()))
+    assert "refused" in str(contact.error())
 
 
 def test_a_producer_says_why_no_server_could_be_asked_for_its_topic() -> None:
