@@ -474,7 +474,7 @@ def _comment(doc: str) -> str:
 def files() -> list[Path]:
     """All text that git keeps, apart from what records something."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    found = [ROOT / line for line in listed.splitlines() if line.endswith(TEXT)]
+    found = [ROOT / line for line in listed.splitlines() if line.endswith(TEXT) and not line.startswith(("tools/moves/", "tools/merge_"))]
     return [each for each in found if each.exists() and "results" not in each.parts and each.name != "CHANGELOG.md"]
 
 
@@ -489,13 +489,16 @@ def everywhere_else(table: Table, skipped: set[Path]) -> Iterator[tuple[Path, st
             source = Source(text)
             trouble = rename_uses(source, rewrite(source, table, None), table)
             text = source.edited()
-        text = dotted(text, table, python=path.suffix == ".py")
+        prose = (
+            path.suffix == ".md" and SOURCE not in path.parents
+        )  # a README within means its own folder by such a path
+        text = dotted(text, table, python=path.suffix == ".py", bare_paths=prose)
         if text != before:
             yield path, text, [f"{path.relative_to(ROOT)}: {each}" for each in trouble]
 
 
-def dotted(text: str, table: Table, python: bool = True) -> str:
-    """Dotted names and paths of old modules, wherever they stand; in Python not after ``from``, which is done."""
+def dotted(text: str, table: Table, python: bool = True, bare_paths: bool = False) -> str:
+    """Dotted names and paths of old modules, wherever they stand; ``bare_paths``: also paths without ``.py``."""
     moved = {old: new for old, new in table.new.items() if old != new}
     for (module, name), new in table.names.items():
         moved[f"{module}.{name}"] = f"{table.new.get(module, module)}.{new}"
@@ -503,15 +506,21 @@ def dotted(text: str, table: Table, python: bool = True) -> str:
         return text
     moved |= {new: new for new in table.modules}  # a new one may begin as an old one does
     names = "|".join(re.escape(old) for old in sorted(moved, key=len, reverse=True))
-    done = "(?<!from )" if python else ""
-    text = re.sub(rf"{done}(?<![\w.])({names})(?!\w)", lambda found: moved[found[1]], text)
+    text = re.sub(rf"(?<![\w.])(?<!from )({names})(?!\w)", lambda found: moved[found[1]], text)
+    # Imports are rewritten by now, unless they stand in a text. A new package may have an old module's name.
+    gone = [old for old in moved if not any(new == old or new.startswith(f"{old}.") for new in table.modules)]
+    if gone or not python:
+        names = "|".join(re.escape(old) for old in sorted(gone if python else moved, key=len, reverse=True))
+        text = re.sub(rf"(?<=from )({names})(?!\w)", lambda found: moved[found[1]], text)
     paths = {old.removeprefix("penstock.").replace(".", "/") + ".py": new for old, new in table.new.items()}
-    wanted = "|".join(re.escape(old) for old in sorted(paths, key=len, reverse=True))
 
     def path(found: re.Match[str]) -> str:
-        return f"{found[1]}{paths[found[2]].removeprefix('penstock.').replace('.', '/')}.py"
+        end = ".py" if found[0].endswith(".py") else ""
+        return f"{found[1]}{paths[found[2] + '.py'].removeprefix('penstock.').replace('.', '/')}{end}"
 
-    return re.sub(rf"(?<![\w/])((?:src/)?(?:penstock/)?)({wanted})(?![\w.])", path, text)
+    wanted = "|".join(re.escape(old.removesuffix(".py")) for old in sorted(paths, key=len, reverse=True))
+    end = r"(?:\.py)?" if bare_paths else r"\.py"
+    return re.sub(rf"(?<![\w/])((?:src/)?(?:penstock/)?)({wanted}){end}(?![\w/])", path, text)
 
 
 def circles(table: Table) -> Iterator[str]:
