@@ -79,9 +79,9 @@ class FirstContact:
         """What an attempt to connect, or a connection without an answer, has come to."""
         if not self.made and not isinstance(error, FirstContactTimeout):
             self._tried[endpoint] = error
-            if endpoint in self._connected:
-                self._connected.remove(endpoint)
+            if endpoint in self._connected and isinstance(error, ConnectionLost):
                 self._hung_up[endpoint] = error
+            self._connected.discard(endpoint)
 
     def error(self) -> FirstContactTimeout:
         """What ends everything that waits when the deadline has passed: which addresses were tried, and what happened
