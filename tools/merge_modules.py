@@ -474,7 +474,11 @@ def _comment(doc: str) -> str:
 def files() -> list[Path]:
     """All text that git keeps, apart from what records something."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    found = [ROOT / line for line in listed.splitlines() if line.endswith(TEXT) and not line.startswith(("tools/moves/", "tools/merge_"))]
+    found = [
+        ROOT / line
+        for line in listed.splitlines()
+        if line.endswith(TEXT) and not line.startswith(("tools/moves/", "tools/merge_"))
+    ]
     return [each for each in found if each.exists() and "results" not in each.parts and each.name != "CHANGELOG.md"]
 
 
@@ -512,6 +516,12 @@ def dotted(text: str, table: Table, python: bool = True, bare_paths: bool = Fals
     if gone or not python:
         names = "|".join(re.escape(old) for old in sorted(gone if python else moved, key=len, reverse=True))
         text = re.sub(rf"(?<=from )({names})(?!\w)", lambda found: moved[found[1]], text)
+        for old in gone:
+            parent, _, leaf = old.rpartition(".")
+            to, _, name = moved[old].rpartition(".")
+            text = re.sub(
+                rf"from {re.escape(parent)} import {leaf}(?=\s*($|\n|;))", f"from {to} import {name} as {leaf}", text
+            )
     paths = {old.removeprefix("penstock.").replace(".", "/") + ".py": new for old, new in table.new.items()}
 
     def path(found: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock import kernels
-from penstock.client._compiling import compile_beside
+from penstock.client.runtime.imports import compile_beside
 from penstock.kernels import cache, choose
 from penstock.kernels.cache import MAIN
 from penstock.kernels.choose import _State
@@ -33,7 +33,7 @@ STREAM = """
 import sys, threading
 import penstock
 from penstock import kernels
-from penstock.client import _loading
+from penstock.client.runtime import imports as _loading
 from penstock.protocols import protocol
 CLIENT
 names = {kernels.kernel(50 << 20).__name__ for _ in range(4)}

@@ -22,7 +22,7 @@ BATCHES = ROOT / "tests" / "data" / "kafka" / "batches" / "segment-4.3-none.bin"
 READ = """
 import sys, threading
 from penstock import kernels
-from penstock.client import _loading
+from penstock.client.runtime import imports as _loading
 from penstock.columnar.decode import decode_v2
 from penstock.protocols import protocol
 _loading.load(protocol("kafka"), "columns")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import kernels
-from penstock.client._loading import beside_readers
+from penstock.client.runtime.imports import beside_readers
 from penstock.columnar import decode_v2, encode_v2
 from penstock.kernels import choose
 from penstock.kernels.choose import _State

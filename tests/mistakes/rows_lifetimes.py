@@ -130,7 +130,7 @@ def blocking_the_loop_that_delivers(world: World) -> None:
 
 @row("gevent has patched threads or select: .* monkey.patch_all.thread=False, select=False")
 def a_process_that_gevent_has_patched(world: World) -> None:
-    from penstock.client._loop_thread import LoopThread
+    from penstock.client.runtime.background_loop import LoopThread
 
     monkey = types.ModuleType("gevent.monkey")
     monkey.is_module_patched = lambda name: name == "threading"  # type: ignore[attr-defined]

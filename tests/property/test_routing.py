@@ -9,9 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client._keys import KeyPartitions
-from penstock.client._routing import TopicRouter
-from penstock.client.delivery import Outcome
+from penstock.client.producer.delivery import Outcome
+from penstock.client.producer.routing import KeyPartitions, TopicRouter
 from penstock.columnar.few import FewRows
 from penstock.model import Node, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.kafka.partitioner import partition_for

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import AsyncConsumer, RebalanceListener
-from penstock.client._member_states import State
+from penstock.client.consumer.membership import State
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from tests.sim.loop import passing

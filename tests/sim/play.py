@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from penstock.client import AsyncProducer
-from penstock.client.delivery import Delivery
+from penstock.client.producer.delivery import Delivery
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from tests.sim.actor import Actor, Style

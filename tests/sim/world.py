@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 import penstock._clock
 import penstock.store.opening
-from penstock.client import _loading
+from penstock.client.runtime import imports
 from penstock.config import snode_config
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols import configs, protocol
@@ -44,9 +44,9 @@ _ASKED_TO_END = 12
 def ready_to_simulate(*kinds: str) -> None:
     """Import everything that clients would have a thread import while time passes."""
     for scheme in {TERMS[kind].scheme or kind: kind for kind in kinds}:
-        _loading.load(protocol(scheme), "consumer", "member", "columns", "producer")
-    if not _loading.functions_there():
-        _loading._load_functions(lists=True)
+        imports.load(protocol(scheme), "consumer", "member", "columns", "producer")
+    if not imports.functions_there():
+        imports._load_functions(lists=True)
 
 
 class Trace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.client import Consumer, Producer
-from penstock.client._loading import load
+from penstock.client.runtime.imports import load
 from penstock.protocols import protocol
 from penstock.testing import Broker
 from tests.toy.cluster import toy_cluster

@@ -38,7 +38,7 @@ def test_no_heavy_module_is_loaded(statement: str) -> None:
 
 NOT_FOR_READING = {
     "csv", "difflib", "email", "hashlib", "numba", "numpy", "pyarrow", "tempfile", "tomllib", "zipfile",
-    "penstock.client.delivery", "penstock.columnar.builder", "penstock.config.snode",
+    "penstock.client.producer.delivery", "penstock.columnar.builder", "penstock.config.snode",
     "penstock.protocols.kafka.config.jobs", "penstock.protocols.kafka.messages.commits",
     "penstock.protocols.kafka.messages.groups", "penstock.seams.admin", "penstock.seams.enode", "penstock.seams.node",
 }  # fmt: skip
@@ -46,7 +46,7 @@ NOT_FOR_READING = {
 
 
 def test_a_consumer_loads_what_it_reads_with_and_no_more() -> None:
-    prepared = "from penstock.client._loading import load; from penstock.protocols import protocol"
+    prepared = "from penstock.client.runtime.imports import load; from penstock.protocols import protocol"
     code = (
         f"import penstock, sys; penstock.Consumer; {prepared}; load(protocol('kafka'), 'consumer'); print(*sys.modules)"
     )

@@ -64,7 +64,7 @@ def chosen_partitions(admin: Admin, given: Iterable[str]) -> list[Partition]:
 
 
 def _read(given: str) -> tuple[str, list[Partition] | None]:
-    from penstock.client._offsets_csv import read_partition
+    from penstock.client.admin.groups import read_partition
 
     topic, colon, numbers = given.partition(":")
     if not colon:

@@ -169,7 +169,7 @@ def _state_rows(_: Admin, described: GroupDescription, __: bool) -> Iterator[Row
 
 def assignment(partitions: Iterable[Partition]) -> str:
     """Partitions as Kafka's tool writes them: ``flights:0,1;orders:2``."""
-    from penstock.client._offsets_csv import partition_text
+    from penstock.client.admin.groups import partition_text
 
     found: dict[str, list[str]] = {}
     for each in sorted(partitions):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from penstock._dataclasses import dataclass
 
 if TYPE_CHECKING:  # a consumer of a handful of records does without Arrow
-    from penstock.client._tables import RowsLike
-    from penstock.client.delivery import RecordMetadata
+    from penstock.client.producer.delivery import RecordMetadata
+    from penstock.client.producer.validation import RowsLike
     from penstock.columnar import Messages
     from penstock.columnar.builder import HeadersLike
     from penstock.errors import PenstockError

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from penstock.client.range_reader import Peek
+from penstock.client.ranges.range_reader import Peek
 from penstock.errors import LogTruncated, PenstockError, shown_id
 from penstock.model import LogRange, Offset, Partition
 from penstock.spark._admission import Pace, Weights, admit

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from penstock import _clock
 from penstock.client import Admin, RangeReader
-from penstock.client.range_reader import Peek
+from penstock.client.ranges.range_reader import Peek
 from penstock.errors import LogTruncated
 from penstock.model import Committed, LogRange, Offset, OffsetSpec, Partition
 from penstock.seams import FoundOffset

@@ -34,7 +34,7 @@ SWITCH = "PENSTOCK_KEEP_PLANNERS"
 """Environment variable; with "false" there is no keeper."""
 
 IDLE_S = 300.0
-_PRELOADED = ("penstock.spark._source", "penstock.spark._reading", "penstock.client.range_reader", RUNNER)
+_PRELOADED = ("penstock.spark._source", "penstock.spark._reading", "penstock.client.ranges.range_reader", RUNNER)
 _READ_LATER = ("PYSPARK_", "PYTHONHASHSEED", "PYTHON_", "SPARK_", TOLD)
 """Prefixes of variables that are not read before planning; all others must be equal to the keeper's."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client._range_read import RangeRead
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import PenstockError
 from penstock.model import Codec, Committed, LogRange, Offset, OffsetSpec, Partition
 from penstock.protocols.tubemq.client.sender import TubeSender

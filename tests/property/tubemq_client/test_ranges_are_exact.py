@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client._range_read import RangeRead
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.model import LogRange
 from penstock.protocols.tubemq.records import pack
 from tests.unit.tubemq_client.cluster import Cluster, go, stage

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from penstock.client._bad_records import BadRecords
+from penstock.client.bad_records import BadRecords
 from penstock.columnar import Messages
 from penstock.columnar.messages import with_deserializers
 from penstock.columnar.payloads import Deserializers

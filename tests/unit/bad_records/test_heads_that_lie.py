@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client._consumer_engine import ConsumerEngine
+from penstock.client.consumer.engine import ConsumerEngine
 from penstock.config import ConsumerConfig, OnBadRecord
 from penstock.errors import CorruptBatch
 from penstock.model import Partition

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.client._queues import PartitionQueue
-from penstock.client.delivery import Outcome, Run
+from penstock.client.producer.delivery import Outcome, Run
+from penstock.client.producer.sender import PartitionQueue
 from penstock.columnar.few import FewRows
 from penstock.model import Partition
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client._brisk import brisk
+from penstock.client.runtime.imports import brisk
 
 
 def about(interval_s: float) -> Any:

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import AsyncProducer, Producer
-from penstock.client._callbacks import CallbackFailure
-from penstock.client._loop_thread import loop_thread
-from penstock.client._member import Member
-from penstock.client._queues import PartitionQueue
-from penstock.client.async_consumer import AsyncConsumer
-from penstock.client.delivery import Outcome
+from penstock.client.consumer.async_consumer import AsyncConsumer
+from penstock.client.consumer.membership import Member
+from penstock.client.producer.delivery import Outcome
+from penstock.client.producer.sender import PartitionQueue
+from penstock.client.runtime.background_loop import loop_thread
+from penstock.client.runtime.callbacks import CallbackFailure
 from penstock.errors import LocalError, PenstockError
 from penstock.model import Partition
 from penstock.seams import Beat

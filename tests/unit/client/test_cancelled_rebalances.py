@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.client import AsyncConsumer, Consumer, RebalanceListener
-from penstock.client._member_states import Event
-from penstock.client._rebalancing import Rebalancing
+from penstock.client.consumer.membership import Event, Rebalancing
 from penstock.model import Assignment, Partition
 from penstock.seams import Beat, Verdict
 from tests.conformance.fake_log import FakeLog

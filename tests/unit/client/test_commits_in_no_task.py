@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from penstock import CommitFailed
-from penstock.client._committer import Committer
-from penstock.client._interrupts import Interrupts
-from penstock.client._line import Line
-from penstock.client._member import Member
-from penstock.client._member_states import Event, State
-from penstock.client._meters import ConsumerMeter
+from penstock.client.consumer.commits import Committer
+from penstock.client.consumer.membership import Event, Member, State
+from penstock.client.meters import ConsumerMeter
+from penstock.client.runtime.closing import Interrupts
+from penstock.client.runtime.waiting import Line
 from penstock.config.logs import ClientLog
 from penstock.errors import Closed, ErrorKind, FencedError, ServerError
 from penstock.model import Committed, Partition

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from penstock import CommitFailed
-from penstock.client._committer import Committer
-from penstock.client._member import Member
-from penstock.client._member_states import Event, State
-from penstock.client._meters import ConsumerMeter
+from penstock.client.consumer.commits import Committer
+from penstock.client.consumer.membership import Event, Member, State
+from penstock.client.meters import ConsumerMeter
 from penstock.config.logs import ClientLog
 from penstock.model import Committed, Partition
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from penstock import CommitFailed, ConsumerInterceptor
-from penstock.client import AsyncConsumer, Consumer, _loop_thread
-from penstock.client._loop_thread import loop_thread
+from penstock.client import AsyncConsumer, Consumer
+from penstock.client.runtime import background_loop
+from penstock.client.runtime.background_loop import loop_thread
 from penstock.errors import Closed, ErrorKind, ServerError, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import CommitHeard, CommitRest
@@ -80,7 +81,7 @@ def test_a_synchronous_commit_makes_no_task(two: FakeLog, monkeypatch: pytest.Mo
     with consumer() as reader:
         batch = reader.poll(GRACE_S)
         tasks: list[object] = []
-        monkeypatch.setattr(_loop_thread, "_begun", lambda work: tasks.append(work) or work())
+        monkeypatch.setattr(background_loop, "_begun", lambda work: tasks.append(work) or work())
         for offsets in (batch, None, {ZERO: 2}):
             reader.commit(offsets)
         assert (len(gate.begun), tasks) == (3, [])
@@ -195,7 +196,7 @@ def test_ctrl_c_when_it_is_over_ends_the_call_too(monkeypatch: pytest.MonkeyPatc
     async def work() -> None:
         raise AssertionError("it was begun at once")
 
-    monkeypatch.setattr(_loop_thread, "SimpleQueue", LateInterrupt)
+    monkeypatch.setattr(background_loop, "SimpleQueue", LateInterrupt)
     with pytest.raises(KeyboardInterrupt):
         loop_thread().run_at_once(at_once, work)
 

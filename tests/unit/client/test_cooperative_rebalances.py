@@ -8,7 +8,7 @@ from collections.abc import Collection
 import pytest
 
 from penstock.client import AsyncConsumer, RebalanceListener
-from penstock.client._member_states import State
+from penstock.client.consumer.membership import State
 from penstock.errors import UsageError
 from penstock.model import Committed, Partition
 from tests.conformance.fake_group import FakeGroup

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.client.delivery import BatchDelivery, Delivery, Outcome
+from penstock.client.producer.delivery import BatchDelivery, Delivery, Outcome
 from penstock.errors import ConnectionLost
 
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from penstock.client._describing import describe_each
+from penstock.client.admin.groups import describe_each
 from penstock.errors import ConnectionLost, ErrorKind, PenstockError, ServerError
 from penstock.seams import AdminClient, GroupDescription
 

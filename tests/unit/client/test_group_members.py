@@ -9,7 +9,7 @@ from collections.abc import Collection
 import pytest
 
 from penstock.client import AsyncConsumer, RebalanceListener
-from penstock.client._member_states import TABLE, Event, State
+from penstock.client.consumer.membership import TABLE, Event, State
 from penstock.client.errors import CommitFailed
 from penstock.errors import ConnectionLost, FencedError, ServerError
 from penstock.model import Committed, Partition

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client._intake import Intake
-from penstock.client._rows import OVERHEAD, Staging
+from penstock.client.producer.accumulator import OVERHEAD, Intake, Staging
 from penstock.columnar.few import FewRows
 from penstock.config import ProducerConfig
 from penstock.errors import Closed, UsageError
@@ -219,7 +218,7 @@ def test_nor_does_it_matter_in_the_middle_of_a_plain_one(rest: str, code: int) -
 
 TABLE_CLOSED = """
 import pyarrow as pa
-from penstock.client import _intake
+from penstock.client.producer import accumulator as _intake
 producer = Producer("fake://h:1")
 producer.send("t", b"first").result(60)
 made = _intake.StagedTable

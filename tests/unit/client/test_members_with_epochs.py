@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 
-from penstock.client._member import Member
-from penstock.client._member_states import Event, State
+from penstock.client.consumer.membership import Event, Member, State
 from penstock.model import Assignment, Committed, Partition
 from penstock.seams import Beat, HasEpoch, Verdict
 from tests.unit.client.virtual_time import passing, run

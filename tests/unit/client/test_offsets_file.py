@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client._offsets_file import FileOfOffsets
+from penstock.client.connecting import FileOfOffsets
 from penstock.errors import ConfigError
 
 
@@ -57,7 +57,7 @@ def test_a_process_that_was_killed_leaves_no_lock(tmp_path: Path) -> None:
     path = str(tmp_path / "offsets.json")
     program = f"""
 import asyncio, sys
-from penstock.client._offsets_file import FileOfOffsets
+from penstock.client.connecting import FileOfOffsets
 asyncio.run(FileOfOffsets({path!r}).save(b"it"))
 print("saved", flush=True)
 sys.stdin.read()

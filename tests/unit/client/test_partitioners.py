@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import ConfigError, Producer, UsageError
-from penstock.client._choosing import ANYWHERE, Chooser, chooser_of
+from penstock.client.producer.routing import ANYWHERE, Chooser, chooser_of
 from penstock.config import OptionValue, Partitioner
 from tests.conformance.fake_log import FakeLog
 

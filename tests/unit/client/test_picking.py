@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client import _picking
+from penstock.client.producer import routing
 from penstock.columnar.inputs import integers_of, longest, valid_of
 
 ROWS = pa.RecordBatch.from_pydict(
@@ -19,22 +19,22 @@ ROWS = pa.RecordBatch.from_pydict(
 @given(st.lists(st.integers(0, 4), min_size=1))
 def test_rows_are_the_same_with_and_without_arrows_functions(order: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_picking, "functions_there", lambda: False)
-        patch.setattr(_picking, "want_functions", lambda: None)
-        one_by_one = _picking.taken(ROWS, np.array(order))
+        patch.setattr(routing, "functions_there", lambda: False)
+        patch.setattr(routing, "want_functions", lambda: None)
+        one_by_one = routing.taken(ROWS, np.array(order))
     assert one_by_one.equals(ROWS.take(pa.array(order)))
-    patch.setattr(_picking, "functions_there", lambda: True)
-    assert _picking.taken(ROWS, np.array(order)).equals(one_by_one)
+    patch.setattr(routing, "functions_there", lambda: True)
+    assert routing.taken(ROWS, np.array(order)).equals(one_by_one)
     patch.undo()
 
 
 def test_many_rows_ask_for_arrows_functions_and_few_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
-    monkeypatch.setattr(_picking, "functions_there", lambda: False)
-    monkeypatch.setattr(_picking, "want_functions", lambda: asked.append(True))
-    _picking.taken(ROWS, np.zeros(10, np.int64))
+    monkeypatch.setattr(routing, "functions_there", lambda: False)
+    monkeypatch.setattr(routing, "want_functions", lambda: asked.append(True))
+    routing.taken(ROWS, np.zeros(10, np.int64))
     assert not asked
-    _picking.taken(ROWS, np.zeros(1_000, np.int64))
+    routing.taken(ROWS, np.zeros(1_000, np.int64))
     assert asked
 
 

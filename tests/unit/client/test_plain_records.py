@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from penstock.client import AsyncProducer, Producer, ProducerInterceptor
-from penstock.client._intake import Intake, nothing_is_plain
-from penstock.client._producing import ProducerEngine
-from penstock.client._rows import OVERHEAD
-from penstock.client.delivery import RecordMetadata
+from penstock.client.producer.accumulator import OVERHEAD, Intake, nothing_is_plain
+from penstock.client.producer.delivery import RecordMetadata
+from penstock.client.producer.engine import ProducerEngine
 from penstock.columnar import decode_v2
 from penstock.errors import Closed, PenstockError, UsageError
 from tests.conformance.fake_log import FakeLog

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from penstock.client._range_read import RangeRead
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.columnar import Messages
 from penstock.errors import ConnectionLost, CorruptBatch, OffsetOutOfRange, PenstockError, UsageError
 from penstock.model import LogRange, Partition

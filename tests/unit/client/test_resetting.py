@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client import Admin, OffsetMove, ResetPlan, ResetTo, offsets_from_csv, offsets_to_csv
-from penstock.client._resetting import Scope, execute, plan_reset
+from penstock.client.admin.groups import Scope, execute, plan_reset
 from penstock.errors import ServerError, UsageError
 from penstock.model import Committed, OffsetSpec, Partition
 from penstock.seams import FoundOffset, GroupDescription, GroupMember

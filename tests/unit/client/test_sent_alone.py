@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import AsyncProducer, DeliveryTimeout, Producer
-from penstock.client._delivering import Delivering
-from penstock.client.delivery import Delivery, Fate, Outcome, RecordMetadata, Run
+from penstock.client.producer.delivery import Delivery, Fate, Outcome, RecordMetadata, Run
+from penstock.client.producer.sender import Delivering
 from penstock.columnar.few import FewRows
 from penstock.errors import ConnectionLost, PenstockError, UsageError
 from penstock.model import Partition

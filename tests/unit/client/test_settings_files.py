@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client import AsyncConsumer
-from penstock.client._settings import split_options, with_their_defaults
+from penstock.client.connecting import split_options, with_their_defaults
 from penstock.config import OptionValue
 from penstock.errors import ConfigError
 from penstock.protocols.tubemq.client.options import options_of

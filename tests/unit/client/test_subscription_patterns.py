@@ -8,8 +8,8 @@ import pytest
 
 from penstock import Consumer, SubscriptionPattern
 from penstock.client import AsyncConsumer
-from penstock.client._arguments import TopicNames
-from penstock.client._subscribed import Subscribed, subscribed_to
+from penstock.client.arguments import TopicNames
+from penstock.client.consumer.subscription import Subscribed, subscribed_to
 from penstock.errors import UsageError
 from penstock.testing import Broker
 from tests.conformance.fake_log import FakeLog

@@ -25,9 +25,9 @@ from penstock.client import (
     Producer,
     RangeReader,
     RebalanceListener,
-    _loop_thread,
 )
-from penstock.client._loop_thread import loop_thread
+from penstock.client.runtime import background_loop
+from penstock.client.runtime.background_loop import loop_thread
 from penstock.errors import Closed, ConfigError, UsageError
 from penstock.model import LogRange, Partition
 from tests.conformance.fake_log import FakeLog
@@ -160,7 +160,7 @@ def test_ctrl_c_at_the_very_end_of_the_work_ends_the_call_too(monkeypatch: pytes
     async def work() -> None:
         pass
 
-    monkeypatch.setattr(_loop_thread, "SimpleQueue", LateInterrupt)
+    monkeypatch.setattr(background_loop, "SimpleQueue", LateInterrupt)
     with pytest.raises(KeyboardInterrupt):
         loop_thread().run(work)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.client import AsyncProducer
-from penstock.client._transaction_states import State
+from penstock.client.producer.transactions import State
 from penstock.errors import Closed, ConnectionLost, FencedError, LocalError, RequestTimeout, ServerError
 from tests.conformance.fake_log import FakeLog
 from tests.conformance.fake_sender import FakeTransactionalSender

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client import AsyncConsumer, Consumer, Producer, RebalanceListener
-from penstock.client._subscribed import Subscribed, of_address
+from penstock.client.consumer.subscription import Subscribed, of_address
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Partition, TopicInfo
 from penstock.testing import Broker

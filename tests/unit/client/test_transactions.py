@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import AsyncProducer, TransactionAborted
-from penstock.client._transaction_states import Event, after
+from penstock.client.producer.transactions import Event, after
 from penstock.errors import ConnectionLost, FencedError, RequestTimeout, ServerError, UsageError
 from penstock.model import Partition
 from tests.conformance.fake_log import FakeLog

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from penstock.client import Admin, AsyncConsumer, Producer, TransactionAborted
-from penstock.client._transaction_states import CALLS, TABLE, Event, State, after
+from penstock.client.producer.transactions import CALLS, TABLE, Event, State, after
 from penstock.errors import ConfigError, ConnectionLost, UsageError
 from penstock.groups.tables import UndefinedTransition
 from penstock.model import Committed, GroupMetadata, PreparedTransaction

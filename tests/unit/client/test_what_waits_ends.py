@@ -16,7 +16,7 @@ import pytest
 import penstock
 from penstock import WakeUp
 from penstock.client import AsyncConsumer, AsyncProducer, Consumer, RebalanceListener
-from penstock.client._interrupts import Interrupts
+from penstock.client.runtime.closing import Interrupts
 from penstock.errors import Closed
 from penstock.model import Partition
 from tests.conformance.fake_group import FakeMembership
@@ -221,7 +221,7 @@ def test_a_batch_that_another_thread_is_busy_with_is_not_committed_by_the_end(lo
 SCRIPT = """
 import os, signal, sys, threading
 from penstock import Consumer, Producer, WakeUp
-from penstock.client._interrupts import Interrupts
+from penstock.client.runtime.closing import Interrupts
 from penstock.errors import Closed
 from penstock.protocols import register
 from tests.conformance.fake_log import FakeLogs

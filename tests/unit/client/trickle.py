@@ -6,7 +6,7 @@ import threading
 import time
 
 from penstock.client import Consumer, Producer
-from penstock.client._own_reading import OwnReading
+from penstock.client.consumer.direct_read import OwnReading
 from penstock.model import Partition
 
 __all__ = ["LONG_S", "TOPIC", "Trickle", "own"]

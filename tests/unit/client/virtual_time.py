@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
-from penstock.client._loading import load
+from penstock.client.runtime.imports import load
 from penstock.protocols import protocol
 
 # A client would do it in a thread of its own, for which this loop does not wait: with nothing else to do it gives up.

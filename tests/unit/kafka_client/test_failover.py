@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from penstock.client._consumer_engine import ConsumerEngine
-from penstock.client._producing import ProducerEngine
+from penstock.client.consumer.engine import ConsumerEngine
+from penstock.client.producer.engine import ProducerEngine
 from penstock.config import ConsumerConfig, OffsetReset, ProducerConfig
 from tests.unit.client.virtual_time import passing, run
 from tests.unit.kafka_client.three_brokers import FIRST, brokers, call, read, write

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.client._consumer_engine import ConsumerEngine
+from penstock.client.consumer.engine import ConsumerEngine
 from penstock.config import ConsumerConfig
 from penstock.model import Partition
 from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic

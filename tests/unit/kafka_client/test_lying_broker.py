@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client._range_read import RangeRead
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import PenstockError
 from penstock.model import Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition
 from penstock.protocols.kafka.client import KafkaOptions

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from penstock.client._consumer_engine import ConsumerEngine
-from penstock.client._producing import ProducerEngine
-from penstock.client._range_read import RangeRead
+from penstock.client.consumer.engine import ConsumerEngine
+from penstock.client.producer.engine import ProducerEngine
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.config import ConsumerConfig, OffsetReset, ProducerConfig
 from penstock.model import LogRange
 from tests.unit.client.virtual_time import run

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client._consumer_engine import ConsumerEngine
-from penstock.client._range_read import RangeRead
+from penstock.client.consumer.engine import ConsumerEngine
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.model import Endpoint, LogRange, Partition
 from penstock.net.asyncio_channel import AsyncioChannel

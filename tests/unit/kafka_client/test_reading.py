@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from penstock.client._range_read import RangeRead
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import CorruptBatch, OffsetOutOfRange, ServerError, UsageError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.net.blocking_channel import BlockingChannel, run

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.client._consumer_engine import ConsumerEngine
-from penstock.client._range_read import RangeRead
+from penstock.client.consumer.engine import ConsumerEngine
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.errors import TopicRecreated, shown_id
 from penstock.model import Committed, LogRange, Partition

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.client._range_read import RangeRead
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import ConnectionLost, FencedError, PenstockError, ProtocolViolation, ServerError, UsageError
 from penstock.model import Codec, LogRange, Node, Partition
 from penstock.net.blocking_channel import BlockingChannel, run

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.client._consumer_engine import ConsumerEngine
-from penstock.client._producing import ProducerEngine
-from penstock.client.delivery import BatchDelivery
+from penstock.client.consumer.engine import ConsumerEngine
+from penstock.client.producer.delivery import BatchDelivery
+from penstock.client.producer.engine import ProducerEngine
 from penstock.model import Endpoint, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.memory import MemoryNetwork

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client._connect import _a_call, _transport, _tried_until
+from penstock.client.connecting import _a_call, _transport, _tried_until
 from penstock.config import ConsumerConfig, ProducerConfig
 from penstock.errors import ConnectionLost
 from penstock.model import Endpoint

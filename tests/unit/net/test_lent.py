@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client._connect import _transport
+from penstock.client.connecting import _transport
 from penstock.config import ClientConfig
 from penstock.errors import ConnectionLost, PenstockError
 from penstock.model import Endpoint

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client._connect import _options_for, _transport
+from penstock.client.connecting import _options_for, _transport
 from penstock.config import ClientConfig
 from penstock.errors import ConfigError, ConnectionLost
 from penstock.model import Endpoint

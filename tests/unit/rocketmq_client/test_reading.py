@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.client._range_read import RangeRead
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import OffsetOutOfRange, ServerError
 from penstock.model import LogRange, Node, Offset, OffsetSpec, Partition
 from penstock.protocols.rocketmq import methods

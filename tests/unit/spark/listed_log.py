@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from penstock.client.range_reader import Peek
+from penstock.client.ranges.range_reader import Peek
 from penstock.errors import LogTruncated, ServerError
 from penstock.model import LogRange, Partition
 from penstock.spark._offsets import BatchOffset, Positions

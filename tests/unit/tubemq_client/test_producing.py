@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 
-from penstock.client._producing import ProducerEngine
-from penstock.client.delivery import Delivery
+from penstock.client.producer.delivery import Delivery
+from penstock.client.producer.engine import ProducerEngine
 from penstock.config import ProducerConfig
 from penstock.errors import ServerError
 from penstock.protocols.tubemq import methods as m

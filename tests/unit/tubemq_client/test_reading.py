@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client._range_read import RangeRead
+from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import CorruptBatch, OffsetOutOfRange, ServerError, UsageError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.protocols.tubemq import methods as m

@@ -1,0 +1,1 @@
+"""Topics, groups and offsets of a cluster."""

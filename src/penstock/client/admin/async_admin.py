@@ -1,0 +1,336 @@
+"""AsyncAdmin: topics, groups and offsets as operators see them, for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from penstock.client.admin.groups import (
+    GroupOffset,
+    Lag,
+    ResetPlan,
+    ResetTo,
+    Scope,
+    chosen,
+    describe_each,
+    group_lag,
+    group_offsets,
+    plan_reset,
+)
+from penstock.client.admin.groups import execute as move
+from penstock.client.arguments import (
+    EVER,
+    OffsetLike,
+    beginning_offsets,
+    check_finding,
+    check_offsets,
+    check_partitions,
+    end_offsets,
+    offsets_for_times,
+    public_topics,
+)
+from penstock.client.connecting import open_asyncio, protocol_of, split_options, wall_clock_ms
+from penstock.client.consumer.commits import OffsetsLike, as_committed
+from penstock.client.runtime.blocking import Handle, check_loop, closed_meanwhile, shown_address
+from penstock.client.runtime.closing import Interrupts, hang_up
+from penstock.config import ConsumerConfig, OptionValue, Settings, reader_settings
+from penstock.errors import Closed, UsageError
+from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
+from penstock.seams import (
+    FindsRecords,
+    FoundOffset,
+    GroupDescription,
+    GroupDescriptions,
+    GroupListings,
+    LogClient,
+    NewTopic,
+    Rebalance,
+    TopicSetting,
+    TransactionalClient,
+    WireProtocol,
+)
+
+__all__ = ["AsyncAdmin"]
+
+
+class AsyncAdmin(Handle):
+    """Looks after topics and groups. Address and options as for `penstock.AsyncConsumer`. Raises ConfigError.
+
+    >>> async def main() -> None:                                            # doctest: +SKIP
+    ...     async with penstock.AsyncAdmin("kafka://127.0.0.1:9092") as admin:
+    ...         await admin.create_topics([NewTopic("flights", partitions=3)])
+    ...         print(await admin.lag("stats"))
+    """
+
+    def __init__(self, address: str, **options: OptionValue) -> None:
+        plain, keywords, file = split_options(address, options, "client")
+        self._protocol = protocol_of(plain)
+        self._settings = reader_settings(plain, keywords, file=file, protocol=self._protocol.config)
+        self._open: Callable[[WireProtocol, Settings[ConsumerConfig]], LogClient] = open_asyncio
+        self._interrupts = Interrupts()
+        self._waiting: Callable[[], AbstractContextManager[object]] = self._interrupts.call
+        self._client: LogClient | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._pid = os.getpid()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create all; returns when they can be written to. Raises ServerError for the first that could not be."""
+        with self._asking() as log:
+            await log.admin().create_topics(topics)
+
+    async def delete_topics(self, names: Collection[str]) -> None:
+        """Delete topics and everything in them. Raises ServerError."""
+        with self._asking() as log:
+            await log.admin().delete_topics(names)
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        """Grow a topic to ``total`` partitions; keys then map to other partitions than before. Raises ServerError."""
+        with self._asking() as log:
+            await log.admin().add_partitions(name, total)
+
+    async def topics(self, names: Collection[str] | None = None, *, internal: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name; one that does not exist is absent. None: all, the log's own only with ``internal``."""
+        with self._asking() as log:
+            return public_topics(await log.admin().topics(names), names, internal=internal)
+
+    async def topic_config(self, name: str) -> Mapping[str, str]:
+        """A topic's settings, in the server's words. Raises ServerError."""
+        with self._asking() as log:
+            return await log.admin().topic_config(name)
+
+    async def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]:
+        """A topic's settings by name, each with its value, its default and who set it. Raises ServerError."""
+        with self._asking() as log:
+            return await log.admin().describe_topic_config(name)
+
+    async def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool = False) -> None:
+        """Change these settings of a topic and no others; None sets one back to its default.
+
+        With ``dry_run`` the server checks the change and does not make it. Raises ServerError for what the server
+        refuses; UsageError for what its protocol has not: RocketMQ none of it, TubeMQ no dry run and no None.
+        """
+        with self._asking() as log:
+            await log.admin().alter_topic_config(name, dict(settings), dry_run=dry_run)
+
+    async def delete_records(self, before: Mapping[Partition, OffsetLike]) -> Mapping[Partition, int]:
+        """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""
+        with self._asking() as log:
+            return await log.admin().delete_records(check_offsets(before))
+
+    async def groups(
+        self, *, states: Collection[str] | None = None, types: Collection[str] | None = None
+    ) -> GroupListings:
+        """All groups, or those in some states ("Empty", …) or of some types ("classic", "consumer"), in any case.
+
+        ``unreachable`` of the result are the nodes that did not answer for theirs. Raises UsageError for a state or a
+        type that does not exist, or that the server does not tell.
+        """
+        with self._asking() as log:
+            found = await log.admin().groups()
+        return GroupListings(chosen(found, states, types), getattr(found, "unreachable", ()))
+
+    async def describe_group(self, group: str) -> GroupDescription:
+        """A group's state and members; its state is "Dead" if there is no such group."""
+        with self._asking() as log:
+            return await log.admin().describe_group(group)
+
+    async def describe_groups(self, groups: Collection[str]) -> GroupDescriptions:
+        """Many groups by name, in a few requests where servers describe several at once (Kafka).
+
+        A group that its server refuses to describe is in ``failed`` of the result, with the error, as is one whose
+        server does not answer in time; the others are described all the same.
+        """
+        if isinstance(groups, str):
+            raise UsageError("groups are one text, wanted is a list of names", hint=f"Write [{groups!r}]")
+        with self._asking() as log:
+            return await describe_each(log.admin(), groups)
+
+    async def rebalances(self, group: str) -> Sequence[Rebalance] | None:
+        """The group's last rebalances, oldest first: why, who, how long, what moved.
+
+        Nodes of penstock remember 20 a group, since they were started; None from servers that keep no account.
+        """
+        with self._asking() as log:
+            return await log.admin().rebalances(group)
+
+    async def delete_groups(self, groups: Collection[str]) -> None:
+        """Delete groups without members, and what they have committed. Raises ServerError."""
+        with self._asking() as log:
+            await log.admin().delete_groups(groups)
+
+    async def committed(
+        self, group: str, partitions: Collection[PartitionLike] | None = None
+    ) -> Mapping[Partition, Committed]:
+        """What a group has committed (None: everything it has); partitions without a commit are absent."""
+        wanted = None if partitions is None else check_partitions(partitions)
+        with self._asking() as log:
+            return await log.admin().committed(group, wanted)
+
+    async def commit(self, group: str, offsets: OffsetsLike) -> None:
+        """Commit for a group without being a member of it. Raises ServerError while it has members."""
+        with self._asking() as log:
+            await log.admin().commit(group, as_committed(offsets))
+
+    async def lag(self, group: str) -> Mapping[Partition, Lag]:
+        """How far a group is behind, for every partition it has committed: in offsets, and in seconds."""
+        with self._asking() as log:
+            return await group_lag(log, group, wall_clock_ms)
+
+    async def group_offsets(self, group: str | GroupDescription, *, seconds: bool = True) -> tuple[GroupOffset, ...]:
+        """Where a group stands in every partition that it has committed or that a member reads, and who that is.
+
+        ``group`` is its name, or what `describe_group` told of it. What is not known is None. ``seconds`` costs the
+        reading of a batch a partition that is behind. Raises UsageError if there is no such group.
+        """
+        with self._asking() as log:
+            described = await log.admin().describe_group(group) if isinstance(group, str) else group
+            found = await group_offsets(log, described, wall_clock_ms, seconds=seconds)
+        if described.state == "Dead" and not found:
+            raise UsageError(f"no group named {described.group}", hint="`penstock groups list` shows what there is")
+        return found
+
+    async def reset_offsets(
+        self,
+        group: str,
+        to: ResetTo,
+        *,
+        topics: Collection[str] | None = None,
+        partitions: Collection[PartitionLike] | None = None,
+        execute: bool = False,
+    ) -> ResetPlan:
+        """What it means to put a group somewhere else; with ``execute`` that is done, too.
+
+        In all partitions of ``topics``, in these ``partitions``, or in all that the group has committed. Raises
+        UsageError while the group has members, and for topics and partitions that do not exist; ServerError.
+        """
+        scope = Scope.of(topics, partitions)
+        with self._asking() as log:
+            plan, commits = await plan_reset(log, group, to, scope, wall_clock_ms)
+            if not execute:
+                return plan
+            await move(log, group, commits)
+            return replace(plan, executed=True)
+
+    async def delete_offsets(self, group: str, partitions: Collection[PartitionLike]) -> None:
+        """Forget where a group stands in these partitions. Raises ServerError for the first that members read.
+
+        TubeMQ forgets whole topics only, RocketMQ whole groups: UsageError.
+        """
+        wanted = check_partitions(partitions)
+        with self._asking() as log:
+            await log.admin().delete_offsets(group, wanted)
+
+    async def remove_members(
+        self, group: str, instance_ids: Collection[str] | None = None, *, reason: str = "removed by an operator"
+    ) -> None:
+        """Throw static members out of a group, by their instance ids; None: everybody who is there.
+
+        Who still runs joins again. Raises ServerError for the first that is not there, or that the server does not
+        remove; UsageError where servers remove nobody (TubeMQ, RocketMQ).
+        """
+        if isinstance(instance_ids, str):
+            raise UsageError("instance ids are one text, wanted is a list of them", hint=f"Write [{instance_ids!r}]")
+        with self._asking() as log:
+            if instance_ids is None:
+                await log.admin().remove_all_members(group, reason=reason)
+            else:
+                await log.admin().remove_members(group, instance_ids, reason=reason)
+
+    async def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
+        """The first offset of each partition."""
+        with self._asking() as log:
+            return await beginning_offsets(log, partitions)
+
+    async def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
+        """The offset that the next record written to each partition will get."""
+        with self._asking() as log:
+            return await end_offsets(log, partitions)
+
+    async def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
+        """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
+        with self._asking() as log:
+            return await offsets_for_times(log, times_ms)
+
+    async def find(
+        self,
+        topic: str,
+        *,
+        key: str | None = None,
+        record_id: str | None = None,
+        between_ms: tuple[int, int] = EVER,
+        most: int = 32,
+    ) -> Sequence[Record]:
+        """Records with this key, of a time between these two (ms since 1970 UTC), or with this id; oldest first.
+
+        By the servers' own index, so only where there is one: RocketMQ. Its keys are the words of ``KEYS``; its ids are
+        those that producers give and those that brokers do. A record is found a moment after it was written. Raises
+        UsageError for a log that has no index, ServerError.
+        """
+        check_finding(topic, key, record_id, between_ms, most)
+        with self._asking() as log:
+            if not isinstance(log, FindsRecords):
+                raise UsageError("this log has no index of keys", topic=topic, hint="Read the topic, and look yourself")
+            if record_id is not None:
+                return await log.find_by_id(topic, record_id)
+            return await log.find_by_key(topic, key or "", between_ms, most)
+
+    async def complete_transaction(self, prepared: PreparedTransaction, *, commit: bool = True) -> None:
+        """End a transaction that another producer has prepared; asked again, it is still ended the same way.
+
+        Raises FencedError if its transactional id was initialized again since, which has aborted it; ServerError.
+        """
+        with self._asking() as log:
+            if not isinstance(log, TransactionalClient):
+                raise UsageError("this protocol has no transactions")
+            await log.complete(prepared, commit=commit)
+
+    async def close(self) -> None:
+        """Hang up. Calling it again does nothing.
+
+        What waits in another task or thread, or under a signal's handler that closes, ends by Closed: at once, but for
+        the resolution of a name, which nothing can interrupt.
+        """
+        self._closed = True
+        await self._interrupts.end(closed_meanwhile("admin"))
+        client, self._client = self._client, None
+        if client is not None:
+            await hang_up(client)
+
+    def _described(self) -> str:
+        return f"{shown_address(self._settings.address)}, {'closed' if self._closed else 'open'}"
+
+    async def _hang_up(self) -> None:
+        client, self._client, self._closed = self._client, None, True
+        if client is not None:
+            await client.close()
+
+    @contextmanager
+    def _asking(self) -> Iterator[LogClient]:
+        log = self._log()
+        with self._waiting():
+            yield log
+
+    def _log(self) -> LogClient:
+        if self._closed:
+            raise Closed("the admin is closed")
+        if self._home is not None:
+            check_loop(self._home, "AsyncAdmin", self._pid)
+        if self._client is None:
+            if self._open is open_asyncio:
+                self._home, self._pid = asyncio.get_running_loop(), os.getpid()
+            self._client = self._open(self._protocol, self._settings)
+        return self._client

@@ -1,0 +1,296 @@
+"""What callers give: topics, partitions, offsets, numbers. Of the right kind, or refused at once, in one sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import operator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NoReturn, Protocol, TypeAlias
+
+from penstock.config.logs import ClientLog
+from penstock.errors import UsageError
+from penstock.model import Committed, Offset, OffsetSpec, Partition, PartitionInfo, PartitionLike, Record, TopicInfo
+from penstock.seams import AnswerCheck, FoundOffset, LogClient, NamesTopics
+
+__all__ = [
+    "EVER",
+    "LARGEST_OFFSET",
+    "CheckCallback",
+    "OffsetLike",
+    "TopicNames",
+    "beginning_offsets",
+    "check_finding",
+    "check_offset",
+    "check_offsets",
+    "check_partition",
+    "check_partition_id",
+    "check_partitions",
+    "check_starts",
+    "check_times",
+    "check_timestamp",
+    "checking",
+    "end_offsets",
+    "offsets_for_times",
+    "public_topics",
+    "seconds",
+    "whole_number",
+]
+
+_LARGEST_PARTITION: Final = 2**31 - 1
+LARGEST_OFFSET: Final = 2**63 - 1
+OffsetLike = int | Committed | FoundOffset
+"""A place in a partition: a number, or what ``committed`` and ``offsets_for_times`` tell."""
+_LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1_000
+"""What a column of microseconds can say: readers have one."""
+
+_ENDS: Final = "seek_to_beginning() and seek_to_end() find the ends"
+
+
+class TopicNames:
+    """Names that topics of a log may have; ``known`` are those that were looked at and found good."""
+
+    __slots__ = ("_rule", "known")
+
+    def __init__(self, client: LogClient) -> None:
+        self._rule = client.check_topic if isinstance(client, NamesTopics) else None
+        self.known: set[str] = set()
+
+    def one(self, given: object) -> str:
+        """A topic's name. Raises UsageError."""
+        if not isinstance(given, str):
+            hint = "Decode it first: topic.decode()" if isinstance(given, bytes | bytearray) else None
+            raise UsageError(f"a topic is {_shown(given)}, wanted is text", hint=hint)
+        if not _is_unicode(given):
+            raise UsageError(f"topic {given!a} is no Unicode text: it has half of a surrogate pair")
+        if not given:
+            raise UsageError("a topic's name is empty")
+        if self._rule is not None:
+            self._rule(given)
+        name = str(given)
+        self.known.add(name)
+        return name
+
+    def some(self, given: object) -> frozenset[str]:
+        """One name or several. Raises UsageError, also for none."""
+        if isinstance(given, str | bytes | bytearray):
+            given = [given]
+        if not isinstance(given, Iterable):
+            raise UsageError(f"topics are {_shown(given)}, wanted is a name or a list of names")
+        found = frozenset(map(self.one, given))
+        if not found:
+            raise UsageError("no topics to subscribe to", hint="unsubscribe() ends a subscription")
+        return found
+
+
+def whole_number(name: str, given: object) -> int:
+    """An int, or what counts as one (NumPy's), but no bool. Raises UsageError."""
+    if not isinstance(given, bool):
+        try:
+            return operator.index(given)  # type: ignore[arg-type]
+        except TypeError:
+            pass
+    raise UsageError(f"{name} is {_shown(given)}, wanted is a whole number")
+
+
+def seconds(name: str, given: object) -> float:
+    """A number of seconds; less than 0 is as good as 0, what is left of a time that is over. Raises UsageError."""
+    if given.__class__ is not float and (isinstance(given, bool) or not isinstance(given, int | float)):
+        raise UsageError(f"{name} is {_shown(given)}, wanted is a number of seconds")
+    if given != given:  # noqa: PLR0124 -- not a number; each poll asks
+        raise UsageError(f"{name} is {given}, wanted is a number of seconds")
+    return given
+
+
+def check_timestamp(given: object) -> int:
+    """Milliseconds since 1970. Raises UsageError."""
+    if hasattr(given, "timestamp") or isinstance(given, float):
+        hint = "Milliseconds of a datetime are int(when.timestamp() * 1000)"
+        raise UsageError(f"timestamp_ms is {_shown(given)}, wanted is a whole number", hint=hint)
+    number = whole_number("timestamp_ms", given)
+    if abs(number) > _LARGEST_TIMESTAMP_MS:
+        raise UsageError(f"{number} is no timestamp", hint="Give milliseconds since 1970")
+    return number
+
+
+def check_partition_id(given: object, topic: str) -> int:
+    """The number of a partition. Raises UsageError."""
+    number = whole_number("partition", given)
+    if not 0 <= number <= _LARGEST_PARTITION:
+        raise UsageError(f"there is no partition {number}", topic=topic)
+    return number
+
+
+def check_partition(given: object) -> Partition:
+    """A Partition with a name and a number. Raises UsageError."""
+    if isinstance(given, PartitionInfo):
+        given = given.partition
+    if not isinstance(given, Partition):
+        raise UsageError(f"a partition is {_shown(given)}, wanted is a Partition", hint='Write Partition("topic", 0)')
+    topic: object = given.topic
+    if not isinstance(topic, str) or not topic:
+        raise UsageError(f"the topic of a partition is {_shown(topic)}, wanted is text")
+    number = check_partition_id(given.id, given.topic)
+    return given if number is given.id else given._replace(id=number)
+
+
+def check_partitions(given: object) -> list[Partition]:
+    """Several. Raises UsageError."""
+    if isinstance(given, PartitionLike):
+        raise UsageError("partitions are one Partition, wanted is a list of them", hint=f"Write [{given!r}]")
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise UsageError(f"partitions are {_shown(given)}, wanted is a list of Partition")
+    return list(map(check_partition, given))
+
+
+def check_offset(partition: Partition, given: object) -> int:
+    """An offset of a partition, as a number or as it was found or committed. Raises UsageError."""
+    if isinstance(given, Committed | FoundOffset):
+        given = given.offset
+    try:
+        number = whole_number("an offset", given)
+    except UsageError as error:
+        _elsewhere(error.message, partition)
+    if not 0 <= number <= LARGEST_OFFSET:
+        _elsewhere(f"{number} is no offset", partition)
+    return number
+
+
+def check_starts(
+    given: Collection[PartitionLike] | Mapping[Partition, OffsetLike],
+) -> dict[Partition, int | None]:
+    """Partitions with the offset to start at, None where none is given. Raises UsageError."""
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(check_partitions(given))
+    starts: Mapping[Partition, object] = given
+    return {partition: _check_start(partition, start) for partition, start in _by_partition(starts)}
+
+
+def check_times(given: object) -> dict[Partition, int]:
+    """Partitions with milliseconds since 1970. Raises UsageError."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"times are {_shown(given)}, wanted are partitions with milliseconds since 1970")
+    return {partition: whole_number("a time", at) for partition, at in _by_partition(given)}
+
+
+def check_offsets(given: object) -> dict[Partition, int]:
+    """Partitions with an offset each. Raises UsageError."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"offsets are {_shown(given)}, wanted are partitions with offsets")
+    return {partition: check_offset(partition, offset) for partition, offset in _by_partition(given)}
+
+
+def _by_partition(given: Mapping[Any, object]) -> Iterator[tuple[Partition, object]]:
+    return ((check_partition(partition), each) for partition, each in given.items())
+
+
+def _check_start(partition: Partition, start: object) -> int:
+    if start is None:
+        hint = "Where no record is so young, or nothing is committed, you decide: end_offsets() and beginning_offsets()"
+        raise UsageError("no offset to start at", topic=partition.topic, partition=partition.id, hint=hint)
+    return check_offset(partition, start)
+
+
+def _elsewhere(message: str, partition: Partition) -> NoReturn:
+    raise UsageError(message, topic=partition.topic, partition=partition.id, hint=_ENDS) from None
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _shown(given: object) -> str:
+    """What was given, short, with its type: ``None`` needs none."""
+    if given is None:
+        return "None"
+    text = ascii(given)
+    return f"{type(given).__name__} ({text if len(text) <= 40 else text[:37] + '...'})"
+
+
+# What a log asks about transactions of earlier producers, put to a function of the application.
+CheckCallback: TypeAlias = Callable[[Record], "bool | Awaitable[bool | None] | None"]
+"""What ``answer_checks`` takes: True for a record whose transaction was committed, None if that is not known yet."""
+
+
+def checking(callback: CheckCallback, log: ClientLog) -> AnswerCheck:
+    """``callback`` in a thread, since it may look something up, or on the loop if it is a coroutine function. One that
+    raises is logged, and has said nothing."""
+
+    async def answer(record: Record) -> bool | None:
+        try:
+            found = (
+                callback(record) if inspect.iscoroutinefunction(callback) else await asyncio.to_thread(callback, record)
+            )
+            return await found if inspect.isawaitable(found) else found
+        except Exception as error:
+            log.error("a check of topic %s raised, and is asked again: %r", record.topic, error, exc_info=error)
+            return None
+
+    return answer
+
+
+# What users say of single records that are to be found, checked.
+EVER: Final = (0, LARGEST_OFFSET)
+"""All times, in ms since 1970."""
+
+_MOST: Final = 10_000
+
+
+def check_finding(
+    topic: object, key: object, record_id: object, between_ms: tuple[object, object], most: object
+) -> None:
+    """Raises UsageError for what no log could be asked."""
+    for name, given in (("topic", topic), ("key", key), ("record_id", record_id)):
+        if given is not None and (not isinstance(given, str) or not given):
+            raise UsageError(f"{name} is {given!r}, it must be text", hint="Keys and ids are text")
+    if (key is None) == (record_id is None):
+        raise UsageError("records are found by a key or by an id", hint="Give key=… or record_id=…, one of them")
+    begin, end = (whole_number("a time", each) for each in between_ms)
+    if not 0 <= begin <= end <= LARGEST_OFFSET:
+        raise UsageError(f"there is no time between {begin} and {end}", hint="Give milliseconds since 1970")
+    if not 1 <= whole_number("most", most) <= _MOST:
+        raise UsageError(f"most is {most}, it must be between 1 and {_MOST}")
+
+
+# Which topics are shown to who asks for all of them: not those that a log keeps its own state in.
+def public_topics(
+    found: Mapping[str, TopicInfo], named: Collection[str] | None, *, internal: bool
+) -> Mapping[str, TopicInfo]:
+    """What was found; of all topics (``named`` is None) without internal ones, unless those are asked for."""
+    if internal or named is not None:
+        return found
+    return {name: topic for name, topic in found.items() if not topic.internal}
+
+
+# Offsets of a log by name and by time, in the words of consumers and admins.
+class KnowsOffsets(Protocol):
+    """The one thing that is asked here of a LogClient."""
+
+    async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
+        """See `penstock.seams.LogClient`."""
+        ...
+
+
+async def beginning_offsets(client: KnowsOffsets, partitions: Collection[PartitionLike]) -> dict[Partition, int]:
+    """The first offset of each partition."""
+    return await _by_name(client, partitions, Offset.EARLIEST)
+
+
+async def end_offsets(client: KnowsOffsets, partitions: Collection[PartitionLike]) -> dict[Partition, int]:
+    """The offset after the last record of each partition."""
+    return await _by_name(client, partitions, Offset.LATEST)
+
+
+async def offsets_for_times(
+    client: KnowsOffsets, times_ms: Mapping[Partition, int]
+) -> dict[Partition, FoundOffset | None]:
+    """The first record at or after a time; None where there is none."""
+    found = await client.offsets(
+        {partition: OffsetSpec(timestamp_ms=timestamp_ms) for partition, timestamp_ms in check_times(times_ms).items()}
+    )
+    return {partition: answer if answer.offset >= 0 else None for partition, answer in found.items()}
+
+
+async def _by_name(client: KnowsOffsets, partitions: Collection[PartitionLike], name: Offset) -> dict[Partition, int]:
+    found = await client.offsets(dict.fromkeys(check_partitions(partitions), OffsetSpec(name=name)))
+    return {partition: answer.offset for partition, answer in found.items()}

@@ -1,0 +1,1 @@
+"""Consumers: an engine that fetches, the group's member, positions and commits."""

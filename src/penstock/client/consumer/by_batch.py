@@ -1,0 +1,458 @@
+"""BatchConsumption: pulls one batch of a partition at a time, and acknowledges it before the next one is handed out.
+
+For members of groups of logs that are a BatchLog: there the log keeps positions, and moves them with acknowledgements.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, cast
+
+from penstock.client.consumer.buffer import Puller, is_unbooked, standing, take_pulled
+from penstock.client.consumer.by_offset import Within
+from penstock.client.consumer.commits import CommitCallback, FinishedCommit, OffsetsLike, as_committed, finish
+from penstock.client.consumer.membership import Member, group_options
+from penstock.client.consumer.positions import UNBOOKED, Partitions, PartitionState
+from penstock.client.consumer.subscription import Subscribed
+from penstock.client.meters import ConsumerMeter
+from penstock.client.runtime.closing import Patience
+from penstock.client.runtime.waiting import failed_inside
+from penstock.client.status import PartitionStatus
+from penstock.columnar import Messages
+from penstock.config.logs import ClientLog
+from penstock.errors import Closed, PenstockError, UsageError
+from penstock.model import Committed, Partition
+from penstock.seams import BatchLog, BatchMembership, CommitHeard, LogClient
+
+__all__ = ["Acknowledger", "BatchConsumption", "ManualAssignment"]
+
+# Acknowledger: the commits of logs that hand out batch by batch. What is committed is a batch, not an offset.
+#
+# In order, one commit at a time; by hand, beside user code, or automatic: then each poll confirms what the polls before
+# it returned.
+Contexts = list[tuple[Partition, str]]
+"""Batches by what confirms them."""
+
+
+class Acknowledger:
+    """The commits of one consumer. ``finished`` are callbacks that wait for the thread that polls."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        puller: Puller,
+        log: ClientLog,
+        meter: ConsumerMeter,
+        heard: Callable[[Mapping[Partition, Committed]], None] | None = None,
+        *,
+        automatic: bool,
+    ) -> None:
+        self._meter = meter
+        self._heard = heard
+        self._log = log
+        self._partitions = partitions
+        self.puller = puller
+        self._automatic = automatic
+        self._loop = asyncio.get_running_loop()
+        self._one_at_a_time = asyncio.Lock()
+        self._running: set[asyncio.Task[None]] = set()
+        self._auto: asyncio.Task[None] | None = None
+        self._auto_failure: PenstockError | None = None
+        self.finished: deque[FinishedCommit] = deque()
+
+    async def commit(self, what: OffsetsLike | None) -> None:
+        """Confirm these batches, or all that were handed out whole. Raises UsageError, ServerError, ConnectionLost.
+
+        A part of a batch without its last row confirms nothing yet: the log waits for the whole. It is told how far the
+        application came only if the partition goes before.
+        """
+        await self._confirm(self._contexts(what), consumed=True)
+
+    async def reject(self, what: Messages[Any, Any] | None) -> None:
+        """Have the log hand these batches out again, or all that are out; rows not polled yet come again with them."""
+        handouts = {state.partition: state.handout for state in self._partitions}
+        out = {partition: each.context for partition, each in handouts.items() if each.begun == each.context}
+        if what is None:
+            found = set(out.items())
+        else:
+            # A part that does not end its batch does not say which one it is of: of the one that is out.
+            found = {(part.partition, part.context or out.get(part.partition, "")) for part in what.parts}
+        await self._confirm([(partition, context) for partition, context in found if context], consumed=False)
+
+    def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
+        """Confirm beside user code; ``callback`` waits in ``finished`` for the thread that polls."""
+        self._run(self._commit_and_tell(self._contexts(what), callback))
+
+    @property
+    def due(self) -> bool:
+        """Whether a poll has something to confirm by itself. May be asked from any thread."""
+        return self._automatic and (self._auto_failure is not None or bool(self._settled()))
+
+    def auto(self) -> None:
+        """Called by each poll: confirm what the polls before it returned. Raises a bug that an earlier one has met."""
+        failure, self._auto_failure = self._auto_failure, None
+        if failure is not None:
+            raise failure
+        if self.due and self._auto is None:
+            self._auto = self._run(self._commit_auto())
+
+    async def commit_handled(self) -> None:
+        """The automatic commit at the end of an ownership; nothing if commits are not automatic."""
+        if self._automatic:
+            await self._confirm(self._settled(), consumed=True)
+
+    async def close(self, patience: Patience) -> None:
+        """Wait for what is under way."""
+        await finish(self._running, patience)
+
+    # Inside.
+
+    def _settled(self) -> Contexts:
+        return [
+            (state.partition, state.handout.settled)
+            for state in self._partitions
+            if state.handout.context and state.handout.context == state.handout.settled
+        ]
+
+    def _contexts(self, what: OffsetsLike | None) -> Contexts:
+        if what is None:
+            states = [state for state in self._partitions if state.handout.context]
+            return [
+                (each.partition, each.handout.context) for each in states if each.handout.handed == each.handout.context
+            ]
+        if isinstance(what, Messages):
+            for part in what.parts:
+                if not part.context:
+                    self._through_with(self._partitions.get(part.partition), part.next_offset)
+            return [(part.partition, part.context) for part in what.parts if part.context]
+        return [each for place, offset in as_committed(what).items() for each in self._reaching(place, offset.offset)]
+
+    def _reaching(self, partition: Partition, wanted: int) -> Contexts:
+        """What has to be confirmed so that the group stands at ``wanted``."""
+        state = self._partitions.get(partition)
+        if state is not None and wanted == state.position and not state.handout.context:
+            return []
+        if state is not None and state.handout.context and wanted == state.fetch_offset != state.position:
+            return [(partition, state.handout.context)]
+        if self._through_with(state, wanted):
+            return []
+        raise UsageError(
+            f"offset {wanted} is not in the batch that is to be confirmed",
+            topic=partition.topic,
+            partition=partition.id,
+            hint="This log confirms batches: commit(batch), or commit() for all that was polled; seek() jumps",
+        )
+
+    def _through_with(self, state: PartitionState | None, offset: int) -> bool:
+        """Note how far the application came; False if that is nowhere in the batch that polls have begun to return."""
+        if state is None or state.position is None or state.fetch_offset is None or self.puller.membership is None:
+            return False
+        handout = state.handout
+        inside = bool(handout.context) and handout.begun == handout.context
+        if not inside or not state.position < offset < state.fetch_offset:
+            return False
+        self.puller.membership.reached(state.partition, handout.context, offset)
+        return True
+
+    async def _confirm(self, contexts: Contexts, *, consumed: bool) -> None:
+        if not contexts:
+            return
+        async with self._one_at_a_time:
+            membership = self.puller.membership
+            if membership is None:
+                raise UsageError("this consumer has no part in a group any more", hint="poll() joins again")
+            work = (self._one(membership, partition, context, consumed) for partition, context in contexts)
+            outcomes = await asyncio.gather(*work, return_exceptions=True)
+        self.puller.kick()
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _one(self, membership: BatchMembership, partition: Partition, context: str, consumed: bool) -> None:
+        state = self._partitions.get(partition)
+        if consumed and state is not None and context == state.handout.confirmed:
+            return  # once is enough
+        try:
+            begun = self._loop.time()
+            position = await membership.confirm(partition, context, consumed=consumed)
+            self._meter.commit.add(self._loop.time() - begun)
+        except PenstockError as error:
+            if not error.retriable and state is not None and context == state.handout.context:
+                state.handout.context = ""  # the log does not wait for it any more
+            raise
+        if state is not None and context == state.handout.context:
+            ending, state.handout.ending = state.handout.ending, None
+            if consumed:
+                state.handout.confirmed = context
+                if ending is not None and ending.context == context:
+                    # The log tells only now where the batch ends; before, its last row was counted (TubeMQ's stores).
+                    ending.next_offset = max(ending.next_offset, position)
+            state.handout.context = ""
+            state.position = position
+        if consumed and self._heard is not None:
+            self._heard({partition: Committed(position)})
+
+    async def _commit_auto(self) -> None:
+        tried: set[tuple[Partition, str]] = set()
+        try:
+            # Again, as a poll may have begun meanwhile, and waits for what comes behind the batches it settled.
+            while contexts := [each for each in self._settled() if each not in tried]:
+                tried.update(contexts)
+                await self._confirm_quietly(contexts)
+        finally:
+            self._auto = None
+
+    async def _confirm_quietly(self, contexts: Contexts) -> None:
+        try:
+            await self._confirm(contexts, consumed=True)
+        except PenstockError as error:
+            # Nothing is lost: what the log still waits for is tried again, and what it does not will be read again.
+            self._log.warning("automatic commit failed: %s", error)
+        except Exception as error:
+            self._auto_failure = failed_inside("the automatic commit", error)
+
+    async def _commit_and_tell(self, contexts: Contexts, callback: CommitCallback | None) -> None:
+        failure: PenstockError | None = None
+        try:
+            await self._confirm(contexts, consumed=True)
+        except asyncio.CancelledError:
+            failure = Closed("the consumer was closed before this was committed")
+        except Exception as error:
+            failure = error if isinstance(error, PenstockError) else failed_inside("the commit", error)
+            if callback is None:
+                self._log.warning("asynchronous commit failed: %s", failure)
+        if callback is not None:
+            offsets = {
+                partition: Committed(position)
+                for partition, position in self._partitions.positions({each for each, _ in contexts}).items()
+            }
+            self.finished.append(FinishedCommit(callback, offsets, failure))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work, name="penstock commit")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+
+# ManualAssignment: partitions that an application chose itself, of a log that hands out batches to members of a group.
+#
+# Such a log has to know who reads what, so that choosing means booking: the same member, heartbeats included, as one
+# that shares, but nobody takes partitions from it or gives it some.
+_NEVER_OVERDUE_MS = 2**53
+
+
+class ManualAssignment:
+    """One member; ``topics`` are those the group reads, to which those of partitions are added."""
+
+    def __init__(
+        self,
+        membership: BatchMembership,
+        topics: Collection[str],
+        partitions: Partitions,
+        acknowledger: Acknowledger,
+        news: Callable[[], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._membership = membership
+        self._member = Member(membership, _NEVER_OVERDUE_MS, news, failed)
+        self._topics = frozenset(topics)
+        self._joined = False
+        self._partitions = partitions
+        self._acknowledger = acknowledger
+
+    async def assign(self, starts: Mapping[Partition, int | None]) -> None:
+        """Book these and no others; kept ones keep their position unless an offset is given.
+
+        What cannot be booked is raised by polls, and tried again.
+        """
+        topics = self._topics | {partition.topic for partition in starts}
+        owned = self._partitions.assigned
+        if topics != self._topics or not self._joined:
+            await self._membership_for(topics, owned)
+        await self._acknowledger.commit_handled()
+        given_up = owned - set(starts)
+        self._partitions.drop(given_up)
+        if given_up:
+            await self._membership.give_back(given_up)
+        kept = {partition: at for partition, at in starts.items() if partition in owned and at is not None}
+        self._partitions.go_back(kept)
+        self._partitions.add({partition: at for partition, at in starts.items() if partition not in owned})
+        self._acknowledger.puller.membership = self._membership
+
+    @property
+    def last_joined(self) -> tuple[int, str]:
+        """Its generation and member id."""
+        return self._member.last_joined
+
+    @property
+    def needs_poll(self) -> bool:
+        """Whether something was lost that has to be booked anew."""
+        return bool(self._member.events)
+
+    def settle(self) -> None:
+        """Book anew what was lost: who has it now is raised by polls, and it comes back once it is free."""
+        events, self._member.events = self._member.events, []
+        for partition in frozenset[Partition]().union(*(beat.lost for beat in events)):
+            state = self._partitions.get(partition)
+            # A seek that the log has not heard of is booked anyhow, and must not be forgotten.
+            if state is not None and not is_unbooked(state):
+                state.look_up(None)
+
+    async def leave(self, reason: str) -> None:
+        """Give everything back."""
+        await self._member.leave(reason)
+
+    async def _membership_for(self, topics: frozenset[str], owned: frozenset[Partition]) -> None:
+        if self._joined:
+            await self._member.leave("other topics are read")
+        self._joined = False
+        for state in self._partitions:
+            state.handout.booked = UNBOOKED
+        await asyncio.wait([self._member.join(topics, owned)])
+        self._member.joined()
+        self._topics, self._joined = topics, True
+
+
+class BatchConsumption:
+    """A `Consumption`; ``log`` is the same object as ``client``."""
+
+    def __init__(self, client: LogClient, log: BatchLog, within: Within) -> None:
+        config, partitions = within.config, within.partitions
+        self._client = client
+        self._log = log
+        self._within = within
+        self._partitions = partitions
+        self._puller = Puller(config, within.log, partitions, within.backoff, within.news, within.failed, within.meter)
+        self._acknowledger = Acknowledger(
+            partitions, self._puller, within.log, within.meter, within.committed, automatic=config.enable_auto_commit
+        )
+        self._chosen: ManualAssignment | None = None
+        self.finished = self._acknowledger.finished
+        # Who acknowledges batches himself says which ones he means; automatic commits cover other threads' as well.
+        self.for_many_threads = not config.enable_auto_commit
+        self.many_threads = False
+
+    # Ownership.
+
+    def check(self, subscribed: Subscribed) -> None:
+        """By name only: the log wants all members of a group to subscribe to the same topics at any time."""
+        if subscribed.patterns or subscribed.for_servers:
+            raise UsageError(
+                "this log's groups cannot subscribe by pattern: all members have to name the same topics",
+                hint="Name the topics; without a group a pattern, as text or compiled, is good here, too",
+            )
+
+    def begin(self, member: Member, subscribed: Subscribed) -> None:
+        """Pull as this member from now on."""
+        del subscribed
+        self._puller.membership = cast("BatchMembership", member.membership)
+
+    @property
+    def goes_on(self) -> bool:
+        """All members have to name the same topics, from their first request on."""
+        return False
+
+    @property
+    def last_joined(self) -> tuple[int, str]:
+        """Of the member that books what was assigned."""
+        return (-1, "") if self._chosen is None else self._chosen.last_joined
+
+    async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
+        """Become a member that books these partitions, or go on as the one that booked the last ones."""
+        if self._chosen is None:
+            membership = self._log.by_hand(group_options(self._within.config))
+            hooks = (self._within.news, self._within.failed)
+            self._chosen = ManualAssignment(membership, topics, self._partitions, self._acknowledger, *hooks)
+        await self._chosen.assign(starts)
+
+    def settle(self) -> None:
+        """Book anew what was lost, of partitions that were assigned."""
+        if self._chosen is not None:
+            self._chosen.settle()
+
+    def reassigned(self) -> None:
+        """Nothing is known of commits but what each batch knows."""
+
+    async def give_back(self, partitions: Collection[Partition]) -> None:
+        """Tell the log, which waits for it."""
+        if self._puller.membership is not None:
+            await self._puller.membership.give_back(partitions)
+
+    async def end(self, reason: str, deadline: float | None) -> None:
+        """Stop pulling; who booked partitions leaves the group."""
+        chosen, self._chosen = self._chosen, None
+        await self._puller.forget()
+        if chosen is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await chosen.leave(reason)
+
+    async def close(self, patience: Patience) -> None:
+        """Wait for acknowledgements that are under way, and stop."""
+        await self._acknowledger.close(patience)
+        await self._puller.close()
+
+    # Reading.
+
+    @property
+    def due(self) -> bool:
+        """Whether there is something to acknowledge or to book, or somebody to hear of what is acknowledged."""
+        return self._acknowledger.due or bool(self.finished) or (self._chosen is not None and self._chosen.needs_poll)
+
+    @property
+    def fetcher(self) -> None:
+        """There is none."""
+        return
+
+    @property
+    def busy(self) -> bool:
+        """Never: what is confirmed changes with every poll."""
+        return False
+
+    def go_on(self) -> None:
+        """Pull what can be pulled."""
+        self._puller.kick()
+
+    def take(self, max_records: int) -> Messages:
+        """What has arrived; positions stay until a batch is acknowledged."""
+        return take_pulled(self._partitions, max_records, whole=self.many_threads)
+
+    def standing(self, now: float) -> list[PartitionStatus]:
+        """Where each partition stands, as the membership knows."""
+        return standing(self._partitions, self._puller.membership, now)
+
+    # Commits.
+
+    async def commit(self, what: OffsetsLike | None) -> None:
+        """Acknowledge these batches, or all that were returned whole."""
+        await self._acknowledger.commit(what)
+
+    def commit_at_once(self, what: OffsetsLike | None, heard: CommitHeard) -> None:
+        """Never: each batch is confirmed where it came from."""
+        del what, heard
+
+    def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
+        """Acknowledge beside user code."""
+        self._acknowledger.commit_async(what, callback)
+
+    def commit_if_due(self) -> None:
+        """Acknowledge what the polls before this one returned whole."""
+        self._acknowledger.auto()
+
+    async def commit_handled(self) -> None:
+        """Acknowledge what the polls before the last one returned whole, if that is automatic."""
+        await self._acknowledger.commit_handled()
+
+    async def reject(self, batch: Messages[Any, Any] | None) -> None:
+        """Have the log hand these batches out again, or all that are out."""
+        await self._acknowledger.reject(batch)
+
+    async def committed(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
+        """Positions of what is held here, which stay where they are until a batch is acknowledged; else the log's."""
+        held = {partition: Committed(offset) for partition, offset in self._partitions.positions(partitions).items()}
+        others = [partition for partition in partitions if partition not in held]
+        return {**held, **(await self._client.committed(group, others) if others else {})}

@@ -1,0 +1,388 @@
+"""Committer: commits of offsets, in order, one at a time; by hand, beside user code, or automatic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock._dataclasses import dataclass
+from penstock.client.arguments import LARGEST_OFFSET, check_partition, whole_number
+from penstock.client.consumer.membership import Member, State
+from penstock.client.errors import CommitFailed
+from penstock.client.meters import ConsumerMeter
+from penstock.client.runtime.closing import Patience
+from penstock.client.runtime.waiting import Line, failed_inside
+from penstock.config.logs import ClientLog
+from penstock.errors import Closed, ErrorKind, PenstockError, ServerError, TopicRecreated, UsageError
+from penstock.model import Committed, GroupMetadata, Partition
+from penstock.seams import CommitHeard, CommitRest, FoundOffset, LogClient
+
+if TYPE_CHECKING:
+    from penstock.columnar import Messages
+
+__all__ = [
+    "JOINS_AGAIN",
+    "CommitCallback",
+    "CommitUnderWay",
+    "Committer",
+    "FinishedCommit",
+    "GiveUp",
+    "OffsetsLike",
+    "as_committed",
+    "as_group",
+    "as_member",
+    "finish",
+]
+
+# What can be given to ``commit`` and ``send_offsets_to_transaction``, in one form.
+OffsetsLike: TypeAlias = (
+    "Messages[Any, Any] | Mapping[Partition, int] | Mapping[Partition, Committed] | Mapping[Partition, FoundOffset]"
+)
+"""What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
+
+CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], object]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCommit:
+    """A commit that is through, of which the application wants to hear."""
+
+    callback: CommitCallback
+    offsets: Mapping[Partition, Committed]
+    error: PenstockError | None
+
+    def __call__(self) -> object:
+        """Tell it."""
+        return self.callback(self.offsets, self.error)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What the commit was about."""
+        return tuple(sorted({partition.topic for partition in self.offsets}))
+
+
+_HINT = 'Write commit(batch), commit({Partition("topic", 0): 42}), or commit() for everything that was polled'
+
+
+def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
+    """The offsets that ``commit`` was given, in one form. Raises UsageError for what is none, and for negative ones."""
+    plain: object = getattr(offsets, "next_offsets", offsets)  # of a batch
+    # The topics that a batch was read from: its offsets are not committed in another one of the same name.
+    ids = {part.partition: part.topic_id for part in getattr(offsets, "parts", ())}
+    if not isinstance(plain, Mapping):
+        kind = type(offsets).__name__
+        raise UsageError(f"offsets are {kind}, wanted is a batch, or partitions with offsets", hint=_HINT)
+    found = {
+        check_partition(partition): Committed(offset, topic_id=ids.get(partition))
+        if type(offset) is int
+        else _committed(partition, offset)
+        for partition, offset in plain.items()
+    }
+    for partition, committed in found.items():
+        if not 0 <= committed.offset <= LARGEST_OFFSET:
+            raise UsageError(
+                f"offset {committed.offset} cannot be committed", topic=partition.topic, partition=partition.id
+            )
+    return found
+
+
+def _committed(partition: Partition, offset: object) -> Committed:
+    if isinstance(offset, FoundOffset):
+        return Committed(offset.offset, leader_epoch=offset.leader_epoch)
+    return offset if isinstance(offset, Committed) else Committed(whole_number(f"the offset of {partition}", offset))
+
+
+def as_group(group: str | GroupMetadata) -> GroupMetadata:
+    """A group's name, or one member of it. Raises UsageError for a group without a name."""
+    found: object = GroupMetadata(group) if isinstance(group, str) else group
+    if not isinstance(found, GroupMetadata):
+        raise UsageError(
+            f"a group is {type(group).__name__}, wanted is its name or GroupMetadata",
+            hint="Consumer.group_metadata() gives it",
+        )
+    if not found.group:
+        raise UsageError("a group needs a name")
+    return found
+
+
+async def finish(commits: Collection[asyncio.Task[None]], patience: Patience) -> None:
+    """Return when commits that are under way are through; when the time is over the others are given up."""
+    if not commits:
+        return
+    under_way = list(commits)
+    try:
+        async with patience.limit():
+            await asyncio.wait(under_way)
+    except TimeoutError:
+        for each in under_way:
+            each.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+# CommitUnderWay: a commit whose request is written, and for whose answer no task waits.
+#
+# It is told of what its first attempt came to. What is left to do then, if anything, goes on in a task of whoever
+# asked, and others' commits wait behind it.
+JOINS_AGAIN = "Its partitions may belong to others by now; poll() joins again"
+
+GiveUp: TypeAlias = Callable[[], None]
+"""Nobody waits for it any more. Once it is over, or given up, this does nothing."""
+
+
+class CommitUnderWay:
+    """``stored`` is called when it is, ``leave`` once it is over, and before ``heard`` where that hears None."""
+
+    __slots__ = ("_heard", "_leave", "_stored", "_waiting")
+
+    def __init__(self, stored: Callable[[], None], leave: Callable[[], None], heard: CommitHeard) -> None:
+        self._stored = stored
+        self._leave: Callable[[], None] | None = leave
+        self._heard = heard
+        self._waiting = True
+
+    def told(self, rest: CommitRest | None) -> None:
+        """The first attempt is over. Raises nothing."""
+        if not self._waiting:
+            return
+        self._waiting = False
+        if rest is not None:
+            self._heard(partial(self._go_on, rest))
+            return
+        self._stored()
+        self._end()
+        self._heard(None)
+
+    def give_up(self) -> None:
+        """`GiveUp`."""
+        self._waiting = False
+        self._end()
+
+    async def _go_on(self, rest: CommitRest) -> None:
+        try:
+            with as_member():
+                await rest()
+            self._stored()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
+
+
+@contextmanager
+def as_member() -> Iterator[None]:
+    """Who has not heard yet that he lost everything hears it of his commit."""
+    try:
+        yield
+    except ServerError as error:
+        if error.kind is not ErrorKind.NOT_A_MEMBER:
+            raise
+        raise CommitFailed(f"this consumer cannot commit: {error.message}", hint=JOINS_AGAIN) from error
+
+
+class Committer:
+    """The commits of one consumer."""
+
+    def __init__(
+        self,
+        client: LogClient,
+        group: str | None,
+        auto_interval_ms: int | None,
+        log: ClientLog,
+        meter: ConsumerMeter,
+        heard: Callable[[Mapping[Partition, Committed]], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._log = log
+        self._meter = meter
+        self._heard = heard
+        self._group = group
+        self._auto_interval_s = None if auto_interval_ms is None else auto_interval_ms / 1_000
+        self._loop = asyncio.get_running_loop()
+        self._one_at_a_time = Line()
+        self._running: set[asyncio.Task[None]] = set()
+        self._next_auto = self._loop.time() + (self._auto_interval_s or 0.0)
+        self._auto_failure: PenstockError | None = None
+        self._known: dict[Partition, Committed] = {}
+        self.finished: deque[FinishedCommit] = deque()
+        self.member: Member | None = None
+
+    async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
+        """Commit now, after all commits begun before. Raises what the log answers."""
+        answer: asyncio.Future[CommitRest | None] = self._loop.create_future()
+        give_up = self.commit_at_once(offsets, partial(_settle, answer))
+        if give_up is None:
+            losses = self._losses
+            if self._running:
+                await asyncio.sleep(0)  # one whose task has just been made takes its place in the line first
+            await self._commit(offsets, losses)
+            return
+        try:
+            rest = await answer
+            if rest is not None:
+                await rest()
+        except BaseException:
+            give_up()
+            raise
+
+    def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> GiveUp | None:
+        """``commit``, if its request can be written now; None if not: then nothing is done.
+
+        ``heard`` is called once, after this has returned, and must not raise. Until what it hears of has ended this
+        commit holds up those that come later. It is not called after what this returns, whatever becomes of the commit.
+        """
+        member = self.member
+        if member is None or member.commit_at_once is None or self._heard is not None or self._running or not offsets:
+            return None  # interceptors are told in the context of who commits; a commit that has just begun comes first
+        if member.fenced is not None or not member.holds or not self._one_at_a_time.take():
+            return None
+        attempt = CommitUnderWay(partial(self._stored, offsets, self._loop.time()), self._one_at_a_time.leave, heard)
+        try:
+            begun = member.commit_at_once(offsets, attempt.told)
+        except BaseException:
+            attempt.give_up()
+            raise
+        if not begun:
+            attempt.give_up()
+            return None
+        return attempt.give_up
+
+    @property
+    def _losses(self) -> int:
+        return 0 if self.member is None else self.member.losses
+
+    async def _commit(self, offsets: Mapping[Partition, Committed], losses: int) -> None:
+        """``losses``: how often the member had lost everything when these were handled."""
+        self._need_group()
+        async with self._one_at_a_time:
+            if not offsets:
+                return
+            assert self._group is not None
+            begun = self._loop.time()
+            if self.member is None:
+                await self._client.commit(self._group, offsets)
+            else:
+                self._need_membership(self.member, losses)
+                await self._commit_as(self.member, offsets)
+            self._stored(offsets, begun)
+
+    def _stored(self, offsets: Mapping[Partition, Committed], begun: float) -> None:
+        """The log has them."""
+        self._known.update(offsets)
+        self._meter.commit.add(self._loop.time() - begun)
+        if self._heard is not None:
+            self._heard(offsets)
+
+    async def _commit_as(self, member: Member, offsets: Mapping[Partition, Committed]) -> None:
+        """Who has not heard yet that he lost everything hears it here."""
+        with as_member():
+            await member.membership.commit(offsets)
+
+    def commit_async(self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None) -> None:
+        """Commit beside user code; ``callback`` waits in ``finished`` for the thread that polls."""
+        self._need_group()
+        self._run(self._commit_and_tell(offsets, callback, self._losses))
+
+    def auto(self, handled: Callable[[], Mapping[Partition, Committed]]) -> None:
+        """Called by each poll: begin an automatic commit if one is due. Raises what an earlier one failed with."""
+        failure, self._auto_failure = self._auto_failure, None
+        if failure is not None:
+            raise failure
+        if self.due:
+            self._next_auto = self._loop.time() + (self._auto_interval_s or 0.0)
+            self._run(self._commit_auto(handled(), self._losses))
+
+    @property
+    def due(self) -> bool:
+        """Whether a poll has something to do here."""
+        if self._auto_interval_s is None:
+            return False
+        return self._auto_failure is not None or self._loop.time() >= self._next_auto
+
+    async def commit_handled(self, handled: Mapping[Partition, Committed]) -> None:
+        """The automatic commit at the end of an ownership; nothing if commits are not automatic."""
+        if self._auto_interval_s is not None:
+            try:
+                await self.commit(self._news(handled))
+            except TopicRecreated as error:
+                self._log.info("there is nothing to commit in the new topic yet: %s", error)
+
+    async def close(self, patience: Patience) -> None:
+        """Wait for what is under way."""
+        await finish(self._running, patience)
+
+    def _news(self, handled: Mapping[Partition, Committed]) -> dict[Partition, Committed]:
+        return {partition: each for partition, each in handled.items() if not self._is_known(partition, each)}
+
+    def _is_known(self, partition: Partition, handled: Committed) -> bool:
+        """Whether this was committed last. Another topic of the same name may have the same offset."""
+        known = self._known.get(partition)
+        if known is None or known.offset != handled.offset:
+            return False
+        return None in (known.topic_id, handled.topic_id) or known.topic_id == handled.topic_id
+
+    def forget(self) -> None:
+        """Ownership changed: others may have committed other offsets since."""
+        self._known.clear()
+
+    async def _commit_auto(self, handled: Mapping[Partition, Committed], losses: int) -> None:
+        try:
+            await self._commit(self._news(handled), losses)
+        except TopicRecreated as error:
+            # The reader finds it out as well, and warns. What was read of the old topic is not committed in the new.
+            self._log.info("an automatic commit came too late: %s", error)
+        except PenstockError as error:
+            gone = self.member is not None and (self.member.state is not State.IN or self.member.losses != losses)
+            if error.retriable or gone or isinstance(error, CommitFailed):
+                self._log.warning("automatic commit failed, the next one will cover it: %s", error)
+            else:
+                self._auto_failure = error
+        except Exception as error:
+            self._auto_failure = failed_inside("the automatic commit", error)
+
+    async def _commit_and_tell(
+        self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None, losses: int
+    ) -> None:
+        failure: PenstockError | None = None
+        try:
+            await self._commit(offsets, losses)
+        except asyncio.CancelledError:
+            failure = Closed("the consumer was closed before this was committed")
+        except Exception as error:
+            failure = error if isinstance(error, PenstockError) else failed_inside("the commit", error)
+            if callback is None:
+                self._log.warning("asynchronous commit failed: %s", failure)
+        if callback is not None:
+            self.finished.append(FinishedCommit(callback, offsets, failure))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work, name="penstock commit")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def _need_group(self) -> None:
+        if self._group is None:
+            raise UsageError("there is no group to commit for", hint="Give the consumer group=NAME")
+
+    def _need_membership(self, member: Member, losses: int) -> None:
+        if member.fenced is not None:
+            raise member.fenced
+        # A commit that waited for others may find its member back in the group, under a new identity, as whom it would
+        # be let in: what it is about was lost with the old one, and others may have gone further.
+        if not member.holds or member.losses != losses:
+            state = "gone" if member.holds else member.state.value
+            raise CommitFailed(
+                f"this consumer cannot commit: it is {state} of its group ({member.reason})",
+                hint=JOINS_AGAIN,
+            )
+
+
+def _settle(answer: asyncio.Future[CommitRest | None], rest: CommitRest | None) -> None:
+    if not answer.done():
+        answer.set_result(rest)

@@ -1,0 +1,392 @@
+"""ConsumerEngine: one consumer's parts put together. Everything but ``take`` runs on the event loop.
+
+It chooses the kind of consumption.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any, Final
+
+from penstock.client.arguments import TopicNames
+from penstock.client.bad_records import BadRecords
+from penstock.client.connecting import Backoff, Surroundings
+from penstock.client.consumer.by_batch import BatchConsumption
+from penstock.client.consumer.by_offset import CommitsHeard, Consumption, OffsetConsumption, Within
+from penstock.client.consumer.direct_read import WaitingHere
+from penstock.client.consumer.membership import Alone, Call, Event, Member, Rebalancing, group_options, match_there
+from penstock.client.consumer.positions import Partitions, PartitionState
+from penstock.client.consumer.subscription import Subscribed
+from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMetrics
+from penstock.client.rebalance import RebalanceListener
+from penstock.client.runtime.closing import Interrupts, Patience, Wait, hang_up
+from penstock.client.runtime.waiting import News
+from penstock.client.status import EmptyReason, PartitionStatus, ReadState, empty_reason
+from penstock.columnar import Messages
+from penstock.config import ConsumerConfig
+from penstock.config.logs import client_log
+from penstock.errors import Closed, RequestTimeout, UsageError
+from penstock.model import Committed, Partition
+from penstock.seams import BatchLog, HasEpoch, LogClient, Membership, SendsBack
+
+__all__ = ["ConsumerEngine"]
+
+_LITTLE_BYTES: Final = 16 * 1024
+"""So much is decoded sooner than the loop has turned once."""
+
+
+class ConsumerEngine:
+    """Made inside the loop that it lives on; ``client`` is closed with it."""
+
+    def __init__(
+        self,
+        client: LogClient,
+        config: ConsumerConfig,
+        call: Call,
+        surroundings: Surroundings | None = None,
+        interrupts: Interrupts | None = None,
+        committed: CommitsHeard | None = None,
+        bad_records: BadRecords | None = None,
+    ) -> None:
+        self._interrupts = interrupts or Interrupts()
+        self.client = client
+        self.names = TopicNames(client)
+        self.config = config
+        self._call = call
+        self._loop = asyncio.get_running_loop()
+        self.now = self._loop.time
+        self._news = News()
+        self._interrupts.ring = self._news.ring
+        self._failure: BaseException | None = None
+        self._bad_records = bad_records or BadRecords(config.on_bad_record, log=client_log("consumer", config))
+        self.partitions = Partitions(self._bad_records)
+        dice = (surroundings or Surroundings()).dice
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
+        log = self._log = client_log("consumer", config)
+        self.meter = ConsumerMeter(self._loop.time())
+        hooks = (self._news.set, self._failed, self._renewed)
+        within = Within(config, self.partitions, backoff, log, *hooks, self.meter, committed)
+        self.consumption = _consumption(client, within)
+        # The very methods: polls call these for every batch.
+        self.take = self.consumption.take
+        self.go_on = self.consumption.go_on
+        self._here = WaitingHere(self, self._loop, self._news)
+        self.wait_here, self.take_here = self._here.wait, self._here.take
+        self.rebalancing: Rebalancing | None = None
+        self._assigned_by_hand = False
+        self.empty_reason: EmptyReason | None = None
+        self.patience: Patience | None = None
+
+    # Subscription.
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Subscribed topics; empty under ``assign``."""
+        return self.rebalancing.topics if self.rebalancing else frozenset()
+
+    @property
+    def assignment(self) -> frozenset[Partition]:
+        """What it reads of what it was told to read: a log may add what a group gave back."""
+        topics = self.topics
+        assigned = self.partitions.assigned
+        return frozenset(each for each in assigned if each.topic in topics) if topics else assigned
+
+    @property
+    def last_joined(self) -> tuple[int, str]:
+        """The last generation this consumer was a member of, and its member id there; -1 and "" before."""
+        return self.consumption.last_joined if self.rebalancing is None else self.rebalancing.member.last_joined
+
+    async def subscribe(self, subscribed: Subscribed, listener: RebalanceListener) -> None:
+        """Share these topics' partitions with the group, or take them all if there is none."""
+        if self._assigned_by_hand:
+            raise UsageError("partitions are assigned already", hint="Call unsubscribe() before subscribe()")
+        self.consumption.check(subscribed)
+        look_up = partial(subscribed.looked_up, partial(self.client.topics, None, fresh=True))
+        if self.rebalancing is not None:
+            if self.consumption.goes_on and self.rebalancing.change(subscribed, look_up, listener):
+                self.consumption.begin(self.rebalancing.member, self.rebalancing.subscribed)
+                return
+            await self.unsubscribe("the subscription changed")
+        membership: Membership = (
+            self.client.membership(group_options(self.config)) if self.config.group else Alone(self.client)
+        )
+        match_there(membership, subscribed)
+        log = client_log("group", self.config)
+        member = Member(membership, self.config.max_poll_interval_ms, self._news.set, self._failed, log, self.meter)
+        steps = (self.consumption.commit_handled, self.consumption.give_back)
+        self.rebalancing = Rebalancing(
+            member, self.partitions, subscribed, look_up, listener, self._call, self._log, *steps
+        )
+        self.consumption.begin(member, subscribed)
+
+    async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str] = ()) -> None:
+        """Read exactly these, without sharing; kept ones keep their position unless an offset is given.
+
+        ``topics`` are those the group reads, where it wants to know beside the partitions'.
+        """
+        if self.rebalancing is not None:
+            raise UsageError("topics are subscribed already", hint="Call unsubscribe() before assign()")
+        self._assigned_by_hand = True
+        await self.consumption.assign(starts, topics)
+        self.go_on()
+
+    async def unsubscribe(self, reason: str = "the application unsubscribed", patience: Patience | None = None) -> None:
+        """Give up everything, however it was got. When the time is over nobody is told any more."""
+        rebalancing, self.rebalancing = self.rebalancing, None
+        try:
+            if rebalancing is not None:
+                await rebalancing.end(reason)
+            else:
+                await self.consumption.commit_handled()
+        finally:
+            await self.consumption.end(reason, patience.deadline if patience is not None else None)
+            self._assigned_by_hand = False
+            self.partitions.drop(self.partitions.assigned)
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Have the group share out anew; the next poll joins. Raises UsageError where there is nothing to share."""
+        if self.rebalancing is None or self.config.group is None:
+            raise UsageError(
+                "there is nothing that a group shares", hint="Give the consumer a group, and subscribe it to topics"
+            )
+        if isinstance(self.client, BatchLog) or isinstance(self.rebalancing.member.membership, HasEpoch):
+            raise UsageError("such a group's servers share out by themselves, at no member's wish")
+        self.rebalancing.member.see(Event.REJOIN, reason)
+        self._news.set()
+
+    # Polling.
+
+    @property
+    def needs_service(self) -> bool:
+        """Whether a poll has something to do on the loop before it takes records. May be asked from any thread."""
+        return (
+            self._failure is not None
+            or self._interrupts.pending
+            or not (self._assigned_by_hand or self.rebalancing)
+            or (self.rebalancing is not None and self.rebalancing.needs_poll)
+            or self.consumption.due
+        )
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a call waits that ``close`` and ``wakeup`` would end. May be asked from any thread."""
+        return self._interrupts.waiting or self._news.bell_hangs
+
+    async def ready(self, deadline: float, *, serve: bool = True) -> bool:
+        """Do what is due, then wait until there is something to take or it is ``deadline`` (loop time).
+
+        ``serve`` is False when this poll has already done what is due, and only goes on waiting.
+        Raises what went wrong in the background since the last poll.
+        """
+        with self._interrupts.call(wakes=True, gently=self._news.set) as wait:
+            member = self.rebalancing.member if self.rebalancing else None
+            if member is not None:
+                member.poll_begins()
+            self.empty_reason = None
+            try:
+                if serve:
+                    self.consumption.commit_if_due()
+                return await self._wait_for_rows(deadline, wait)
+            finally:
+                if member is not None:
+                    member.poll_ends()
+
+    async def partitions_ready(self, deadline: float) -> bool:
+        """Do what a poll does until a partition may be read or it is ``deadline``, but take nothing; whether one may.
+
+        Raises what went wrong in the background since the last poll.
+        """
+        with self._interrupts.call(wakes=True, gently=self._news.set) as wait:
+            member = self.rebalancing.member if self.rebalancing else None
+            if member is not None:
+                member.poll_begins()
+            try:
+                while not await self._may_read(deadline, wait):
+                    if self._loop.time() >= deadline:
+                        return False
+                    await self._news.wait(deadline)
+                return True
+            finally:
+                if member is not None:
+                    member.poll_ends()
+
+    async def _may_read(self, deadline: float, wait: Wait) -> bool:
+        await self._go_round(deadline, wait)
+        return any(each.state is not ReadState.STARTING for each in self.standing())
+
+    async def _go_round(self, deadline: float, wait: Wait) -> None:
+        """What a waiting call does each time before it looks at what there is. Raises what went wrong meanwhile."""
+        self._news.clear()
+        self._raise_failure()
+        if self.patience is not None:
+            raise Closed("the consumer is closed")
+        await self._settle(deadline, wait)
+        self._raise_failure()
+        wait.check()
+        self.go_on()
+
+    async def _wait_for_rows(self, deadline: float, wait: Wait) -> bool:
+        waited = False
+        while True:
+            await self._go_round(deadline, wait)
+            if self.partitions.anything_to_take():
+                if not waited or self.partitions.buffered_bytes > _LITTLE_BYTES:
+                    # One turn of the loop, in which the next fetches are written, before what came is decoded.
+                    await asyncio.sleep(0)
+                return True
+            if self._loop.time() < deadline:
+                await self._news.wait(deadline)
+                waited = True
+                continue
+            if not waited:
+                # A loop of poll(0) waits for nothing: what it polls for comes in the turns that it leaves to others.
+                await asyncio.sleep(0)
+                waited = True
+                continue
+            self.empty_reason = empty_reason(self.standing())
+            return False
+
+    def take_ahead(self, max_records: int) -> Messages:
+        """``take`` by a poll that needs nothing else from this engine; the group is told that user code came back."""
+        if self.rebalancing is not None:
+            self.rebalancing.member.polled()
+        self.empty_reason = None
+        self._here.did_not_wait()
+        return self.take(max_records)
+
+    def standing(self) -> list[PartitionStatus]:
+        """Where each partition stands now."""
+        return self.consumption.standing(self._loop.time())
+
+    def metrics(self) -> ConsumerMetrics:
+        """What was counted, and where partitions stand. May be asked from any thread."""
+        meter, now = self.meter, self._loop.time()
+        standing = self.standing()
+        return ConsumerMetrics(
+            seconds=now - meter.begun,
+            fetch=meter.fetch.timing,
+            fetch_failed_total=meter.fetch_failed,
+            fetched_bytes_total=meter.fetched_bytes,
+            records_total=meter.records,
+            bad_records_total=self._bad_records.total,
+            poll=meter.poll.timing,
+            between_polls=meter.between_polls.timing,
+            last_poll_ms_ago=None if meter.last_poll is None else (now - meter.last_poll) * 1_000,
+            commit=meter.commit.timing,
+            rebalance=meter.rebalance.timing,
+            rebalance_failed_total=meter.rebalance_failed,
+            heartbeat=meter.heartbeat.timing,
+            last_heartbeat_ms_ago=None if meter.last_heartbeat is None else (now - meter.last_heartbeat) * 1_000,
+            assigned_partitions=len(self.partitions),
+            buffered_bytes=self.partitions.buffered_bytes,
+            lag={
+                each.partition: max(0, each.end_offset - each.position)
+                for each in standing
+                if each.end_offset is not None and each.position is not None
+            },
+        )
+
+    async def _settle(self, deadline: float, wait: Wait) -> None:
+        self.consumption.settle()
+        if self.rebalancing is None:
+            if not self._assigned_by_hand:
+                raise UsageError(
+                    "there is nothing to read: no topic and no partition",
+                    hint="Name topics in the address (kafka://host/topic), or call subscribe() or assign() first",
+                )
+            return
+        if self.rebalancing.needs_poll:
+            before = self.partitions.assigned
+            try:
+                await self.rebalancing.settle(deadline, wait.over)
+            finally:
+                if self.partitions.assigned != before:
+                    self.consumption.reassigned()
+
+    # Positions.
+
+    def state_of(self, partition: Partition) -> PartitionState:
+        """Raises UsageError for a partition that is not assigned."""
+        state = self.partitions.get(partition)
+        if state is None:
+            raise UsageError(
+                "this partition is not assigned to this consumer",
+                topic=partition.topic,
+                partition=partition.id,
+                hint="assignment() tells which are",
+            )
+        return state
+
+    async def position(self, partition: Partition) -> int:
+        """The offset of the next record, looked up if it is not known yet."""
+        deadline = self._loop.time() + self.config.api_timeout_ms / 1_000
+        while (offset := self.state_of(partition).position) is None:
+            self._news.clear()
+            self._raise_failure()
+            self.go_on()
+            if self._loop.time() >= deadline:
+                raise RequestTimeout(
+                    f"no position within {self.config.api_timeout_ms} ms", topic=partition.topic, partition=partition.id
+                )
+            await self._news.wait(deadline)
+        return offset
+
+    async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
+        """What the group has committed. Raises UsageError if there is none."""
+        if self.config.group is None:
+            raise UsageError("there is no group that could have committed", hint="Give the consumer group=NAME")
+        return await self.consumption.committed(self.config.group, partitions)
+
+    async def send_back(self, batch: Messages[Any, Any], delay: int) -> None:
+        """Have the group given these records again, later. Raises UsageError without a group, or such a log."""
+        if self.config.group is None:
+            raise UsageError("there is no group that records could be given to again", hint="Give it one: group=NAME")
+        if not isinstance(self.client, SendsBack):
+            raise UsageError(
+                "this log takes no records back",
+                hint="reject() reads them again, with all after them; or send them to a topic for later",
+            )
+        await self.client.send_back(self.config.group, batch.offsets, delay=delay)
+
+    async def close(self, timeout_s: float) -> None:
+        """Commit if that is automatic, leave the group, close connections. The first error is raised at the end."""
+        with Patience(timeout_s) as self.patience:
+            self._news.ring()
+            await self._interrupts.end(Closed("the consumer was closed"))
+            await self._leave(self.patience)
+
+    # Inside.
+
+    async def _leave(self, patience: Patience) -> None:
+        try:
+            async with patience.limit():
+                await self.unsubscribe("the consumer was closed", patience)
+        except TimeoutError:
+            raise RequestTimeout(f"closing took longer than {patience.seconds:g} s") from None
+        finally:
+            self._news.close()
+            await self.consumption.close(patience)
+            await hang_up(self.client)
+            self._here.close()
+
+    async def _renewed(self) -> None:
+        if self.rebalancing is not None:
+            await self.rebalancing.member.renewed(self.rebalancing.subscribed.topics)
+
+    def _failed(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._news.set()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+
+def _consumption(client: LogClient, within: Within) -> Consumption:
+    if within.config.group and isinstance(client, BatchLog):
+        return BatchConsumption(client, client, within)
+    return OffsetConsumption(client, within)

@@ -1,0 +1,355 @@
+"""What is subscribed: topics by name, and by pattern, which stands for those that there are at a time.
+
+A pattern matches from a name's first letter on, as Python's ``re.match`` does, and so kafka-python, aiokafka and
+librdkafka's ``^…``. Internal topics are matched by none. A `SubscriptionPattern` is not looked at here: the group's
+servers match it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from penstock._dataclasses import dataclass
+from penstock.client.arguments import TopicNames
+from penstock.client.connecting import Backoff
+from penstock.client.runtime.waiting import Alarm
+from penstock.config import ClientConfig
+from penstock.config.logs import ClientLog
+from penstock.errors import ConfigError, FirstContactTimeout, PenstockError, UsageError
+from penstock.model import Partition, TopicInfo
+from penstock.seams import LogClient
+
+__all__ = [
+    "Absences",
+    "PatternLike",
+    "Subscribed",
+    "SubscriptionPattern",
+    "Topics",
+    "TopicsLike",
+    "of_address",
+    "subscribed_to",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A pattern that a group's servers match (KIP-848): sent as it is, read as RE2, and fitting whole names of topics.
+
+    For `Consumer.subscribe`, in groups of ``group_protocol="consumer"``, whose servers tell members of topics that come
+    and go. All other patterns the consumer looks up itself.
+
+    >>> SubscriptionPattern("orders-.*").pattern
+    'orders-.*'
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        given: object = self.pattern
+        if not isinstance(given, str):
+            raise UsageError(f"a subscription pattern is {given!r:.60}, wanted is text")
+        if not given:
+            raise UsageError("a subscription pattern is empty", hint='Every topic is meant by ".*"')
+
+
+PatternLike: TypeAlias = str | re.Pattern[str] | SubscriptionPattern
+"""A regular expression over names of topics."""
+TopicsLike: TypeAlias = (
+    Collection[str | re.Pattern[str] | SubscriptionPattern] | str | re.Pattern[str] | SubscriptionPattern
+)
+"""Names of topics, and patterns: compiled ones, those for servers, and text that begins with ``^``, as no name does."""
+_SIGN: Final = "^"
+_ONE: Final = (str, bytes, bytearray, re.Pattern, SubscriptionPattern)
+
+
+class Subscribed:
+    """``topics`` are those that names and patterns stand for now; who hears of topics tells it by ``choose``.
+
+    ``for_servers`` is what only they can match: they say what it stands for by what they assign.
+    """
+
+    def __init__(
+        self,
+        names: frozenset[str],
+        patterns: Collection[re.Pattern[str]] = (),
+        for_servers: SubscriptionPattern | None = None,
+    ) -> None:
+        self.names = names
+        self.patterns = tuple(patterns)
+        self.for_servers = for_servers
+        self.topics = names
+        self._looked = not patterns
+
+    def same(self, other: Subscribed) -> bool:
+        """Whether both mean the same topics, whichever there are."""
+        mine, others = ((each.names, set(each.patterns), each.for_servers) for each in (self, other))
+        return mine == others
+
+    def means(self, topic: str) -> bool:
+        """Whether a topic is subscribed, if there is one of that name; where servers match, whether it may be."""
+        return self.for_servers is not None or topic in self.names or self._matched(topic)
+
+    def choose(self, there: Mapping[str, TopicInfo]) -> frozenset[str]:
+        """Of all the topics there are those that are meant; ``topics`` from now on."""
+        found = {name for name, info in there.items() if not info.internal and self._matched(name)}
+        self._looked = True
+        self.topics = self.names | found
+        return self.topics
+
+    async def looked_up(self, ask: Callable[[], Awaitable[Mapping[str, TopicInfo]]]) -> frozenset[str]:
+        """``topics``, once ``ask`` or somebody else has told which ones there are. Raises what ``ask`` raises."""
+        if not self._looked:
+            self.choose(await ask())
+        return self.topics
+
+    def _matched(self, name: str) -> bool:
+        return any(pattern.match(name) for pattern in self.patterns)
+
+
+def of_address(topics: Collection[str]) -> Subscribed:
+    """What an address's path, or an option, names. Raises ConfigError for what begins with ``^`` and is no pattern."""
+    try:
+        patterns = [_compiled(topic) for topic in topics if _is_pattern(topic)]
+    except UsageError as error:
+        raise ConfigError(error.message, hint=error.hint) from None
+    return Subscribed(frozenset(topic for topic in topics if not _is_pattern(topic)), patterns)
+
+
+def subscribed_to(names: TopicNames, topics: object, pattern: object = None) -> Subscribed:
+    """What a caller named. Raises UsageError for what is neither a name nor a pattern, and for nothing at all."""
+    given = [topics] if isinstance(topics, _ONE) else topics
+    if topics is None and pattern is not None:
+        given = []
+    if not isinstance(given, Iterable):
+        return Subscribed(names.some(given))
+    listed: list[object] = list(given)
+    named = [each for each in listed if not _is_pattern(each)]
+    told = [*filter(_is_pattern, listed), *([] if pattern is None else [pattern])]
+    for_servers = _for_servers(told)
+    patterns = [] if for_servers else [_compiled(each) for each in told]
+    return Subscribed(names.some(named) if named or not told else frozenset(), patterns, for_servers)
+
+
+def _for_servers(patterns: Collection[object]) -> SubscriptionPattern | None:
+    found = {each for each in patterns if isinstance(each, SubscriptionPattern)}
+    if not found:
+        return None
+    if len(found) > 1:
+        raise UsageError("servers match one SubscriptionPattern a member", hint="Join them to one: 'a-.*|b-.*'")
+    if not all(isinstance(each, SubscriptionPattern) for each in patterns):
+        raise UsageError(
+            "a SubscriptionPattern is matched by servers, other patterns by this consumer, and it is one or the other",
+            hint="Give all as one SubscriptionPattern: 'a-.*|b-.*'",
+        )
+    return found.pop()
+
+
+def _is_pattern(given: object) -> bool:
+    return isinstance(given, re.Pattern | SubscriptionPattern) or (isinstance(given, str) and given.startswith(_SIGN))
+
+
+def _compiled(given: object) -> re.Pattern[str]:
+    if isinstance(given, re.Pattern) and isinstance(given.pattern, str):
+        return given
+    if not isinstance(given, str):
+        raise UsageError(f"a pattern is {given!r:.60}, wanted is text, or what re.compile() makes of text")
+    try:
+        return re.compile(given)
+    except (re.error, OverflowError, RecursionError) as error:
+        hint = "It is read as Python's re module reads it; a topic's name never begins with ^"
+        raise UsageError(f"the pattern {given!r:.80} is no regular expression: {error}", hint=hint) from None
+
+
+# Topics: keeps what is known of the wanted topics fresh, one request at a time, and says so when it was renewed.
+#
+# Whoever misses a leader calls ``refresh``, again with every renewal that has brought none: that is what keeps asking,
+# with growing pauses, until there is one or nobody wants it any more.
+_TRIES_A_PAUSE = 20
+"""Answers that help nobody before pauses double: who waits for a leader waits a twentieth longer than it takes."""
+
+
+class Topics:
+    """``wanted`` are the topics to know about; ``known`` those that exist. ``renewed`` runs after each refresh.
+
+    ``trouble`` is what the last question met, None if it was answered.
+    """
+
+    def __init__(
+        self,
+        client: LogClient,
+        config: ClientConfig,
+        backoff: Backoff,
+        renewed: Callable[[], Awaitable[None]],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._backoff = backoff
+        self._renewed = renewed
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._alarm = Alarm(self._loop, self._begin)
+        self._not_before = 0.0
+        self._failures = 0
+        self._again = False
+        self._in_vain = 0
+        self._absent = 0
+        self._asked: frozenset[str] = frozenset()
+        self._patterns: Subscribed | None = None
+        self.wanted: frozenset[str] = frozenset()
+        self.trouble: PenstockError | None = None
+        self.known: Mapping[str, TopicInfo] = {}
+
+    def want(self, topics: frozenset[str]) -> None:
+        """Know about these from now on."""
+        if topics != self.wanted or self._patterns is not None:
+            self.wanted, self._patterns = topics, None
+            self._not_before = 0.0
+            self.refresh()
+
+    def follow(self, subscribed: Subscribed) -> None:
+        """Know about what is subscribed from now on: where there are patterns, all topics are asked for."""
+        self.want(subscribed.topics)
+        if subscribed.patterns:
+            self._patterns = subscribed
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Ask again soon: at once if the last time is long enough ago.
+
+        While an answer is on its way, once more after it: it may have been given before what makes it wrong happened.
+        """
+        if self._task is not None:
+            self._again = True
+        elif self._asks:
+            self._arm(max(0.0, self._not_before - self._loop.time()))
+
+    async def close(self) -> None:
+        """Stop asking."""
+        self.wanted, self._patterns = frozenset(), None
+        self._alarm.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    @property
+    def _asks(self) -> bool:
+        return bool(self.wanted) or self._patterns is not None
+
+    def _arm(self, delay_s: float) -> None:
+        self._alarm.ring_by(self._loop.time() + delay_s)
+
+    def _begin(self) -> None:
+        if self._task is None and self._asks:
+            self._again = False
+            self._task = self._loop.create_task(self._refresh(), name="penstock topics")
+            self._task.add_done_callback(self._ended)
+
+    async def _refresh(self) -> None:
+        asked, patterns = self.wanted, self._patterns
+        self._asked = asked
+        try:
+            known = await self._client.topics(None if patterns is not None else asked, fresh=True)
+            if patterns is not None and patterns is self._patterns:
+                self.wanted = self._asked = patterns.choose(known)
+            self.known = known
+            self._failures = 0
+            await self._renewed()
+            self.trouble = None
+        except PenstockError as error:
+            self._failures += 1
+            self.trouble = error
+            if isinstance(error, FirstContactTimeout) or not error.retriable:
+                self._failed(error)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._failed(error)
+        now = self._loop.time()
+        self._in_vain = self._in_vain + 1 if self._again else 0
+        self._not_before = now + self._backoff.seconds(max(self._failures, 1 + self._in_vain // _TRIES_A_PAUSE))
+        self._absent = 0 if self.wanted - self._asked else self._absent
+        if self.wanted - self._asked and not self._failures:
+            self._arm(0.0)  # wanted while others were asked for
+        elif self._failures or self._again or error is not None:
+            self._arm(self._not_before - now)
+        elif not self.wanted <= set(self.known):
+            # A topic that does not exist yet may come at any time, and nobody will tell. A new one comes at once.
+            self._absent += 1
+            self._arm(self._backoff.seconds(self._absent))
+        elif self._asks:
+            self._absent = 0
+            self._arm(self._config.metadata_max_age_ms / 1_000)
+
+
+# What a consumer wants to read and the servers do not have: said once that has lasted, instead of silence.
+#
+# A topic may come at any time, and so may a server whose partitions go with it: their absence is a warning. A number of
+# a partition that its topic has not is an error.
+_LOOK_AGAIN_S: Final = 1.0
+
+_LASTING_S: Final = 2.0
+"""A new topic takes as long to be known everywhere; a new partition, too."""
+
+
+class Absences:
+    """Looked at after each answer about topics. ``failed`` is called with what the next poll shall raise."""
+
+    def __init__(self, log: ClientLog, failed: Callable[[BaseException], None]) -> None:
+        self._log = log
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._since: dict[str | Partition, float] = {}
+        self._told: set[str | Partition] = set()
+
+    def renewed(self, topics: Topics, partitions: Collection[Partition]) -> None:
+        """Topics were asked for: warn of those that are away, fail for a partition that its topic has not."""
+        wrong = self._look(topics.wanted, partitions, topics.known, self._loop.time())
+        if wrong is not None:
+            self._failed(wrong)
+        elif len(self._told) < len(self._since):
+            self._loop.call_later(_LOOK_AGAIN_S, topics.refresh)
+
+    def _look(
+        self, topics: Collection[str], partitions: Collection[Partition], known: Mapping[str, TopicInfo], now: float
+    ) -> UsageError | None:
+        absent: set[str | Partition] = {topic for topic in topics if topic not in known}
+        absent.update(each for each in partitions if each.topic in known and not _has(known[each.topic], each))
+        self._since = {each: self._since.get(each, now) for each in absent}
+        self._told &= absent
+        lasting = sorted((each for each in absent - self._told if now - self._since[each] >= _LASTING_S), key=str)
+        self._told.update(lasting)
+        for topic in lasting:
+            if isinstance(topic, str):
+                self._log.warning("the servers know no topic %s; it will be read once it is there", topic)
+            elif not _is_there(known[topic.topic], topic.node):
+                self._log.warning("%s has gone; partition %s will be read once it is back", topic.node, topic)
+        wrong = next(
+            (each for each in lasting if isinstance(each, Partition) and _is_there(known[each.topic], each.node)), None
+        )
+        if wrong is None:
+            return None
+        last = len(known[wrong.topic].partitions) - 1
+        return UsageError(
+            f"there is no partition {wrong.id}",
+            topic=wrong.topic,
+            hint=f"The topic has partitions 0 to {last}: assign one of them",
+        )
+
+
+def _has(topic: TopicInfo, partition: Partition) -> bool:
+    """A topic of which nothing else is known yet may have any."""
+    return not topic.partitions or any(info.partition == partition for info in topic.partitions)
+
+
+def _is_there(topic: TopicInfo, node: str) -> bool:
+    """Whether this server has anything of the topic, where partitions have a server's name."""
+    return not node or any(info.partition.node == node for info in topic.partitions)

@@ -1,0 +1,170 @@
+"""Calling interceptors, so that none of them can lose a record: what one raises, or returns in vain, is only told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+from penstock._dataclasses import dataclass
+from penstock.client.interceptors import ConsumerInterceptor, Outgoing, ProducerInterceptor
+from penstock.client.runtime.callbacks import CallbackFailure, Told
+from penstock.columnar import Messages
+from penstock.columnar.messages import with_deserializers
+from penstock.columnar.payloads import Deserializer, Deserializers, Refused
+from penstock.errors import ConfigError, LocalError
+from penstock.model import Committed, Partition
+
+if TYPE_CHECKING:
+    from penstock.client.producer.delivery import Delivery
+    from penstock.client.producer.validation import RecordToPut, RowsLike, TableToPut
+    from penstock.columnar.builder import HeadersLike
+
+__all__ = ["ConsumerInterceptors", "ProducerInterceptors", "check_callable", "interceptors_of", "receiving"]
+
+T = TypeVar("T")
+Kind = TypeVar("Kind", ConsumerInterceptor, ProducerInterceptor)
+
+
+def interceptors_of(kind: type[Kind], given: object) -> tuple[Kind, ...]:
+    """Those of one client. Raises ConfigError for what is none."""
+    if given is None:
+        return ()
+    listed: Sequence[object] = given if isinstance(given, list | tuple) else [given]
+    for each in listed:
+        if not isinstance(each, kind):
+            hint = f"Give a list of objects whose classes derive from penstock.{kind.__name__}"
+            raise ConfigError(f"interceptors has {each!r:.60}, wanted is a {kind.__name__}", hint=hint)
+    return tuple(each for each in listed if isinstance(each, kind))
+
+
+@dataclass(frozen=True, slots=True)
+class _Interceptors(Generic[Kind]):
+    all: tuple[Kind, ...]
+    told: Told
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    def closed(self) -> None:
+        """Tell all of them."""
+        for each in self.all:
+            self._call(each.closed, (), ())
+
+    def _call(self, method: Callable[..., T], arguments: tuple[Any, ...], topics: tuple[str, ...]) -> T | None:
+        try:
+            return method(*arguments)
+        except Exception as error:
+            self.told(CallbackFailure(error, method, arguments, topics))
+            return None
+
+    def _changed(
+        self,
+        method: Callable[..., object],
+        wanted: type[T],
+        before: T,
+        arguments: tuple[Any, ...],
+        topics: tuple[str, ...],
+    ) -> T:
+        """What a method makes of ``before``."""
+        found = self._call(method, arguments, topics)
+        if found is None or isinstance(found, wanted):
+            return before if found is None else found
+        error = LocalError(f"{type(found).__name__} was returned, wanted is {wanted.__name__} or None")
+        self.told(CallbackFailure(error, method, arguments, topics))
+        return before
+
+
+class ConsumerInterceptors(_Interceptors[ConsumerInterceptor]):
+    """Of one consumer."""
+
+    def polled(self, batch: Messages[Any, Any]) -> Messages[Any, Any]:
+        """What all of them make of a batch."""
+        if batch:
+            topics = tuple(sorted({partition.topic for partition in batch.partitions}))
+            for each in self.all:
+                batch = self._changed(each.polled, Messages, batch, (batch,), topics)
+        return batch
+
+    def committed(self, offsets: Mapping[Partition, Committed]) -> None:
+        """Tell all of them."""
+        topics = tuple(sorted({partition.topic for partition in offsets}))
+        for each in self.all:
+            self._call(each.committed, (offsets,), topics)
+
+
+class ProducerInterceptors(_Interceptors[ProducerInterceptor]):
+    """Of one producer."""
+
+    def record(
+        self,
+        put: Callable[..., RecordToPut],
+        topic: str,
+        value: object,
+        key: object,
+        headers: HeadersLike | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> RecordToPut:
+        """What ``put`` makes of what all of them make of a record. Raises as ``put``."""
+        record = Outgoing(topic, value, key, headers, partition, timestamp_ms)
+        for each in self.all:
+            record = self._changed(each.sending, Outgoing, record, (record,), (str(topic),))
+        return put(record.topic, record.value, record.key, record.headers, record.partition, record.timestamp_ms)
+
+    def tables(
+        self, put: Callable[[str | None, RowsLike], Iterator[TableToPut]], topic: str | None, rows: RowsLike
+    ) -> Iterator[TableToPut]:
+        """What ``put`` makes of what all of them make of a table. Raises as ``put``."""
+        for each in self.all:
+            found = self._call(each.sending_table, (topic, rows), (topic or "",))
+            rows = rows if found is None else found
+        return put(topic, rows)
+
+    def watch(self, delivery: Delivery) -> None:
+        """Tell all of them what becomes of it. That does not count as somebody having looked at its error."""
+        delivery.add_done_callback(self._ended)
+
+    def _ended(self, delivery: Delivery) -> None:
+        topic, stored, error = delivery._told()
+        for each in self.all:
+            self._call(each.acknowledged, (topic, stored, error), (topic,))
+
+
+# What a consumer does to a batch between its engine and its user: what keys and values become, and interceptors.
+_NOTHING_OF_NODES: Final = Messages(named_nodes=True)
+
+
+def check_callable(name: str, given: object, hint: str) -> None:
+    """Raises ConfigError for what is neither a function nor left out."""
+    if given is not None and not callable(given):
+        raise ConfigError(f"{name} is {given!r:.60}, wanted is a function", hint=hint)
+
+
+def receiving(
+    key: object,
+    value: object,
+    interceptors: ConsumerInterceptors,
+    refused: Refused | None = None,
+    *,
+    named_nodes: bool = False,
+) -> Callable[[Messages], Messages[Any, Any]]:
+    """What each batch goes through. Raises ConfigError for what cannot be called.
+
+    ``named_nodes``: tables have the column node, also those of polls that return nothing.
+    """
+    for name, given in (("key_deserializer", key), ("value_deserializer", value)):
+        check_callable(name, given, "For JSON it is penstock.from_json, for text penstock.from_utf8")
+    if key is None and value is None:
+        plain = interceptors.polled if interceptors else _as_it_is
+        return (lambda batch: plain(batch if batch.parts else _NOTHING_OF_NODES)) if named_nodes else plain
+    makes = Deserializers(cast("Deserializer[Any] | None", key), cast("Deserializer[Any] | None", value), refused)
+
+    def made(batch: Messages) -> Messages[Any, Any]:
+        batch = _NOTHING_OF_NODES if named_nodes and not batch.parts else batch
+        return interceptors.polled(with_deserializers(batch, makes))
+
+    return made
+
+
+def _as_it_is(batch: Messages) -> Messages:
+    return batch

@@ -1,0 +1,1 @@
+"""Producers: records are validated, accumulated by partition, and sent."""

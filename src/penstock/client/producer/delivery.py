@@ -1,0 +1,391 @@
+"""What a producer hands back: Delivery of one record, BatchDelivery of a table. Both can be waited for and awaited.
+
+A future a record would cost more than the record; so records put in together share one Outcome, and a Delivery is
+two numbers beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from penstock import _clock
+from penstock._dataclasses import dataclass
+from penstock.client.runtime.callbacks import HERE, Callbacks
+from penstock.client.runtime.waiting import next_of
+from penstock.errors import PenstockError, RequestTimeout, UsageError
+from penstock.model import LogRange, Partition
+
+__all__ = ["BatchDelivery", "Delivery", "Fate", "Outcome", "RecordMetadata", "Run"]
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from penstock.columnar.few import Rows
+
+    Places = npt.NDArray[Any] | Sequence[int]
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMetadata:
+    """Where a record is stored. ``offset`` is -1 with acks=0; ``timestamp_ms`` is the log's if it stamps records.
+
+    ``node`` names the broker that keeps the partition, None where partitions do not belong to brokers (Kafka).
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    node: str | None = None
+
+
+@dataclass(slots=True)
+class Fate:
+    """What became of rows ``first`` and following of a run: stored from ``offset`` on, or an error.
+
+    ``offsets`` has each row's where they do not follow each other by one. Nobody changes it; not frozen: there is one a
+    batch, and that takes five times as long to make.
+    """
+
+    first: int
+    rows: int
+    offset: int
+    timestamp_ms: int
+    error: PenstockError | None
+    offsets: Sequence[int] | None = None
+
+    def offset_of(self, row: int) -> int:
+        """The offset of one row of the run; -1 where it is not known."""
+        if self.offsets is not None:
+            return self.offsets[row - self.first]
+        return self.offset + row - self.first if self.offset >= 0 else -1
+
+
+class Run:
+    """Rows of one partition that were put in together; they may be sent in several batches.
+
+    ``born`` is when the first of them was put in (loop time), ``size`` about what they weigh. ``rows`` is dropped when
+    all is settled, so that a Delivery somebody keeps does not keep the payload. ``free``: none of them has to go to
+    this partition, and until the first is sent all of them may go to another.
+    """
+
+    __slots__ = ("born", "count", "fates", "free", "outcome", "partition", "rows", "settled", "size")
+
+    def __init__(self, outcome: Outcome, partition: Partition, rows: Rows, size: int, born: float) -> None:
+        self.outcome = outcome
+        self.partition = partition
+        self.rows: Rows | None = rows
+        self.count: int = rows.num_rows
+        self.size = size
+        self.born = born
+        self.free = False
+        self.fates: list[Fate] = []
+        self.settled = 0
+
+    def settle(self, fate: Fate) -> bool:
+        """Note what became of some rows; True when that was the last of them."""
+        # A list that another thread is looking at is never sorted: while it is, it looks empty.
+        self.fates = sorted([*self.fates, fate], key=lambda each: each.first) if self.fates else [fate]
+        self.settled += fate.rows
+        if self.settled == self.count:
+            self.rows = None
+        return self.settled == self.count
+
+    def fate_of(self, row: int) -> Fate | None:
+        """None while it is open."""
+        fates = self.fates
+        place = 0 if len(fates) == 1 else bisect_right(fates, row, key=lambda each: each.first) - 1
+        if place < 0:
+            return None
+        fate = fates[place]
+        return fate if fate.first <= row < fate.first + fate.rows else None
+
+
+class Outcome:
+    """What becomes of rows that were put in together. Settled on the loop, asked from any thread.
+
+    ``runs`` is None until the rows are given to partitions; ``places`` then says for each row which run it went to and
+    as which row of it (None: there is one run, with the same rows). ``error`` is the fate of rows that have no other.
+    ``callbacks`` are where users' run.
+    ``size`` and ``rows`` are known once nothing is added any more.
+    """
+
+    __slots__ = ("_waiters", "callbacks", "error", "loop", "places", "rows", "runs", "seen", "size", "topic")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, topic: str = "", callbacks: Callbacks = HERE) -> None:
+        self.loop = loop
+        self.topic = topic
+        self.callbacks = callbacks
+        self.size = 0
+        self.rows = 0
+        self.runs: list[Run] | None = None
+        self.places: tuple[Places, Places] | None = None
+        self.error: PenstockError | None = None
+        self.seen = False
+        self._waiters: list[Callable[[], None]] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether every row's fate is known."""
+        if self.error is not None:
+            return True
+        for run in self.runs or ():
+            if run.settled != run.count:
+                return False
+        return self.runs is not None
+
+    def fate_of(self, row: int) -> Fate | None:
+        """The fate of one row; None while it is open."""
+        if self.runs is not None:
+            run, place = (self.runs[0], row) if self.places is None else self.run_of(row)
+            if (fate := run.fate_of(place)) is not None:
+                return fate
+        return None if self.error is None else Fate(row, 1, -1, -1, self.error)
+
+    def run_of(self, row: int) -> tuple[Run, int]:
+        """The run of one row, and its place there; only once ``runs`` is known."""
+        assert self.runs is not None
+        if self.places is None:
+            return self.runs[0], row
+        return self.runs[int(self.places[0][row])], int(self.places[1][row])
+
+    def first_error(self) -> PenstockError | None:
+        """The first error of any row."""
+        if self.error is not None:
+            return self.error
+        for run in self.runs or ():
+            for fate in run.fates:
+                if fate.error is not None:
+                    return fate.error
+        return None
+
+    def fail(self, error: PenstockError) -> None:
+        """Nothing more will become of it."""
+        self.error = error
+        for run in self.runs or ():
+            run.rows = None
+        self.changed()
+
+    def changed(self) -> None:
+        """Tell everyone who waits that some fate is known. They look for themselves, and wait again if need be."""
+        waiters, self._waiters = self._waiters, []
+        failures = []
+        for waiter in waiters:
+            try:
+                waiter()
+            except Exception as error:  # such as a thread for callbacks that the system refuses: others wait, too
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def on_change(self, waiter: Callable[[], None]) -> None:
+        """Call ``waiter`` once, at the next change. Look again after this: a change before it is not told.
+
+        It is ours, raises nothing and does not wait; users' callbacks go to ``callbacks``.
+        """
+        self._waiters.append(waiter)
+
+
+class Waitable(ABC, Generic[T]):
+    """Something that will be known: block for it with ``result``, or await it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether it is known, one way or the other."""
+
+    @abstractmethod
+    def _open(self) -> Outcome | None:
+        """An outcome that still has to change, None when all is known."""
+
+    @abstractmethod
+    def _finish(self) -> T:
+        """The result, or raise the error; only called when all is known."""
+
+    @abstractmethod
+    def _any(self) -> Outcome | None:
+        """One of its outcomes, if it has any."""
+
+    def result(self, timeout_s: float | None = None) -> T:
+        """Wait for it, and return it or raise its error. Raises RequestTimeout if it is not known in time."""
+        deadline = None if timeout_s is None else _clock.monotonic() + timeout_s
+        while (outcome := self._open()) is not None:
+            _must_not_block(outcome)
+            changed: SimpleQueue[None] = SimpleQueue()  # no lock of ours that a signal's handler could meet
+            outcome.on_change(partial(changed.put, None))
+            if self._open() is not outcome:
+                continue
+            try:
+                next_of(changed, deadline)
+            except Empty:
+                raise RequestTimeout(f"not acknowledged within {timeout_s} s", hint="It is still being sent") from None
+        return self._finish()
+
+    def exception(self, timeout_s: float | None = None) -> PenstockError | None:
+        """Wait for it, and return its error, None if it went well."""
+        try:
+            self.result(timeout_s)
+        except PenstockError as error:
+            if not self.done():
+                raise
+            return error
+        return None
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        """Call ``callback`` with this once it is done, one after the other in the order in which deliveries end.
+
+        Of a Producer in a thread of that producer's own, of an AsyncProducer on your loop, where it may be a coroutine
+        function. It may send; it may not flush or close. What it raises is logged (``penstock.producer``) and told to
+        ``on_callback_error``, and changes nothing else. ``flush`` and ``close`` return when callbacks are through.
+        """
+        uncalled = threading.Lock()  # taken for good by who calls: this thread and the loop may both see the end
+
+        def look() -> None:
+            while (outcome := self._open()) is not None:
+                outcome.on_change(look)
+                if self._open() is outcome:
+                    return
+            if uncalled.acquire(blocking=False):
+                outcome = self._any()
+                if outcome is None:
+                    HERE.now(callback, self, "")
+                else:
+                    outcome.callbacks.put(outcome.loop, callback, self, outcome.topic)
+
+        look()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        while (outcome := self._open()) is not None:
+            loop = asyncio.get_running_loop()
+            changed: asyncio.Future[None] = loop.create_future()
+            outcome.on_change(_waker(loop, changed, outcome))
+            if self._open() is outcome:
+                yield from changed
+        return self._finish()
+
+
+def _waker(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], outcome: Outcome) -> Callable[[], None]:
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    return wake if outcome.loop is loop else lambda: _post(loop, wake)
+
+
+def _post(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # that loop has ended, and who waited on it
+        loop.call_soon_threadsafe(wake)
+
+
+def _must_not_block(outcome: Outcome) -> None:
+    if asyncio._get_running_loop() is outcome.loop:  # without an exception, where there is none
+        raise UsageError("result() would block the loop that has to send the record", hint="Await it instead")
+
+
+class Delivery(Waitable[RecordMetadata]):
+    """One record on its way: ``result()`` or ``await`` gives its `RecordMetadata`.
+
+    ``outcome`` is shared with the records that were put in just before and after.
+    """
+
+    __slots__ = ("_row", "_timestamp_ms", "outcome")
+    # No __init__: a call of it costs as much as all else of making one. Who makes one fills the slots.
+    outcome: Outcome
+    _row: int
+    _timestamp_ms: int
+
+    @classmethod
+    def of(cls, outcome: Outcome, row: int, timestamp_ms: int) -> Delivery:
+        """That of one row; ``timestamp_ms`` is what it has where the log does not stamp records."""
+        delivery = cls()
+        delivery.outcome, delivery._row, delivery._timestamp_ms = outcome, row, timestamp_ms
+        return delivery
+
+    def done(self) -> bool:
+        """Whether the record is stored, or has failed for good."""
+        return self.outcome.fate_of(self._row) is not None
+
+    def _open(self) -> Outcome | None:
+        return self.outcome if self.outcome.fate_of(self._row) is None else None
+
+    def _any(self) -> Outcome:
+        return self.outcome
+
+    def _told(self) -> tuple[str, RecordMetadata | None, PenstockError | None]:
+        """Topic, place or error of a record whose fate is known; for who looks on, and leaves the error to others."""
+        fate = self.outcome.fate_of(self._row)
+        assert fate is not None
+        return self.outcome.topic, self._finish() if fate.error is None else None, fate.error
+
+    def _finish(self) -> RecordMetadata:
+        fate = self.outcome.fate_of(self._row)
+        assert fate is not None
+        if fate.error is not None:
+            self.outcome.seen = True
+            raise fate.error
+        run, place = self.outcome.run_of(self._row)
+        offset = fate.offset_of(place)
+        timestamp_ms = fate.timestamp_ms if fate.timestamp_ms >= 0 else self._timestamp_ms
+        topic, number, node = run.partition
+        return RecordMetadata(topic, number, offset, timestamp_ms, node or None)
+
+
+class BatchDelivery(Waitable[tuple[LogRange, ...]]):
+    """A table on its way: the result is where its rows are, as ranges by partition, in order.
+
+    If rows of some partition failed, the first error is raised; rows of other partitions are stored all the same.
+    """
+
+    __slots__ = ("_outcomes",)
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        self._outcomes = outcomes
+
+    def done(self) -> bool:
+        """Whether every row is stored, or has failed for good."""
+        return self._open() is None
+
+    @property
+    def stored(self) -> int:
+        """How many rows are stored by now."""
+        runs = [run for outcome in self._outcomes for run in tuple(outcome.runs or ())]
+        return sum(fate.rows for run in runs for fate in tuple(run.fates) if fate.error is None)
+
+    def _open(self) -> Outcome | None:
+        return next((outcome for outcome in self._outcomes if not outcome.done), None)
+
+    def _any(self) -> Outcome | None:
+        return self._outcomes[-1] if self._outcomes else None
+
+    def _finish(self) -> tuple[LogRange, ...]:
+        for outcome in self._outcomes:
+            if (error := outcome.first_error()) is not None:
+                for each in self._outcomes:
+                    each.seen = True
+                raise error
+        found: dict[Partition, list[LogRange]] = {}
+        for outcome in self._outcomes:
+            for run in outcome.runs or ():
+                for fate in run.fates:
+                    _add_range(found.setdefault(run.partition, []), run.partition, fate)
+        return tuple(span for partition in sorted(found) for span in found[partition])
+
+
+def _add_range(spans: list[LogRange], partition: Partition, fate: Fate) -> None:
+    start = fate.offset_of(fate.first)
+    end = fate.offset_of(fate.first + fate.rows - 1) + 1 if start >= 0 else -1
+    if spans and spans[-1].end == start:
+        start = spans.pop().start
+    spans.append(LogRange.of(partition, start, end))

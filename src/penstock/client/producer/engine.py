@@ -1,0 +1,461 @@
+"""ProducerEngine: intake, routing and delivering put together, on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from penstock.client.arguments import TopicNames
+from penstock.client.connecting import Backoff, Surroundings
+from penstock.client.consumer.subscription import Topics
+from penstock.client.intercepting import ProducerInterceptors
+from penstock.client.meters import ProducerMeter
+from penstock.client.metrics import ProducerMetrics
+from penstock.client.producer.accumulator import Intake, Room, StagedTable, Staging, nothing_is_plain
+from penstock.client.producer.delivery import Outcome, Run
+from penstock.client.producer.routing import KeyPartitions, PartitionerFunction, TopicRouter, chooser_of
+from penstock.client.producer.sender import Delivering, Hooks
+from penstock.client.producer.transactions import EngineHooks, Transacting, transactional_sender
+from penstock.client.producer.validation import Putting, Serializers
+from penstock.client.runtime.callbacks import Callbacks, LoopCallbacks
+from penstock.client.runtime.closing import Ending, Patience, error_of, hang_up, on_error_s, undelivered
+from penstock.client.runtime.waiting import failed_inside, guarded
+from penstock.config import ProducerConfig
+from penstock.config.logs import client_log
+from penstock.errors import (
+    Closed,
+    ConnectionLost,
+    FirstContactTimeout,
+    LocalError,
+    PenstockError,
+    RequestTimeout,
+    UsageError,
+)
+from penstock.model import Partition
+from penstock.seams import Avoids, Beats, GoesRound, LogClient
+
+__all__ = ["ProducerEngine", "no_topic", "partitions_of", "unknown_topic"]
+
+# What a producer says of topics that are not there, once it has waited for them.
+_CREATE_IT: Final = "Create it first: Admin.create_topics(), or `penstock topics create`"
+
+
+def unknown_topic(topic: str, timeout_ms: int) -> UsageError:
+    """The servers were asked, and have none of that name."""
+    message = f"the servers know no such topic, asked for unknown_topic_timeout_ms={timeout_ms}"
+    return UsageError(message, topic=topic, hint=f"Check its name. {_CREATE_IT}")
+
+
+def no_topic(topic: str, timeout_ms: int, trouble: PenstockError | None) -> PenstockError:
+    """No server could be asked; ``trouble`` is what the last attempt met."""
+    message = f"nobody could tell within max_block_ms={timeout_ms} whether there is such a topic"
+    if trouble is None:
+        return ConnectionLost(
+            message, topic=topic, hint="Is a server there? Warnings of penstock.connection say why not"
+        )
+    kind = RequestTimeout if isinstance(trouble, RequestTimeout) else ConnectionLost
+    return kind(f"{message}: {trouble.message}", topic=topic, node=trouble.node, hint=trouble.hint)
+
+
+async def partitions_of(client: LogClient, topic: str, timeout_ms: int, backoff: Backoff) -> tuple[Partition, ...]:
+    """A topic's partitions. Raises UsageError if there is none of that name for so long."""
+    deadline = asyncio.get_running_loop().time() + timeout_ms / 1_000
+    failures = 0
+    found = (await client.topics([topic])).get(topic)
+    while found is None or not found.partitions:
+        failures += 1
+        pause = backoff.seconds(failures)
+        if asyncio.get_running_loop().time() + pause > deadline:
+            raise unknown_topic(topic, timeout_ms)
+        await asyncio.sleep(pause)
+        found = (await client.topics([topic], fresh=True)).get(topic)
+    return tuple(info.partition for info in found.partitions)
+
+
+_MARGIN_S: Final = 1.0
+_MORE_TIME: Final = "Give close() more time"
+
+
+class ProducerEngine:
+    """Made inside the loop that it lives on; ``client`` is closed with it.
+
+    ``post`` runs a function on the loop soon; it is called from the threads that put records in.
+    """
+
+    def __init__(
+        self,
+        client: LogClient,
+        config: ProducerConfig,
+        post: Callable[[Callable[[], None]], object],
+        surroundings: Surroundings | None = None,
+        callbacks: Callbacks | None = None,
+        serializers: Serializers | None = None,
+        partitioner: PartitionerFunction | None = None,
+        interceptors: ProducerInterceptors | None = None,
+    ) -> None:
+        self.config = config
+        self._log = client_log("producer", config)
+        self.surroundings = surroundings or Surroundings()
+        self._client = client
+        self._loop = asyncio.get_running_loop()
+        self._callbacks = callbacks or LoopCallbacks()
+        self.intake = Intake(self._loop, config, partial(post, self._tick), self._callbacks, self.surroundings.now_ns)
+        self._room = Room(self.intake, config.max_block_ms, self._tick)
+        self.wait_for_room = self._room.wait
+        self._names = TopicNames(client)
+        putting = Putting(self._names, config, self.surroundings)
+        record = putting.record if serializers is None else partial(serializers.record, putting.record)
+        self.record = partial(interceptors.record, record) if interceptors else record
+        self.tables = partial(interceptors.tables, putting.tables) if interceptors else putting.tables
+        self.watch = interceptors.watch if interceptors else None
+        self.put_plain = self.intake.put_plain if not (serializers or interceptors) else nothing_is_plain
+        self._flushing = 0
+        self._unseen: Outcome | None = None
+        self._routers: dict[str, TopicRouter] = {}
+        self._unrouted: dict[str, deque[Staging | StagedTable]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.patience: Patience | None = None
+        self._broken = False
+        self._unknown: set[str] = set()
+        self._overdue: set[str] = set()
+        backoff = self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.surroundings.dice)
+        transactional = transactional_sender(client, config)
+        self._sender = transactional or client.sender(idempotent=config.enable_idempotence)
+        self._keys = KeyPartitions(self._sender)
+        self._partitioner = partitioner or config.partitioner
+        self._topics = Topics(client, config, backoff, self._renewed, self._topic_failed)
+        hooks = Hooks(self._topics.refresh, self._finished, self._failed, self._elsewhere)
+        self._meter = ProducerMeter(self._loop.time())
+        self._delivering = Delivering(client, self._sender, config, backoff, hooks, self._meter)
+        self._beating: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._transactions: Transacting | None = None
+        if transactional is None:
+            self._opening = self._loop.create_task(self._open_sender(), name="penstock open sender")
+        else:
+            drop = guarded(self._drop, self._failed)
+            engine = EngineHooks(self.intake.gate, self._opened, self._reset, self._settle_all, drop)
+            self._transactions = Transacting(transactional, config.max_block_ms, backoff, engine, self._log)
+
+    @property
+    def transactions(self) -> Transacting:
+        """Begin, commit, abort. Raises UsageError if this producer was not told its transactional id."""
+        if self._transactions is None:
+            raise UsageError("this producer has no transactions", hint="Give it a transactional_id")
+        return self._transactions
+
+    async def flush(self) -> None:
+        """Wait until everything put in before is settled. Raises the first error that nobody has looked at."""
+        await self._settle_all()
+        await self._callbacks.ran()
+        unseen, self._unseen = self._unseen, None
+        if (error := error_of(unseen)) is not None:
+            raise error
+
+    async def deliver(self) -> None:
+        """At the interpreter's end: send everything, for at most ``close_on_error_timeout_ms``.
+
+        Nothing of a transaction, as nobody will commit it.
+        """
+        if self._transactions is None and not self._closed:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(on_error_s(self.config)):
+                    await self._settle_all()
+                    await self._callbacks.ran()
+
+    async def _settle_all(self) -> None:
+        self._flushing += 1
+        try:
+            for outcome in self.intake.open_outcomes():
+                while not outcome.done:
+                    changed: asyncio.Future[None] = self._loop.create_future()
+                    outcome.on_change(partial(_set, changed))
+                    self._tick()
+                    if not outcome.done:
+                        await changed
+        finally:
+            self._flushing -= 1
+
+    def metrics(self) -> ProducerMetrics:
+        """What was counted, and what is on its way. May be asked from any thread."""
+        return self._meter.metrics(self._loop.time(), self.intake.used_bytes, self._delivering.requests)
+
+    async def partitions_of(self, topic: str) -> tuple[Partition, ...]:
+        """A topic's partitions. Raises UsageError if there is none of that name for ``unknown_topic_timeout_ms``."""
+        topic = self._names.one(topic)
+        return await partitions_of(self._client, topic, self.config.unknown_topic_timeout_ms, self._backoff)
+
+    async def close(self, timeout_s: float | None = None) -> Ending:
+        """Flush for at most ``timeout_s`` (None: as long as delivery may take), then stop; the rest fails with Closed.
+
+        Whoever waits for room ends at once. What callbacks put in meanwhile is delivered, too.
+        """
+        self._room.refuse(Closed("the producer was closed while this waited for room in its buffer"))
+        longest_s = (self.config.delivery_timeout_ms + self.config.request_timeout_ms) / 1_000 + _MARGIN_S
+        with Patience(longest_s if timeout_s is None else timeout_s) as self.patience:
+            try:
+                async with self.patience.limit():
+                    await self._finish()
+            except TimeoutError:
+                pass
+            finally:
+                unseen, self._closed = self._unseen, True
+                open_outcomes = self.intake.open_outcomes()
+                self._stop(Closed("the producer was closed before this was acknowledged", hint=_MORE_TIME))
+                await self._hang_up()
+        return Ending(undelivered(open_outcomes), error_of(unseen))
+
+    async def _finish(self) -> None:
+        if self._transactions is not None:
+            await self._transactions.close()
+        begun = -1
+        while begun != self._callbacks.begun or self.intake.open_outcomes():  # callbacks may send, and so on
+            begun = self._callbacks.begun
+            await self._settle_all()
+            await self._callbacks.ran()
+
+    async def _hang_up(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        taking_over = None if self._transactions is None else self._transactions.taking_over
+        background = [task for task in (self._opening, self._beating, taking_over) if task is not None]
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        await self._delivering.close()
+        await self._topics.close()
+        await hang_up(self._client)
+        self._callbacks.close()
+
+    def _tick(self) -> None:
+        """Give staged records that are due to their partitions, and send what can be sent.
+
+        Raises nothing: whoever put something in waits for its delivery, not for this.
+        """
+        try:
+            if not self._closed:
+                self._take_in()
+        except Exception as error:
+            self._failed(error)
+
+    def _take_in(self) -> None:
+        now = self._loop.time()
+        urgent = bool(self._flushing or self._room.waiting)
+        linger_s = 0.0 if urgent else self.config.linger_ms / 1_000
+        taken, oldest = self.intake.take(now, linger_s)
+        for staged in taken:
+            self._give(staged)
+        if oldest is not None:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(oldest + linger_s, self._tick)
+        self._delivering.readiness.urgent = urgent
+        if urgent or len(taken) > 1 or (taken and not self._delivering.are_sent_alone(taken[0].outcome.runs, now)):
+            self._delivering.kick()
+
+    def _give(self, staged: Staging | StagedTable) -> None:
+        router = self._routers.get(staged.topic)
+        if router is not None:
+            self._route(router, staged)
+            return
+        self._unrouted.setdefault(staged.topic, deque()).append(staged)
+        self._topics.want(self._topics.wanted | {staged.topic})
+        give_up = guarded(self._give_up_unrouted, self._failed)
+        self._loop.call_at(staged.born + self.config.max_block_ms / 1_000, give_up, staged)
+
+    def _route(self, router: TopicRouter, staged: Staging | StagedTable) -> None:
+        """Whatever is wrong with these takes nothing else with it."""
+        try:
+            runs = router.route(staged.rows(), staged.outcome, staged.born, staged.named)
+        except PenstockError as error:
+            self._refuse(staged.outcome, error)
+        except Exception as error:
+            failure = LocalError(f"this could not be given to partitions: {error!r}", topic=staged.topic)
+            failure.__cause__ = error
+            self._refuse(staged.outcome, failure)
+        else:
+            self._delivering.put([run for run in runs if not run.settled])
+            if refused := [run for run in runs if run.settled]:
+                staged.outcome.changed()
+                self._finished(refused)
+
+    def _give_up_unrouted(self, staged: Staging | StagedTable) -> None:
+        waiting = self._unrouted.get(staged.topic)
+        if waiting and staged in waiting:
+            waiting.remove(staged)
+            self._refuse(staged.outcome, no_topic(staged.topic, self.config.max_block_ms, self._topics.trouble))
+
+    def _give_up_unknown(self, topic: str) -> None:
+        """The servers say that there is no such topic; they are asked a last time."""
+        if topic in self._unrouted:
+            self._overdue.add(topic)
+            self._topics.refresh()
+        else:
+            self._unknown.discard(topic)
+
+    def _refuse_unrouted(self, topic: str, error: PenstockError) -> None:
+        self._topics.want(self._topics.wanted - {topic})
+        for staged in self._unrouted.pop(topic):
+            self._refuse(staged.outcome, error)
+
+    async def _renewed(self) -> None:
+        for topic, info in self._topics.known.items():
+            if not info.partitions:
+                continue
+            if topic in self._routers:
+                self._routers[topic].renew(info)
+            else:
+                self._routers[topic] = TopicRouter(
+                    info,
+                    self._keys,
+                    self.config.batch_size_bytes,
+                    self._delivering.waiting_bytes,
+                    self.surroundings.dice,
+                    self._sender.avoids if isinstance(self._sender, Avoids) else None,
+                    chooser_of(self._partitioner, topic),
+                    turn_bytes=self._sender.turn_bytes if isinstance(self._sender, GoesRound) else 0,
+                    is_idle=self._delivering.is_idle,
+                )
+            for staged in self._unrouted.pop(topic, ()):
+                self._give(staged)
+        for topic in self._overdue & self._unknown:
+            self._unknown.discard(topic)
+            if topic in self._unrouted:
+                self._refuse_unrouted(topic, unknown_topic(topic, self.config.unknown_topic_timeout_ms))
+        self._overdue.clear()
+        for topic in self._unrouted.keys() - self._topics.known.keys() - self._unknown:
+            self._unknown.add(topic)
+            give_up = guarded(self._give_up_unknown, self._failed)
+            self._loop.call_later(self.config.unknown_topic_timeout_ms / 1_000, give_up, topic)
+        self._delivering.renewed()
+
+    async def _open_sender(self) -> None:
+        try:
+            while not self._delivering.open:
+                try:
+                    await self._sender.open()
+                    self._opened()
+                except FirstContactTimeout as error:
+                    self._not_reached(error)
+                    await asyncio.sleep(self._backoff.seconds(1))
+        except Exception as error:
+            self._failed(error)
+
+    async def _beat(self, sender: Beats) -> None:
+        """Let the log hear of this producer. A beat that fails is told, and the next one comes all the same."""
+        while True:
+            await asyncio.sleep(sender.beat_interval_s)
+            try:
+                if await sender.beat():
+                    self._topics.refresh()
+            except PenstockError as error:
+                self._log.warning("producer heartbeat failed: %s", error)
+            except Exception as error:
+                self._failed(error)
+                return
+
+    def _opened(self) -> None:
+        self._delivering.open = True
+        self._delivering.kick()
+        if isinstance(self._sender, Beats) and self._beating is None:
+            self._beating = self._loop.create_task(self._beat(self._sender), name="penstock producer heartbeat")
+
+    def _finished(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            if run.outcome.first_error() is not None:
+                self._meter.errors += sum(fate.rows for fate in run.fates if fate.error is not None)
+                self._notice(run.outcome)
+            if run.outcome.done:
+                self._settled(run.outcome)
+
+    def _elsewhere(self, partition: Partition) -> Partition | None:
+        router = self._routers.get(partition.topic)
+        return None if router is None else router.elsewhere(partition)
+
+    def _refuse(self, outcome: Outcome, error: PenstockError) -> None:
+        told = sum(fate.rows for run in outcome.runs or () for fate in run.fates)
+        self._meter.errors += outcome.rows - told
+        outcome.fail(error)
+        self._notice(outcome)
+        self._settled(outcome)
+
+    def _notice(self, failed: Outcome) -> None:
+        """Keep a failure for ``flush``, unless somebody looks at it before."""
+        if self._unseen is None or self._unseen.seen:
+            self._unseen = failed
+        if self._transactions is not None and (error := failed.first_error()) is not None:
+            self._transactions.failed(error)
+
+    def _settled(self, outcome: Outcome) -> None:
+        self.intake.settled(outcome)
+        if self._room.waiting:
+            self._room.look_again()
+
+    def _topic_failed(self, error: BaseException) -> None:
+        """A topic that may not be asked for takes only its own records with it."""
+        if isinstance(error, FirstContactTimeout):
+            self._not_reached(error)
+            return
+        topic = error.topic if isinstance(error, PenstockError) else None
+        if topic is None or topic not in self._unrouted:
+            self._failed(error)
+            return
+        assert isinstance(error, PenstockError)
+        self._refuse_unrouted(topic, error)
+
+    def _not_reached(self, error: FirstContactTimeout) -> None:
+        """No server has answered in time: that fails what waits for one, and what is put in later counts anew."""
+        for topic in list(self._unrouted):
+            self._refuse_unrouted(topic, error)
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, PenstockError):
+            self._stop(error)
+            return
+        if not self._broken:
+            self._broken = True
+            self._log.error("the producer failed inside, and sends nothing more: %r", error, exc_info=error)
+        self._stop(failed_inside("the producer", error))
+
+    def _stop(self, error: PenstockError) -> None:
+        """Nothing can be sent any more: settle everything with ``error``, and refuse what comes.
+
+        Everything is what the intake has noted, whatever became of it since: what a bug has left half-way is in no
+        queue any more, and what has met it would be met again in the queues.
+        """
+        self.intake.fail(error)
+        self._unrouted.clear()
+        self._delivering.give_up()
+        for outcome in self.intake.open_outcomes():
+            try:
+                self._refuse(outcome, error)
+            except Exception:
+                self._log.exception("telling of a failed delivery failed inside (topic %s)", outcome.topic)
+            finally:
+                self.intake.settled(outcome)
+
+    def _drop(self, error: PenstockError) -> None:
+        """Settle with ``error`` what is not under way."""
+        for outcome in self.intake.drop() + self._take_unrouted():
+            self._refuse(outcome, error)
+        self._delivering.drop(error)
+
+    def _reset(self) -> None:
+        """A transaction is over, and whoever ended it knows what became of it."""
+        self._unseen = None
+        self._delivering.begin()
+
+    def _take_unrouted(self) -> list[Outcome]:
+        waiting = [staged.outcome for waiting in self._unrouted.values() for staged in waiting]
+        self._unrouted.clear()
+        return waiting
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

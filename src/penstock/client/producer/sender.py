@@ -1,0 +1,869 @@
+"""Delivering: queued rows become batches, batches requests, answers fates.
+
+One request to a node carries at most one batch a partition; at most ``max_in_flight`` requests a node are unanswered.
+A batch that failed is tried again until its delivery time is over: first all other unanswered batches of its partition
+are waited for, then the failed ones go again one at a time, oldest first. So order is kept whatever fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from penstock._dataclasses import dataclass
+from penstock.client.connecting import Backoff
+from penstock.client.errors import DeliveryTimeout
+from penstock.client.meters import ProducerMeter
+from penstock.client.producer.delivery import Fate, Outcome, Run
+from penstock.client.runtime.waiting import Alarm, Background, failed_inside
+from penstock.columnar.few import FEW, FewRows, Rows, columns_of, join
+from penstock.config import Acks, ProducerConfig
+from penstock.config.logs import client_log
+from penstock.errors import ErrorKind, PenstockError, ServerError
+from penstock.model import Node, Partition
+from penstock.seams import Avoids, LogClient, Packed, Sender, SendsAtOnce, Sent
+from penstock.seams.batch_limits import BatchLimits
+from penstock.seams.client import TellsOfTrouble
+
+__all__ = [
+    "MOST_SECONDS",
+    "Delivering",
+    "Flight",
+    "Hooks",
+    "PartitionQueue",
+    "Readiness",
+    "Recovery",
+    "Segment",
+    "Settle",
+    "fail",
+    "tell",
+    "too_late",
+]
+
+
+# Lateness: what is said of a record that was not acknowledged in time.
+def too_late(partition: Partition, timeout_ms: int, cause: PenstockError | None) -> DeliveryTimeout:
+    """The error of a record whose delivery time is over; ``cause`` is what its last attempt met."""
+    error = DeliveryTimeout(
+        f"not acknowledged within delivery_timeout_ms={timeout_ms}" + (f"; the last attempt: {cause}" if cause else ""),
+        topic=partition.topic,
+        partition=partition.id,
+        hint="The record may be stored all the same" if cause else "It was never sent",
+    )
+    error.__cause__ = cause
+    return error
+
+
+# A partition's queue of rows to send, and its batches that were sent and not answered yet.
+#
+# Order is the whole point. Rows leave in the order they came; a batch that failed goes again before any row that came
+# after it, and while one waits for that, nothing new of its partition is packed.
+@dataclass(slots=True)
+class Segment:
+    """``rows`` rows of a run, from ``first`` on. Nobody changes it; not frozen, as there is one a batch at least."""
+
+    run: Run
+    first: int
+    rows: int
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One batch: its rows (kept in case it must be split), who they belong to, and how often it has failed.
+
+    ``number`` counts the batches of a partition in the order they were packed; the halves of a split one share it.
+    ``error`` is what has to be decided about, ``reason`` the last one there was. ``offsets`` are those of its rows,
+    where the log says each; -1 for one that is not stored. ``sent_at`` is when its request began (loop time), where it
+    is the first of that.
+    """
+
+    segments: list[Segment]
+    rows: Rows
+    number: int
+    packed: Packed | None = None
+    failures: int = 0
+    sent_at: float = 0.0
+    error: PenstockError | None = None
+    reason: PenstockError | None = None
+    offsets: Sequence[int] | None = None
+
+    @property
+    def born(self) -> float:
+        """When its oldest row was put in."""
+        return min(segment.run.born for segment in self.segments)
+
+    def settle(self, offset: int, timestamp_ms: int, error: PenstockError | None) -> list[Run]:
+        """Note every row's outcome; returns the runs of which nothing is open any more. Who waits is not told yet."""
+        if len(self.segments) == 1 and self.offsets is None:
+            only = self.segments[0]
+            whole = only.run.settle(Fate(only.first, only.rows, offset, timestamp_ms, error))
+            return [only.run] if whole else []
+        finished: list[Run] = []
+        done = 0
+        for segment in self.segments:
+            fates = self._fates(segment, done, offset, timestamp_ms, error)
+            finished.extend(segment.run for fate in fates if segment.run.settle(fate))
+            done += segment.rows
+            offset = offset + segment.rows if offset >= 0 else -1
+        return finished
+
+    def _fates(
+        self, segment: Segment, done: int, offset: int, timestamp_ms: int, error: PenstockError | None
+    ) -> Iterator[Fate]:
+        """One fate, but for batches of which only some rows are stored: these have one for each row that is not."""
+        if self.offsets is None:
+            yield Fate(segment.first, segment.rows, offset, timestamp_ms, error)
+            return
+        offsets = self.offsets[done : done + segment.rows]
+        for stored, places in groupby(range(segment.rows), key=lambda place: offsets[place] >= 0):
+            first, *rest = places
+            rows = 1 + len(rest)
+            if stored:
+                own = offsets[first : first + rows]
+                yield Fate(segment.first + first, rows, own[0], timestamp_ms, None, own)
+            else:
+                yield Fate(segment.first + first, rows, -1, -1, error)
+
+    def halves(self) -> tuple[Flight, Flight]:
+        """The same rows in two batches."""
+        middle = self.rows.num_rows // 2
+        front: list[Segment] = []
+        back: list[Segment] = []
+        left = middle
+        for segment in self.segments:
+            here = min(left, segment.rows)
+            if here:
+                front.append(Segment(segment.run, segment.first, here))
+            if here < segment.rows:
+                back.append(Segment(segment.run, segment.first + here, segment.rows - here))
+            left -= here
+        first = Flight(front, self.rows.slice(0, middle), self.number)
+        return first, Flight(back, self.rows.slice(middle), self.number)
+
+
+def fail(segments: Sequence[Segment], error: PenstockError) -> list[Run]:
+    """Note the outcome of rows that never became a batch; returns as ``Flight.settle``."""
+    settled = ((each.run, Fate(each.first, each.rows, -1, -1, error)) for each in segments)
+    return [run for run, fate in settled if run.settle(fate)]
+
+
+def tell(segments: Sequence[Segment]) -> None:
+    """Tell who waits for these rows that some are settled. Last of all: a thread that wakes wants the interpreter."""
+    if len(segments) == 1:
+        _parted(segments[0].run).changed()
+        return
+    for outcome in {id(outcome): outcome for outcome in [_parted(segment.run) for segment in segments]}.values():
+        outcome.changed()
+
+
+def _parted(run: Run) -> Outcome:
+    """The outcome of a run that has been noted, which has no way back to it once nothing is open.
+
+    So what becomes of a record that is waited for is gone when nobody looks at it any more, and not when garbage is
+    collected, which some processes never do.
+    """
+    outcome = run.outcome
+    if run.settled == run.count:
+        del run.outcome
+    return outcome
+
+
+class PartitionQueue:
+    """One partition's. ``retries`` are batches that failed, in the order they were packed first; ``recovering`` while
+    it is being decided what to do about them; ``failed_at`` is the node at which they failed because it
+    does not seem to lead the partition any more."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.bytes = 0
+        self.in_flight: list[Flight] = []
+        self.retries: deque[Flight] = deque()
+        self.retry_at = 0.0
+        self.failed_at: Node | None = None
+        self.recovering = False
+        self._numbers = 0
+        self._runs: deque[Run] = deque()
+        self._taken = 0
+
+    def put(self, run: Run) -> None:
+        """Add rows behind all others."""
+        self._runs.append(run)
+        self.bytes += run.size
+
+    def give_away(self) -> list[Run]:
+        """Take out the runs that may go to another partition, and of which nothing was sent yet."""
+        begun = 1 if self._taken else 0
+        runs = list(self._runs)
+        given = [run for run in runs[begun:] if run.free]
+        if given:
+            self._runs = deque(run for place, run in enumerate(runs) if place < begun or not run.free)
+            self.bytes = max(0, self.bytes - sum(run.size for run in given)) if self._runs else 0
+        return given
+
+    def holds_only(self, run: Run) -> bool:
+        """Whether this is all that there is to send, and nothing is unanswered."""
+        return (
+            len(self._runs) == 1
+            and self._runs[0] is run
+            and not (self._taken or self.in_flight or self.retries or self.recovering)
+        )
+
+    @property
+    def idle(self) -> bool:
+        """Nothing to send and nothing unanswered."""
+        return not (self._runs or self.in_flight or self.retries or self.recovering)
+
+    @property
+    def oldest(self) -> float | None:
+        """When the first waiting row was put in."""
+        return self._runs[0].born if self._runs else None
+
+    def take(self, most_bytes: int) -> list[Segment]:
+        """What the next batch is of: as many of the first rows as weigh at most ``most_bytes``, but one at least.
+
+        Whoever took them owes them a fate: they are not in the queue any more, and in no batch yet.
+        """
+        run = self._runs[0]
+        if len(self._runs) == 1 and not self._taken and run.size <= most_bytes:
+            self._runs.clear()
+            self.bytes = 0
+            return [Segment(run, 0, run.count)]
+        segments: list[Segment] = []
+        first: Rows | None = None
+        left = most_bytes
+        while self._runs:
+            run = self._runs[0]
+            assert run.rows is not None
+            if first is not None and (left <= 0 or not _fit_together(first, run.rows)):
+                break
+            if segments and left < run.size <= most_bytes and not 4 * run.size <= 3 * most_bytes:
+                break  # nearly a batch by itself: in two pieces it would be copied, and so would be all that follow it
+            weight = max(run.size // run.count, 1)
+            fitting = left // weight
+            if not fitting and segments:
+                break
+            first = run.rows if first is None else first
+            rows = max(1, min(run.count - self._taken, fitting))
+            segments.append(Segment(run, self._taken, rows))
+            left -= run.size if rows == run.count else rows * weight
+            self._advance(run, rows)
+        return segments
+
+    def batch(self, segments: list[Segment]) -> Flight:
+        """Rows that were taken, as one batch."""
+        whole = segments[0].run
+        if len(segments) == 1 and segments[0].rows == whole.count and whole.rows is not None:
+            return self._flight(segments, whole.rows)
+        pieces = [each.run.rows.slice(each.first, each.rows) for each in segments if each.run.rows is not None]
+        return self._flight(segments, _joined(pieces))
+
+    def expire(self, now: float, after_s: float) -> list[Segment]:
+        """Take out waiting rows that were put in ``after_s`` ago or earlier."""
+        expired = []
+        # The same sum as that of the timer which wakes us for this: a difference may round the other way, for ever.
+        while self._runs and self._runs[0].born + after_s <= now:
+            run = self._runs[0]
+            rows = run.count - self._taken
+            expired.append(Segment(run, self._taken, rows))
+            self._advance(run, rows)
+        return expired
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing of it is under way, and nothing is being decided."""
+        return not (self.in_flight or self.recovering)
+
+    def fail(self, flight: Flight) -> None:
+        """Put a batch that failed among the others that did, in order."""
+        place = sum(1 for each in self.retries if each.number <= flight.number)
+        self.retries.insert(place, flight)
+
+    def _flight(self, segments: list[Segment], rows: Rows) -> Flight:
+        self._numbers += 1
+        return Flight(segments, rows, self._numbers)
+
+    def _advance(self, run: Run, rows: int) -> None:
+        self._taken += rows
+        if self._taken == run.count:
+            self._runs.popleft()
+            self._taken = 0
+        self.bytes = max(0, self.bytes - run.size * rows // run.count) if self._runs else 0
+
+
+def _fit_together(first: Rows, behind: Rows) -> bool:
+    """Whether one batch may hold both."""
+    if isinstance(first, FewRows) and isinstance(behind, FewRows):
+        return True
+    return bool(columns_of(first).schema == columns_of(behind).schema)
+
+
+def _joined(pieces: list[Rows]) -> Rows:
+    """One behind the other; as columns, if they are many."""
+    if len(pieces) == 1:
+        return pieces[0]
+    few = [piece for piece in pieces if isinstance(piece, FewRows)]
+    if len(few) == len(pieces):
+        joined = join(few)
+        return joined if joined.num_rows <= FEW else joined.columns()
+    return pa.concat_batches([columns_of(piece) for piece in pieces])
+
+
+# Recovery: what becomes of batches that failed, once nothing of their partition is under way.
+Settle: TypeAlias = Callable[[Flight, int, int, PenstockError | None], None]
+"""Tells a batch's rows: base offset and the log's timestamp in ms, -1 where there is none; and the error."""
+
+
+class Recovery:
+    """Of one producer; the failed batches are a queue's ``retries``. ``now`` is the loop's clock.
+
+    ``dropping`` is what they fail with while their transaction is given up. ``limits`` are told of batches that were
+    too large.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        config: ProducerConfig,
+        now: Callable[[], float],
+        settle: Settle,
+        limits: BatchLimits,
+    ) -> None:
+        self._sender = sender
+        self._config = config
+        self._now = now
+        self._settle = settle
+        self._limits = limits
+        self.dropping: PenstockError | None = None
+
+    async def decide(self, queue: PartitionQueue) -> None:
+        """Decide about the oldest failed batch of a partition, now that none is under way.
+
+        Only about that one: giving a batch up numbers those behind it anew, and one before it that is stored, but not
+        acknowledged yet, would be stored a second time under its new number.
+        """
+        while queue.retries and (error := queue.retries[0].error) is not None:
+            flight = queue.retries[0]
+            assert flight.packed is not None
+            if self.dropping is not None:
+                await self.drop_failed(queue)
+            elif flight.born + self._config.delivery_timeout_ms / 1_000 <= self._now():
+                await self.give_up_late(queue)
+            elif (packed := await self._sender.recover(flight.packed, error)) is not None:
+                flight.packed, flight.error = packed, None
+            elif _is_too_large(error) and flight.rows.num_rows > 1:
+                await self._split(queue)
+            else:
+                queue.retries.popleft()
+                if _is_too_large(error):
+                    error.message += f": a record that takes {flight.packed.size:,} bytes as a batch of its own"
+                self._settle(flight, -1, -1, error)
+
+    async def give_up_late(self, queue: PartitionQueue) -> None:
+        """The delivery time of the oldest failed batch is over.
+
+        It may be stored, and so may those behind it of which nothing was heard: numbered anew they could be stored
+        twice, so they are given up with it. What the log has refused is not stored, and goes on.
+        """
+        failed = list(queue.retries)
+        queue.retries.clear()
+        for place, flight in enumerate(failed):
+            if place and isinstance(flight.error, ServerError):
+                queue.retries.append(flight)
+                continue
+            assert flight.packed is not None
+            await self._sender.abandon(flight.packed)
+            error = too_late(queue.partition, self._config.delivery_timeout_ms, flight.reason)
+            self._settle(flight, -1, -1, error)
+
+    async def drop_failed(self, queue: PartitionQueue) -> None:
+        """The transaction of the failed batches is given up, and they with it."""
+        while queue.retries:
+            flight = queue.retries.popleft()
+            assert flight.packed is not None
+            await self._sender.abandon(flight.packed)
+            self._settle(flight, -1, -1, self.dropping or flight.reason)
+
+    async def _split(self, queue: PartitionQueue) -> None:
+        """Cut the oldest failed batch, and those behind it, into batches that the server is likely to take.
+
+        Those behind it get numbers after its pieces.
+        """
+        first, *behind = queue.retries
+        target = self._limits.refused(queue.partition.topic, _weight(first), self._now())
+        for flight in behind:
+            assert flight.packed is not None
+            await self._sender.abandon(flight.packed)
+        queue.retries.clear()
+        for flight in (first, *behind):
+            queue.retries.extend(_pieces(flight, target))
+        for flight in queue.retries:
+            flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)
+            flight.error = None
+        queue.retry_at = 0.0
+
+
+def _pieces(flight: Flight, target: int) -> Iterator[Flight]:
+    """The batch, halved until no piece of several records weighs more than ``target`` bytes."""
+    if flight.rows.num_rows < 2 or _weight(flight) <= target:
+        yield flight
+        return
+    for half in flight.halves():
+        yield from _pieces(half, target)
+
+
+def _weight(flight: Flight) -> int:
+    """About how many bytes its rows have, as `PartitionQueue.take` counts: by the average of what was put in together.
+
+    At least their own bytes. Else one long record among short ones would seem short, and its batches would be halved
+    until the target is far below what the server takes.
+    """
+    average = sum(segment.run.size * segment.rows // segment.run.count for segment in flight.segments)
+    return max(average, _payload(flight.rows))
+
+
+def _payload(rows: Rows) -> int:
+    if not isinstance(rows, FewRows):
+        return int(rows.nbytes)
+    return sum(len(each) for column in (rows.keys, rows.values) for each in column if each is not None)
+
+
+def _is_too_large(error: PenstockError) -> bool:
+    return isinstance(error, ServerError) and error.kind is ErrorKind.TOO_LARGE
+
+
+# Readiness: when a partition's rows are to be sent, and when they are too old for it.
+MOST_SECONDS: Final = 3_600.0
+"""Later than anything that is waited for here."""
+
+
+class Readiness:
+    """Of one producer. ``urgent`` makes every row ready to go at once: while someone flushes, or waits for memory.
+
+    ``known_there`` are the partitions whose log knows this producer's numbers. Times are the loop's.
+    """
+
+    def __init__(self, config: ProducerConfig, batch_bytes: int, *, numbered: bool) -> None:
+        self._batch_bytes = batch_bytes
+        self._linger_s = config.linger_ms / 1_000
+        self._delivery_s = config.delivery_timeout_ms / 1_000
+        self._numbered = numbered
+        self.known_there: set[Partition] = set()
+        self.urgent = False
+
+    def due(self, queue: PartitionQueue, now: float) -> float:
+        """When this queue wants to send next; never, while it must wait for an answer first."""
+        if queue.retries or queue.recovering:
+            return now + MOST_SECONDS if queue.in_flight or queue.recovering else queue.retry_at
+        oldest = queue.oldest
+        if oldest is None or (queue.in_flight and not self._may_follow(queue)):
+            return now + MOST_SECONDS
+        if self.urgent or queue.bytes >= self._batch_bytes:
+            return now
+        return oldest + self._linger_s
+
+    def has_come(self, run: Run, now: float) -> bool:
+        """Whether rows before which there are none have waited long enough, and not too long."""
+        return run.born + self._linger_s <= now < run.born + self._delivery_s
+
+    def expiry(self, queue: PartitionQueue, now: float) -> float:
+        """When the next of what waits is too old; what is under way is looked at when its answer comes."""
+        born = [queue.retries[0].born] if queue.retries and queue.at_rest else []
+        born += [] if queue.oldest is None else [queue.oldest]
+        return min(born) + self._delivery_s if born else now + MOST_SECONDS
+
+    def _may_follow(self, queue: PartitionQueue) -> bool:
+        """Whether a batch may be sent behind one that is not answered yet.
+
+        Only if the log would refuse it, should it overtake the other: because batches are numbered, and because the log
+        knows this producer's numbers. It does not before it has stored a first batch. (Overtaking happens: two requests
+        wait for a connection, it opens, and a third one finds it open before the two have been woken.)
+
+        And not behind one that is sent again: it may be stored, and the log knows it again only as one of a producer's
+        last five, of which four may have followed it the first time.
+        """
+        if not self._numbered or queue.partition not in self.known_there:
+            return False
+        return not any(flight.failures for flight in queue.in_flight)
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What delivering asks of the engine: leaders are unknown; these runs are settled; this is a bug; which partition
+    of the same topic is better than one that the sender avoids (None: no other is)."""
+
+    refresh: Callable[[], None]
+    finished: Callable[[Sequence[Run]], None]
+    failed: Callable[[BaseException], None]
+    elsewhere: Callable[[Partition], Partition | None]
+
+
+Chosen: TypeAlias = "list[tuple[PartitionQueue, Flight]]"
+"""The batches of one request, and whose they are."""
+
+
+class Delivering:
+    """One producer's; on the loop."""
+
+    def __init__(
+        self,
+        client: LogClient,
+        sender: Sender,
+        config: ProducerConfig,
+        backoff: Backoff,
+        hooks: Hooks,
+        meter: ProducerMeter,
+    ) -> None:
+        self._meter = meter
+        self._client = client
+        self._sender = sender
+        self._config = config
+        self._backoff = backoff
+        self._hooks = hooks
+        self._log = client_log("producer", config)
+        self._loop = asyncio.get_running_loop()
+        self._queues: dict[Partition, PartitionQueue] = {}
+        self._busy: dict[Partition, PartitionQueue] = {}  # those that are not idle, and perhaps some that are
+        self._requests: Counter[str] = Counter()
+        self._background = Background("the producer", hooks.failed)
+        self._begin = self._background.begin
+        self._avoids = sender.avoids if isinstance(sender, Avoids) else None
+        self._trouble = client.trouble if isinstance(client, TellsOfTrouble) else lambda partition: None
+        self._at_once = sender.send_at_once if isinstance(sender, SendsAtOnce) else None
+        self._unbegun: Counter[str] = Counter()
+        # One that rings earlier than it has to stays; most of the time none is started.
+        self._alarm = Alarm(self._loop, self.kick)
+        self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
+        # Not every protocol can number batches, and its sender has to say that it does: without, order comes first.
+        numbered = config.enable_idempotence and sender.numbered
+        self.readiness = Readiness(config, self._batch_bytes, numbered=numbered)
+        acks: Acks = config.acks
+        self._acks: int = acks.value
+        self._timeout_s = config.request_timeout_ms / 1_000
+        self._limits = BatchLimits(self._batch_bytes, config.metadata_max_age_ms / 1_000)
+        self._recovery = Recovery(sender, config, self._loop.time, self._settle, self._limits)
+        self._over = False
+        self._complained = False
+        self.open = False
+
+    def begin(self) -> None:
+        """What comes belongs to the next transaction; nothing is queued or under way."""
+        # Its first batch of each partition may have to take the partition in first: none may overtake it.
+        self.readiness.known_there.clear()
+        self._recovery.dropping = None
+
+    def put(self, runs: Sequence[Run]) -> None:
+        """Queue rows."""
+        for run in runs:
+            queue = self._queues.get(run.partition)
+            if queue is None:
+                queue = self._queues[run.partition] = PartitionQueue(run.partition)
+            self._busy[run.partition] = queue
+            queue.put(run)
+
+    def are_sent_alone(self, runs: Sequence[Run] | None, now: float) -> bool:
+        """Send rows that are due, and all there is of their partition; whether they are on their way.
+
+        Most that are waited for are such. Nothing stands before them, they are no reason to look at other partitions,
+        and where anything is unusual, they are left to ``kick``.
+        """
+        if runs is None or len(runs) != 1:
+            return False
+        run = runs[0]
+        queue = self._queues.get(run.partition)
+        if queue is None or not self.open or not queue.holds_only(run):
+            return False
+        if run.size > self._limits.of(run.partition.topic, now):
+            return False
+        if not self.readiness.has_come(run, now) or (self._avoids is not None and self._avoids(run.partition)):
+            return False
+        node = self._client.leader(run.partition)
+        if node is None or self._requests[node.name] >= self._config.max_in_flight:
+            return False
+        flight = self._taken(queue)
+        if flight is not None:
+            self._send_off(node, [(queue, flight)], now)
+        return flight is not None
+
+    @property
+    def requests(self) -> int:
+        """How many are under way. May be asked from any thread."""
+        return sum(list(self._requests.values()))
+
+    def waiting_bytes(self, partition: Partition) -> int:
+        """How much is queued for a partition."""
+        queue = self._queues.get(partition)
+        return queue.bytes if queue else 0
+
+    def is_idle(self, partition: Partition) -> bool:
+        """Whether nothing of a partition waits or is under way."""
+        queue = self._queues.get(partition)
+        return queue is None or queue.idle
+
+    def kick(self) -> None:
+        """Send what can be sent, give up what is too old, come again when more is due. Raises nothing: loops call."""
+        if not self.open:
+            return
+        try:
+            self._go_on()
+        except Exception as error:
+            self._hooks.failed(error)
+
+    def _go_on(self) -> None:
+        now = self._loop.time()
+        ready: dict[Node, list[PartitionQueue]] = {}
+        wake = now + MOST_SECONDS
+        for partition, queue in list(self._busy.items()):
+            if queue.idle:
+                self._rest(queue)
+                continue
+            if self._avoids is not None and self._avoids(partition) and self._move_on(queue):
+                wake = now
+            self._expire(queue, now)
+            if queue.retries and queue.at_rest and self.readiness.expiry(queue, now) <= now:
+                # Nobody to send it to, all that time: no answer will come that could be decided about.
+                queue.recovering = True
+                self._begin(self._at_rest(queue, self._recovery.give_up_late), "give up")
+                continue
+            due = self.readiness.due(queue, now)
+            if due > now:
+                if queue.failed_at is not None and self._client.leader(partition) in {None, queue.failed_at}:
+                    self._hooks.refresh()  # another one may lead it before the pause is over
+                wake = min(wake, due, self.readiness.expiry(queue, now))
+                continue
+            node = self._client.leader(partition)
+            if node is None:
+                self._hooks.refresh()
+                wake = min(wake, self.readiness.expiry(queue, now))
+            else:
+                ready.setdefault(node, []).append(queue)
+        for node, queues in ready.items():
+            self._fill(node, queues)
+        self._alarm.ring_by(wake)
+
+    def renewed(self) -> None:
+        """Leaders were asked for: what failed at another one need not wait for longer."""
+        for queue in self._busy.values():
+            if queue.failed_at is not None and self._client.leader(queue.partition) not in {None, queue.failed_at}:
+                queue.failed_at, queue.retry_at = None, 0.0
+        self.kick()
+
+    async def close(self) -> None:
+        """Stop; requests under way are forgotten."""
+        self.open, self._over = False, True
+        self._alarm.cancel()
+        await self._background.end()
+
+    def give_up(self) -> None:
+        """Forget everything: whoever asks for this tells every outcome. Answers that come now are not looked at."""
+        self.open, self._over = False, True
+        self._queues.clear()
+        self._busy.clear()
+
+    def drop(self, error: PenstockError) -> None:
+        """Settle with ``error`` what is not under way, and, until ``begin``, what is and then fails."""
+        self._recovery.dropping = error
+        for queue in list(self._busy.values()):
+            self._fail(queue.expire(float("inf"), 0.0), error)
+            if queue.retries and queue.at_rest:
+                queue.recovering = True
+                self._begin(self._at_rest(queue, self._recovery.drop_failed), "drop")
+
+    def _move_on(self, queue: PartitionQueue) -> bool:
+        """Give what need not wait for a partition in trouble to others; whether there was anything."""
+        if self._hooks.elsewhere(queue.partition) is None:
+            return False
+        runs = queue.give_away()
+        for run in runs:
+            run.partition = self._hooks.elsewhere(queue.partition) or queue.partition
+        self.put(runs)
+        return bool(runs)
+
+    def _fill(self, node: Node, queues: list[PartitionQueue]) -> None:
+        """Send requests to a node until it has enough of them, or nothing is left for it."""
+        # Whoever was sent from goes behind the others, so that a busy partition does not starve the rest.
+        while queues and self._requests[node.name] < self._config.max_in_flight:
+            chosen: Chosen = []
+            left = self._config.max_request_bytes
+            for queue in list(queues):
+                flight = self._next_flight(queue, left)
+                if flight is None:
+                    continue
+                chosen.append((queue, flight))
+                assert flight.packed is not None
+                left -= flight.packed.size
+                queues.remove(queue)
+                if self.readiness.due(queue, self._loop.time()) <= self._loop.time():
+                    queues.append(queue)
+                if left <= 0:
+                    break
+            if not chosen:
+                return
+            self._send_off(node, chosen, self._loop.time())
+
+    def _send_off(self, node: Node, chosen: Chosen, now: float) -> None:
+        self._requests[node.name] += 1
+        chosen[0][1].sent_at = now
+        if not self._is_written(node, chosen):
+            self._unbegun[node.name] += 1
+            self._begin(self._send(node, chosen), f"send {node.name}")
+
+    def _next_flight(self, queue: PartitionQueue, left: int) -> Flight | None:
+        if queue.retries:
+            if queue.in_flight:
+                return None
+            flight = queue.retries.popleft()
+            queue.in_flight.append(flight)
+            return flight
+        if left < self._config.max_request_bytes and queue.bytes and left < min(queue.bytes, self._batch_bytes):
+            return None
+        while self.readiness.due(queue, now := self._loop.time()) <= now:
+            if (taken := self._taken(queue)) is not None:
+                return taken
+        return None
+
+    def _taken(self, queue: PartitionQueue) -> Flight | None:
+        """The next rows of a queue that has some, as a batch under way; None where they could not be packed."""
+        segments = queue.take(self._limits.of(queue.partition.topic, self._loop.time()))
+        try:
+            flight = queue.batch(segments)
+            flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)
+        except PenstockError as error:
+            self._fail(segments, error)
+        except Exception as error:
+            self._fail(segments, self._unpackable(queue.partition, error))
+        else:
+            queue.in_flight.append(flight)
+            return flight
+        return None
+
+    def _unpackable(self, partition: Partition, error: Exception) -> PenstockError:
+        """A bug that one batch has met takes nothing else with it; the log hears of it once."""
+        if not self._complained:
+            self._complained = True
+            self._log.error("packing a batch of %s failed inside: %r", partition, error, exc_info=error)
+        return failed_inside("packing this", error, partition)
+
+    def _is_written(self, node: Node, chosen: Chosen) -> bool:
+        """Whether this request is on its way already; else it needs a task. None overtakes a task that is not begun."""
+        if self._at_once is None or self._unbegun.get(node.name):
+            return False
+        heard = partial(self._heard, node, chosen)
+        return self._at_once(node, _packed(chosen), heard, acks=self._acks, timeout_s=self._timeout_s)
+
+    def _heard(self, node: Node, chosen: Chosen, answers: Sequence[Sent] | Exception) -> None:
+        """The answer to a request without a task; it gets one if there is something to decide."""
+        self._requests[node.name] -= 1
+        if self._over:
+            return
+        if isinstance(answers, Exception):
+            self._hooks.failed(answers)
+            return
+        try:
+            # Noted at once: the next answer may be here before a task has begun, and would have new batches sent.
+            undecided = self._take_in(node, chosen, answers)
+            if undecided:
+                self._begin(self._decide(undecided), f"answer of {node.name}")
+            elif self._busy:
+                self.kick()
+        except Exception as error:
+            self._hooks.failed(error)
+
+    async def _send(self, node: Node, chosen: Chosen) -> None:
+        self._unbegun[node.name] -= 1
+        try:
+            answers = await self._sender.send(node, _packed(chosen), acks=self._acks, timeout_s=self._timeout_s)
+        finally:
+            self._requests[node.name] -= 1
+        if not self._over:
+            await self._decide(self._take_in(node, chosen, answers))
+
+    def _take_in(self, node: Node, chosen: Chosen, answers: Sequence[Sent]) -> list[PartitionQueue]:
+        """Note every outcome; returns the queues with failed batches to decide about, which are `recovering` now."""
+        self._meter.request.add(self._loop.time() - chosen[0][1].sent_at)
+        by_packed = {id(each[1].packed): each for each in chosen}
+        undecided = []
+        for sent in answers:
+            queue, flight = by_packed.pop(id(sent.packed))
+            queue.in_flight.remove(flight)
+            if sent.error is None:
+                if queue.idle:
+                    self._rest(queue)
+                self._stored(queue, flight, sent)
+            else:
+                self._failed(queue, flight, sent, sent.error, node)
+            if queue.retries and not queue.in_flight:
+                queue.recovering = True
+                undecided.append(queue)
+        if by_packed:
+            raise RuntimeError(f"{len(by_packed)} batches were sent and got neither an answer nor an error")
+        return undecided
+
+    async def _decide(self, undecided: Sequence[PartitionQueue]) -> None:
+        for queue in undecided:
+            try:
+                await self._recovery.decide(queue)
+            finally:
+                queue.recovering = False
+        self.kick()
+
+    def _failed(self, queue: PartitionQueue, flight: Flight, sent: Sent, error: PenstockError, node: Node) -> None:
+        self.readiness.known_there.discard(queue.partition)
+        self._meter.retries += flight.rows.num_rows if error.retriable else 0
+        flight.offsets = sent.offsets
+        flight.error = flight.reason = error
+        flight.failures += 1
+        queue.fail(flight)
+        leader = self._client.leader(queue.partition)
+        moved = leader not in {None, node}  # the answer may have named who leads it
+        queue.retry_at = 0.0 if moved else self._loop.time() + self._backoff.seconds(flight.failures)
+        queue.failed_at = node if leader is None else None
+        if queue.failed_at is not None:
+            self._hooks.refresh()  # now, beside the pause: one after the other they add up to seconds
+
+    def _stored(self, queue: PartitionQueue, flight: Flight, sent: Sent) -> None:
+        self.readiness.known_there.add(queue.partition)
+        self._meter.stored(sent.packed.records, sent.packed.size)
+        queue.failed_at = None
+        flight.offsets = sent.offsets
+        self._settle(flight, sent.base_offset, sent.timestamp_ms, None)
+
+    async def _at_rest(self, queue: PartitionQueue, decide: Callable[[PartitionQueue], Awaitable[None]]) -> None:
+        try:
+            await decide(queue)
+        finally:
+            queue.recovering = False
+        self.kick()
+
+    def _expire(self, queue: PartitionQueue, now: float) -> None:
+        for segment in queue.expire(now, self._config.delivery_timeout_ms / 1_000):
+            error = too_late(queue.partition, self._config.delivery_timeout_ms, None)
+            if self._client.leader(queue.partition) is None:
+                trouble = self._trouble(queue.partition)
+                error.__cause__ = trouble
+                error.message += f": {trouble}" if trouble else ": nobody is known to lead its partition"
+            self._fail([segment], error)
+
+    def _fail(self, segments: Sequence[Segment], error: PenstockError) -> None:
+        self._hooks.finished(fail(segments, error))
+        tell(segments)
+
+    def _settle(self, flight: Flight, offset: int, timestamp_ms: int, error: PenstockError | None) -> None:
+        self._hooks.finished(flight.settle(offset, timestamp_ms, error))
+        tell(flight.segments)
+
+    def _rest(self, queue: PartitionQueue) -> None:
+        """Nothing of it has to be looked at until something is put in; what is known of its node will be old then."""
+        queue.failed_at, queue.retry_at = None, 0.0
+        self._busy.pop(queue.partition, None)
+
+
+def _packed(chosen: Chosen) -> list[Packed]:
+    if len(chosen) == 1 and (only := chosen[0][1].packed) is not None:
+        return [only]
+    return [flight.packed for _, flight in chosen if flight.packed is not None]

@@ -1,0 +1,1 @@
+"""Records between two offsets, without a group."""

@@ -1,0 +1,335 @@
+"""RangeReader: exact ranges of partitions over a blocking socket. No group, no thread, no event loop.
+
+What Spark's tasks and tools read with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from penstock import kernels
+from penstock._dataclasses import dataclass
+from penstock.client.arguments import beginning_offsets, check_partitions, end_offsets, offsets_for_times, public_topics
+from penstock.client.bad_records import BadRecords
+from penstock.client.connecting import open_blocking, protocol_of, split_options
+from penstock.client.runtime.blocking import BlockingCalls, Handle, shown_address
+from penstock.client.runtime.imports import compile_beside
+from penstock.columnar import Messages
+from penstock.config import OptionValue, reader_settings
+from penstock.config.logs import client_log
+from penstock.errors import FirstContactTimeout, LogTruncated, PenstockError, UsageError
+from penstock.model import Committed, LogRange, OffsetSpec, Partition, PartitionLike, TopicInfo
+from penstock.seams import Fetched, FoundOffset, HearsOfMoves, LogClient, Retry, TellsTruncation
+from penstock.seams.client import not_whole
+
+__all__ = ["Peek", "RangeRead", "RangeReader", "peek"]
+
+# RangeRead: exactly ``[start, end)`` of one partition of any protocol, as fast as one connection allows.
+#
+# Where the next batch begins can be told before an answer is decoded, so the next request is on its way by then; under
+# the blocking transport that is the only overlap there is, and enough.
+#
+# The range ends where the next offset to read is its end or more, which also covers what compaction took away and
+# transaction markers before the end. A log that ends sooner is waited for a little (a new leader may be behind) and is
+# then an error: who asks for a range counts on having all of it.
+_FIRST_WAIT_S: Final = 0.02
+_LONGEST_WAIT_S: Final = 0.4
+
+
+class RangeRead:
+    """Call ``next`` until it returns None; ``close`` if you stop before. ``offset`` is where ``next`` goes on.
+
+    ``columns`` are those to decode (None: all); ``fetch_bytes`` 0 leaves the size of requests to the protocol.
+    """
+
+    def __init__(
+        self,
+        client: LogClient,
+        wanted: LogRange,
+        *,
+        columns: Sequence[str] | None = None,
+        fetch_bytes: int = 0,
+        bad_records: BadRecords | None = None,
+    ) -> None:
+        if not 0 <= wanted.start <= wanted.end:
+            raise UsageError(
+                f"a range from {wanted.start} to {wanted.end}", topic=wanted.topic, partition=wanted.partition
+            )
+        self._source = client.ranges(wanted, fetch_bytes=fetch_bytes)
+        self._moved = client.moved if isinstance(client, HearsOfMoves) else None
+        self._partition = Partition.of(wanted)
+        self._columns = columns
+        self._bad_records = bad_records or BadRecords()
+        self._end = self._source.end
+        self._told = 0
+        self.offset = self._source.start
+
+    async def next(self) -> Messages | None:
+        """The next records, at least one; None when the range is done.
+
+        Raises OffsetOutOfRange where records of the range are not there (any more), LogTruncated where those before it
+        are not the ones that were read, CorruptBatch, ServerError, ConnectionLost.
+        """
+        source = self._source
+        retry = Retry(source.channel, source.limits)
+        short: Retry | None = None
+        while self.offset < self._end:
+            try:
+                fetched = await self._fetch()
+            except PenstockError as error:
+                if self._moved is not None and self._moved(self._partition):
+                    source.close()
+                    continue
+                source.note(error)
+                source.close()
+                await retry.after(error)
+                continue
+            if fetched.size:
+                if messages := self._take(fetched):
+                    return messages
+                continue
+            short = short or Retry(source.channel, source.limits, timeout_ms=source.limits.short_log_patience_ms)
+            await self._wait_for_more(fetched, short)
+        await source.finish()
+        return None
+
+    def close(self) -> None:
+        """Give up what was asked for ahead; harmless when nothing was."""
+        self._source.close()
+
+    async def _fetch(self) -> Fetched:
+        """The answer from ``offset``, with the request for what follows it already sent."""
+        source = self._source
+        while source.ahead < source.depth:
+            await source.ask(self.offset)
+        fetched = await source.take()
+        if fetched.error is not None:
+            raise fetched.error
+        self._told = fetched.next_offset
+        if fetched.offset < self._told < self._end and not source.ahead:
+            await source.ask(self._told)
+        return fetched
+
+    def _take(self, fetched: Fetched) -> Messages:
+        """Decode; what damage left of it moves ``offset`` only up to the damage."""
+        try:
+            messages, following, _ = self._bad_records.decode(fetched, stop=self._end, columns=self._columns)
+        except PenstockError:
+            self._source.close()
+            raise
+        if following != self._told and following < self._end:
+            self._source.close()  # the run ended early: before a damaged batch, or because it inflates to too much
+        if following <= self.offset:
+            if self._told <= self.offset:
+                return self._take_around(fetched)
+            following = self._end  # what came begins behind the end: the rest of the range was compacted away
+        self.offset = following
+        return messages
+
+    def _take_around(self, fetched: Fetched) -> Messages:
+        """The same, of an answer without one whole batch."""
+        self._source.close()
+        messages, self.offset, _ = self._bad_records.decode_around(
+            fetched, not_whole(fetched), stop=self._end, columns=self._columns
+        )
+        return messages
+
+    async def _wait_for_more(self, fetched: Fetched, short: Retry) -> None:
+        text = f"the log ends at {fetched.high_watermark}, before the end of the range, {self._end}"
+        seconds = min(_FIRST_WAIT_S * 2.0**short.attempts, _LONGEST_WAIT_S)
+        await short.pause(self._source.gone(text, self.offset), seconds=seconds)
+
+
+# Peeking: what lies at the start of some ranges, by one small read each: bytes an offset, and when it was written.
+#
+# For estimates (lag in seconds, batches of so many bytes): what cannot be told at once is left out. What must not live
+# here: reading records to use them.
+_LOOKED_AT = ("key", "value", "timestamp", "headers")
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """Keys, values and headers of the first ``offsets`` of a range take ``size_bytes``, uncompressed.
+
+    ``timestamp_ms`` (since 1970 UTC) is that of the first record there, None if it has none.
+    """
+
+    size_bytes: int
+    offsets: int
+    timestamp_ms: int | None
+
+
+async def peek(client: LogClient, wanted: Collection[LogRange], max_bytes: int) -> dict[Partition, Peek]:
+    """What the first ``max_bytes`` of each range show; a partition that cannot be read now is absent."""
+    found: dict[Partition, Peek] = {}
+    for each in wanted:
+        read = RangeRead(client, each, columns=_LOOKED_AT, fetch_bytes=max_bytes)
+        try:
+            messages = await read.next()
+        except FirstContactTimeout:
+            raise
+        except PenstockError:
+            continue  # an estimate: the next one asks again
+        finally:
+            read.close()
+        if messages:
+            timestamp_ms = messages[0].timestamp_ms
+            found[Partition.of(each)] = Peek(
+                sum(part.batch.nbytes for part in messages.parts),
+                read.offset - each.start,
+                timestamp_ms if timestamp_ms >= 0 else None,
+            )
+    return found
+
+
+T = TypeVar("T")
+
+
+class RangeReader(Handle):
+    """Reads what you ask for, all of it and nothing else. For one thread at a time, except ``close``.
+
+    Address and options as for `penstock.AsyncConsumer`; groups and commits mean nothing here. Raises ConfigError.
+    Connects when it is first asked for something.
+
+    >>> with penstock.RangeReader("kafka://127.0.0.1:9092") as reader:       # doctest: +SKIP
+    ...     for batch in reader.read(penstock.LogRange("flights", 0, start=0, end=1_000)):
+    ...         print(batch.to_arrow().num_rows)
+    """
+
+    def __init__(self, address: str, **options: OptionValue) -> None:
+        plain, keywords, file = split_options(address, options, "reader")
+        protocol = protocol_of(plain)
+        settings = reader_settings(plain, keywords, file=file, protocol=protocol.config)
+        self._address = settings.address
+        self._fetch_bytes = settings.config.max_partition_fetch_bytes
+        self._calls = BlockingCalls("reader", self._hang_up)
+        self._bad_records = BadRecords(
+            settings.config.on_bad_record,
+            skips=protocol.skips_bad_records,
+            log=client_log("consumer", settings.config),
+        )
+        self._client = open_blocking(protocol, settings, self._calls.stop)
+        kernels.compile_beside(compile_beside)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def read(
+        self, wanted: LogRange | PartitionLike, columns: Sequence[str] | None = None, batch_rows: int | None = None
+    ) -> Iterator[Messages]:
+        """The records of ``[wanted.start, wanted.end)``, in order, with the next request under way meanwhile.
+
+        Of a partition all that is there now.
+
+        ``columns`` are those to decode (None: all); fewer are faster. ``batch_rows`` None hands over what each answer
+        brought; a number collects, and cuts, into batches of so many rows, the last one smaller.
+        Raises OffsetOutOfRange if some of it was deleted or is not written yet, LogTruncated if it follows on what this
+        reader has read and the log has another past meanwhile, CorruptBatch, ServerError,
+        ConnectionLost.
+        """
+        if batch_rows is not None and batch_rows < 1:
+            raise UsageError(f"batch_rows is {batch_rows}, allowed is 1 and more")
+        self._calls.check()
+        runs = self._read(wanted if isinstance(wanted, LogRange) else self._whole(wanted), columns)
+        return runs if batch_rows is None else _cut(runs, batch_rows)
+
+    @property
+    def bad_records_total(self) -> int:
+        """How many records could not be decoded, and were skipped or passed on raw, as ``on_bad_record`` says."""
+        return self._bad_records.total
+
+    def topics(self, names: Collection[str] | None = None, *, internal: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name; one that does not exist is absent. None: all, the log's own only with ``internal``."""
+        return public_topics(self._run(self._client.topics(names, fresh=True)), names, internal=internal)
+
+    def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
+        """Offsets by name or time."""
+        return self._run(self._client.offsets(wanted))
+
+    def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
+        """The first offset of each partition."""
+        return self._run(beginning_offsets(self._client, partitions))
+
+    def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
+        """The offset that the next record written to each partition will get."""
+        return self._run(end_offsets(self._client, partitions))
+
+    def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
+        """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
+        return self._run(offsets_for_times(self._client, times_ms))
+
+    def committed(self, group: str, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed]:
+        """What a group has committed; partitions without a commit are absent."""
+        return self._run(self._client.committed(group, check_partitions(partitions)))
+
+    def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
+        """Which places in the log are gone; each is an offset, and the ``leader_epoch`` that ``offsets`` found with it.
+
+        The error says from which offset on other records stand there, or none. Nothing for logs without such epochs.
+        """
+        client = self._client
+        if not positions or not isinstance(client, TellsTruncation):
+            return {}
+        return self._run(client.truncated(positions))
+
+    def peek(self, wanted: Collection[LogRange], max_bytes: int = 64 * 1024) -> Mapping[Partition, Peek]:
+        """What lies at the start of ranges: bytes an offset, and when it was written; absent if it cannot be told."""
+        return self._run(peek(self._client, wanted, max_bytes))
+
+    def close(self) -> None:
+        """Hang up. Calling it again does nothing.
+
+        What waits in another task or thread, or under a signal's handler that closes, ends by Closed: at once, but for
+        the resolution of a name, which nothing can interrupt.
+        """
+        self._calls.close()
+
+    def _whole(self, given: PartitionLike) -> LogRange:
+        (partition,) = check_partitions([given])
+        starts, ends = self.beginning_offsets([partition]), self.end_offsets([partition])
+        return LogRange.of(partition, starts[partition], ends[partition])
+
+    def _read(self, wanted: LogRange, columns: Sequence[str] | None) -> Iterator[Messages]:
+        read = RangeRead(
+            self._client, wanted, columns=columns, fetch_bytes=self._fetch_bytes, bad_records=self._bad_records
+        )
+        try:
+            while (messages := self._run(read.next())) is not None:
+                yield messages
+        finally:
+            read.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._calls.run(work)
+
+    async def _hang_up(self) -> None:
+        await self._client.close()
+
+    def _described(self) -> str:
+        return f"{shown_address(self._address)}, {'closed' if self._calls.closed else 'open'}"
+
+
+def _cut(runs: Iterator[Messages], rows: int) -> Iterator[Messages]:
+    """The same records in batches of exactly ``rows``, but for the last; nothing is copied."""
+    waiting: list[Messages] = []
+    count = 0
+    for run_of_messages in runs:
+        waiting.append(run_of_messages)
+        count += len(run_of_messages)
+        if count < rows:
+            continue
+        joined = Messages.concat(waiting)
+        whole = count - count % rows
+        for first in range(0, whole, rows):
+            yield joined[first : first + rows]
+        count -= whole
+        waiting = [joined[whole:]] if count else []
+    if count:
+        yield Messages.concat(waiting)
