@@ -9,7 +9,7 @@ from penstock.model import Partition
 from penstock.seams.abilities import Abilities
 from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, FetchPart, Room, TopicState, Writer
 from penstock.seams.runtime import Runtime
-from penstock.snode.enodes.local import LocalEnode
+from penstock.snode.local_enode import LocalEnode
 from penstock.store import Store
 
 __all__ = ["WaitingEnode"]

@@ -79,6 +79,10 @@ class Table:
     def name(self, module: str, name: str) -> str:
         return self.names.get((module, name), name)
 
+    def old(self, module: str, name: str) -> str:
+        """The old module that ``from module import name`` reads: ``name`` itself may be one."""
+        return inner if (inner := f"{module}.{name}") in self.new else module
+
 
 def path_of(module: str) -> Path:
     """The file of a module that exists."""
@@ -171,6 +175,16 @@ def bound_here(node: ast.AST) -> set[str]:
     return names - elsewhere
 
 
+def imported_here(node: Functions) -> set[str]:
+    """Names that a function imports: they change with what they mean, as the module's own imports do."""
+    return {
+        binding(alias)
+        for each in ast.walk(node)
+        if isinstance(each, ast.Import | ast.ImportFrom)
+        for alias in each.names
+    }
+
+
 def binding(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
@@ -185,7 +199,7 @@ def globals_used(tree: ast.Module) -> Iterator[ast.Name]:
             return
         inner = hidden
         if isinstance(node, Functions):
-            inner = hidden | bound_here(node)
+            inner = hidden | (bound_here(node) - imported_here(node))
             outside: list[ast.AST] = [
                 *node.args.defaults,
                 *(each for each in node.args.kw_defaults if each is not None),
@@ -227,6 +241,8 @@ class Rewritten:
     """Binding -> new binding."""
     dissolved: dict[str, str] = field(default_factory=dict)
     """Binding of a module that is now this file's own -> the old module."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """Binding of a module that is now another one -> the old module."""
 
 
 def rewrite(source: Source, table: Table, own: str | None, me: str | None = None) -> Rewritten:
@@ -265,6 +281,7 @@ def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: 
         if table.new[old] == own:
             done.dissolved[bound] = old
             return "", True
+        done.moved[bound] = old
         if not alias.asname and leaf != alias.name:
             done.names[bound] = leaf
         return f"from {parent} import {leaf}{suffix}", True
@@ -283,13 +300,15 @@ def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: 
 def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
     """Edit every use of what has another name now; what a local variable would catch comes back as sentences."""
     trouble: list[str] = []
-    if not done.names and not done.dissolved:
+    if not done.names and not done.dissolved and not done.moved:
         return trouble
     uses = {id(node) for node in globals_used(source.tree)}
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and id(node.value) in uses:
             if (old := done.dissolved.get(node.value.id)) is not None:
                 source.replace(node, table.name(old, node.attr))
+            elif (old := done.moved.get(node.value.id)) is not None and table.name(old, node.attr) != node.attr:
+                source.replace(node, f"{done.names.get(node.value.id, node.value.id)}.{table.name(old, node.attr)}")
         elif isinstance(node, ast.Name) and id(node) in uses and node.id in done.names:
             source.replace(node, done.names[node.id])
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node in source.tree.body:
@@ -347,7 +366,9 @@ def section(module: str, table: Table) -> tuple[Section, list[str]]:
         found
         for node in source.tree.body
         if isinstance(node, ast.ImportFrom) and node.module
-        for found in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        for alias in node.names
+        # From a package only the module that is named is needed, not the package's own text.
+        for found in [table.old(node.module, alias.name)]
         if found != module and table.new.get(found) == own
     }
     trouble = rename_uses(source, rewrite(source, table, own, module), table)
@@ -453,22 +474,42 @@ def _written(new: str, sections: list[Section], first_doc: str, table: Table) ->
     if public:
         parts.append(f"__all__ = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in public)}]")
     for each in sections:
-        heading = "" if each.doc == first_doc else _comment(_without_warning(each.doc))
+        heading = "" if each.doc == first_doc or not each.text else _comment(_without_warning(each.doc))
         parts.append("\n".join(part for part in (heading, each.text) if part))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _without_warning(doc: str) -> str:
     """Without "What must not live here": the new module is larger than that."""
-    kept = re.sub(r"\s*What must not live here\b[^.]*(?:\.\w[^.]*)*\.(?=\s|$)", "", doc, flags=re.DOTALL)
-    return kept.strip()
+    paragraphs = []
+    for paragraph in doc.split("\n\n"):
+        kept = re.sub(r"\s*What must not live here\b[^.]*(?:\.\w[^.]*)*\.(?=\s|$)", "", paragraph, flags=re.DOTALL)
+        paragraphs.append(paragraph if kept == paragraph else "\n".join(_wrapped(kept.strip(), WIDTH)))
+    return "\n\n".join(each for each in paragraphs if each)
 
 
 def _comment(doc: str) -> str:
-    lines = [
-        line for paragraph in doc.split("\n\n") for line in (*textwrap.wrap(" ".join(paragraph.split()), WIDTH - 2), "")
-    ]
+    lines = [line for paragraph in doc.split("\n\n") for line in (*_wrapped(paragraph, WIDTH - 2), "")]
     return "\n".join(f"# {line}".rstrip() for line in lines[:-1])
+
+
+def _wrapped(paragraph: str, width: int) -> list[str]:
+    """Tables and what is indented as it is, an item of a list each for itself."""
+    lines = paragraph.splitlines()
+    if any(re.match(r"[|]|\s+[^\s]", line) for line in lines) and not _is_list(paragraph):
+        return lines
+    items = re.split(r"\n(?=(?:[-*]|\d+\.)\s)", paragraph) if _is_list(paragraph) else [paragraph]
+    return [
+        line
+        for item in items
+        for line in textwrap.wrap(
+            " ".join(item.split()), width, subsequent_indent="  " if _is_list(item) else "", break_on_hyphens=False
+        )
+    ]
+
+
+def _is_list(text: str) -> bool:
+    return re.match(r"(?:[-*]|\d+\.)\s", text) is not None
 
 
 def files() -> list[Path]:
@@ -516,12 +557,6 @@ def dotted(text: str, table: Table, python: bool = True, bare_paths: bool = Fals
     if gone or not python:
         names = "|".join(re.escape(old) for old in sorted(gone if python else moved, key=len, reverse=True))
         text = re.sub(rf"(?<=from )({names})(?!\w)", lambda found: moved[found[1]], text)
-        for old in gone:
-            parent, _, leaf = old.rpartition(".")
-            to, _, name = moved[old].rpartition(".")
-            text = re.sub(
-                rf"from {re.escape(parent)} import {leaf}(?=\s*($|\n|;))", f"from {to} import {name} as {leaf}", text
-            )
     paths = {old.removeprefix("penstock.").replace(".", "/") + ".py": new for old, new in table.new.items()}
 
     def path(found: re.Match[str]) -> str:

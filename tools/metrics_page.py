@@ -6,7 +6,7 @@ What must not live here: what a metric says.
 from __future__ import annotations
 
 from penstock.seams.meters import BOUNDS_S
-from penstock.snode.ops.families import FAMILIES
+from penstock.snode.monitoring import FAMILIES
 
 __all__ = ["buckets", "table"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.spark._option_table import OURS
+from penstock.spark._options import OURS
 from penstock.spark._sink_options import SINK_OPTIONS
 
 __all__ = ["SINK", "SINK_DEFAULTS", "SOURCE_DEFAULTS", "sink", "source", "table"]

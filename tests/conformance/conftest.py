@@ -19,7 +19,7 @@ from penstock.protocols import register
 from penstock.seams import NewTopic
 from penstock.seams.opening import Surroundings
 from penstock.snode import node
-from penstock.snode.enodes.opening import open_enode
+from penstock.snode.local_enode import open_enode
 from penstock.testing import Broker
 from tests.conformance.abilities import Ability
 from tests.conformance.fake_log import FakeLogs

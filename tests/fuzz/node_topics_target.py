@@ -18,7 +18,7 @@ from penstock.model import Partition
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.protocols.kafka.transactions import State, Transaction
 from penstock.protocols.kafka.transactions.stored import entry_of, read_entry
-from penstock.store.aborted import from_bytes
+from penstock.store.log_state import from_bytes
 
 _BATCHES = Path(__file__).resolve().parents[1] / "data" / "kafka" / "batches"
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from penstock.protocols import _registered, protocol, register
 from penstock.seams.abilities import Abilities
 from penstock.seams.opening import OpenedEnode, Surroundings
-from penstock.snode.enodes.local import LocalEnode, open_local
+from penstock.snode.local_enode import LocalEnode, open_local
 from penstock.testing import Broker
 
 pytestmark = pytest.mark.interop

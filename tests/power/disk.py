@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from penstock.store._directory import Buffer
 from penstock.store.errors import StoreLocked
+from penstock.store.filesystem import Buffer
 
 __all__ = ["PowerDirectory", "PowerFile", "PowerLost", "Surface"]
 

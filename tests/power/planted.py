@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.store import _swap, store
-from penstock.store._flush import Durability, Flush
-from penstock.store._folder import PartitionFolder
-from penstock.store._recovery import Recoverer
-from penstock.store._segment import Segment
+from penstock.store import partition_folder, store
 from penstock.store.errors import StoreDamaged
+from penstock.store.flush import Durability, Flush
+from penstock.store.partition_folder import PartitionFolder
+from penstock.store.recovery import Recoverer
+from penstock.store.segment import Segment
 
 __all__ = ["PLANTS", "Plant"]
 
@@ -71,8 +71,8 @@ def _early_names() -> Target:
 
 
 def _plan_left() -> Target:
-    real = _swap.finish_swap
-    return _swap, "finish_swap", lambda directory: real(_Unsynced(directory, "compaction.json"))  # type: ignore[arg-type]
+    real = partition_folder.finish_swap
+    return partition_folder, "finish_swap", lambda directory: real(_Unsynced(directory, "compaction.json"))  # type: ignore[arg-type]
 
 
 def _unsynced_deletion() -> Target:
@@ -95,7 +95,7 @@ def _nothing_synced(self: Flush) -> None:
 
 
 def _start_not_durable(self: PartitionFolder, offset: int) -> None:
-    from penstock.store._checksummed import with_checksum
+    from penstock.store.partition_folder import with_checksum
 
     self.directory.replace("log-start-offset", with_checksum(str(offset).encode()), durable=False)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from penstock.store._memory import MemoryDirectory, MemoryFile
+from penstock.store.filesystem import MemoryDirectory, MemoryFile
 
 __all__ = ["SimDisk", "SimFile"]
 

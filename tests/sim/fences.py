@@ -15,7 +15,7 @@ from unittest.mock import patch
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.coordinator import CommitIdentity, Coordinator, Join, JoinAnswer, Moment, Sync, SyncAnswer
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.snode.services.offsets import OffsetsService
+from penstock.snode.committed_offsets import OffsetsService
 from tests.sim.watch import GROUP, Watch
 
 __all__ = ["Fences", "observed"]

@@ -20,7 +20,7 @@ from penstock.protocols.kafka.coordinator import Coordinator
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.consumer_group_log import ConsumerGroupLog
 from penstock.seams.offsets import Replayed
-from penstock.snode.services import offsets as offsets_service
+from penstock.snode import committed_offsets as offsets_service
 from penstock.store.log import PartitionLog
 
 __all__ = ["PLANTS", "Plant"]

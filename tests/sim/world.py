@@ -21,7 +21,7 @@ from typing import Any
 from unittest.mock import patch
 
 import penstock._clock
-import penstock.store.opening
+import penstock.store.store
 from penstock.client.runtime import imports
 from penstock.config import snode_config
 from penstock.net.runtime import AsyncioRuntime
@@ -172,7 +172,7 @@ def _given(world: World) -> Iterator[None]:
             (penstock._clock, "monotonic", world.loop.time),
             (os, "urandom", dice.randbytes),
             (uuid, "uuid4", uuid4),
-            (penstock.store.opening, "MemoryDirectory", lambda: world.disk),
+            (penstock.store.store, "MemoryDirectory", lambda: world.disk),
         ):
             stack.enter_context(patch.object(what, name, instead))
         logging.disable(logging.ERROR)

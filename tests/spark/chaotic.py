@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from penstock.spark import PenstockDataSource
 from penstock.spark._reading import StreamReader
 from penstock.spark._sink import StreamWriter, _place, stream_writer
-from penstock.spark._sink_markers import Slot
+from penstock.spark._sink_once import Slot
 from penstock.spark._sink_transactions import Transactions
 from tests.spark.wires import kill_jvm, kill_node, tripped
 

@@ -12,7 +12,7 @@ import pytest
 from penstock.client import Producer
 from penstock.columnar.schema import schema
 from penstock.spark._columns import KNOWN
-from penstock.spark._decode_options import decoded_ddl
+from penstock.spark._options import decoded_ddl
 from tests.spark.logs import START_MS, TestTopic
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import psutil
 import pytest
 from pyarrow import parquet
 
-from penstock.demo._delays import differences, expected_delays
-from penstock.demo._flights import flights_events, flights_table
+from penstock.demo.delays import differences, expected_delays
+from penstock.demo.flights import flights_events, flights_table
 from tests.processes import below, called_with, end
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]

@@ -10,10 +10,17 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Admin, Producer, RangeReader
-from penstock.demo._flights import PARTITIONS, FlightEvents, flights_events, flights_table
-from penstock.demo._load import load, partitions
-from penstock.demo._node import Node
-from penstock.demo._routes import ROUTES, Route
+from penstock.demo.flights import (
+    PARTITIONS,
+    ROUTES,
+    FlightEvents,
+    Node,
+    Route,
+    flights_events,
+    flights_table,
+    load,
+    partitions,
+)
 from penstock.errors import ConnectionLost, UsageError
 from penstock.model import LogRange
 

@@ -12,11 +12,10 @@ from penstock.errors import UsageError
 from penstock.model import LogRange
 from penstock.protocols import register
 from penstock.seams import NewTopic
-from penstock.spark import _sink_tasks
-from penstock.spark._sink_columns import check_columns
+from penstock.spark import _sink
+from penstock.spark._sink import MOST_PRODUCERS, write_task
 from penstock.spark._sink_options import parse_sink_options
-from penstock.spark._sink_rows import RowIds
-from penstock.spark._sink_tasks import MOST_PRODUCERS, write_task
+from penstock.spark._sink_rows import RowIds, check_columns
 from penstock.spark._sink_transactions import Transactions
 from penstock.testing import Broker
 from tests.spark.logs import TestTopic
@@ -36,8 +35,8 @@ def batches(*sizes: int) -> Iterator[pa.RecordBatch]:
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
     yield
-    _sink_tasks.close_kept()
-    assert not _sink_tasks._producers
+    _sink.close_kept()
+    assert not _sink._producers
 
 
 def test_every_row_is_stored_when_the_task_ends(topic: TestTopic) -> None:
@@ -50,9 +49,9 @@ def test_producer_is_kept_for_the_next_task_of_this_process(topic: TestTopic) ->
     topic.create(1)
     options = parse_sink_options({"path": topic.address})
     write_task(options, VALUE, batches(1))
-    kept = dict(_sink_tasks._producers)
+    kept = dict(_sink._producers)
     write_task(options, VALUE, batches(1))
-    assert dict(_sink_tasks._producers) == kept
+    assert dict(_sink._producers) == kept
     assert len(kept) == 1
 
 
@@ -60,7 +59,7 @@ def test_only_so_many_producers_are_kept(topic: TestTopic) -> None:
     topic.create(1)
     for number in range(MOST_PRODUCERS + 2):
         write_task(parse_sink_options({"path": topic.address, "kafka.client.id": f"c{number}"}), VALUE, batches(1))
-    assert len(_sink_tasks._producers) == MOST_PRODUCERS
+    assert len(_sink._producers) == MOST_PRODUCERS
 
 
 def test_failed_task_sends_nothing_more_and_its_producer_is_not_used_again(topic: TestTopic) -> None:
@@ -75,7 +74,7 @@ def test_failed_task_sends_nothing_more_and_its_producer_is_not_used_again(topic
     )
     with pytest.raises(RuntimeError, match="upstream is gone"):
         write_task(options, VALUE, failing())
-    assert not _sink_tasks._producers
+    assert not _sink._producers
     write_task(parse_sink_options({"path": topic.address}), VALUE, batches(3))
     assert topic.ends() == {0: 3}
 
@@ -86,7 +85,7 @@ def test_row_that_cannot_be_stored_fails_the_task(topic: TestTopic) -> None:
     rows = pa.RecordBatch.from_arrays([pa.array([b"1"]), pa.array([5], pa.int32())], ["value", "partition"])
     with pytest.raises(UsageError, match="there is no partition 5"):
         write_task(parse_sink_options({"path": topic.address}), columns, iter([rows]))
-    assert not _sink_tasks._producers
+    assert not _sink._producers
 
 
 @pytest.fixture(scope="module")

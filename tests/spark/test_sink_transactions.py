@@ -14,10 +14,9 @@ from penstock.client import Admin, RangeReader
 from penstock.errors import FencedError, ServerError, UsageError
 from penstock.model import LogRange, Partition
 from penstock.seams import NewTopic
-from penstock.spark._sink_columns import check_columns
-from penstock.spark._sink_markers import Marker
-from penstock.spark._sink_once import DecidedAborted, Place, ReplayDiffers, Report, abort, commit, run_task
+from penstock.spark._sink_once import DecidedAborted, Marker, Place, ReplayDiffers, Report, abort, commit, run_task
 from penstock.spark._sink_options import SinkOptions, parse_sink_options
+from penstock.spark._sink_rows import check_columns
 from penstock.spark._sink_transactions import Transactions
 from tests.eventually import comes_to
 from tools.peers import kafka

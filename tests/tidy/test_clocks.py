@@ -10,10 +10,10 @@ CLOCKS = {"clock_gettime", "clock_gettime_ns", "monotonic", "monotonic_ns", "per
 # File -> what it takes the system's clock for, other than waiting.
 ALLOWED = {
     "src/penstock/_clock.py": "it is the clock",
-    "src/penstock/cli/bench.py": "measures a run",
-    "src/penstock/snode/ops/front.py": "the time of day at which a node began",
-    "src/penstock/spark/checkpoint/command.py": "the age of files",
-    "src/penstock/store/opening.py": "the time of day, which retention goes by",
+    "src/penstock/cli/checks.py": "measures a run",
+    "src/penstock/snode/monitoring.py": "the time of day at which a node began",
+    "src/penstock/spark/_checkpoint.py": "the age of files",
+    "src/penstock/store/store.py": "the time of day, which retention goes by",
 }
 
 

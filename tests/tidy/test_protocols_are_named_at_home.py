@@ -20,15 +20,14 @@ EXAMPLE = re.compile(rf"\b({'|'.join(NAMES)})://(?=[\w\[]|$)[\w.:\[\]-]+(?=\W|$)
 SPARKS_OPTION = r"\bkafka(Consumer)?\.[\w.*%]*"
 # Where a name may stand all the same: what of it, and why. A folder ends with "/".
 ALLOWED: Mapping[str, tuple[str, str]] = {
-    "src/penstock/cli/app.py": ("Message logs .*", "help"),
-    "src/penstock/cli/spark.py": ("Place or name of a source that is Kafka's", "help"),
-    "src/penstock/demo/_routes.py": ("kafka|tubemq|rocketmq", "the demo shows each protocol"),
+    "src/penstock/cli/app.py": ("Message logs .*|Place or name of a source that is Kafka's", "help"),
+    "src/penstock/demo/flights.py": ("kafka|tubemq|rocketmq", "the demo shows each protocol"),
     "src/penstock/spark/": (
         f"{SPARKS_OPTION}|kafka-transactions.sh",
         "names of options as jobs of Spark's own connector give them, and what to run where a transaction hangs",
     ),
-    "src/penstock/spark/_client_options.py": ("kafka", "whose options those are, asked of the registry"),
-    "src/penstock/spark/checkpoint/": (
+    "src/penstock/spark/_option_values.py": ("kafka", "whose options those are, asked of the registry"),
+    "src/penstock/spark/_checkpoint.py": (
         "Kafkas?('s)?",
         "checkpoints of Spark's own connector, brought over and back",
     ),

@@ -15,12 +15,12 @@ from penstock.protocols.kafka import account
 from penstock.protocols.rocketmq import lenient_json
 from penstock.protocols.tubemq.client import web_api
 from penstock.protocols.tubemq.flow_control.rules import parse_rules
+from penstock.spark import _checkpoint
 from penstock.spark._ddl import parse_ddl
-from penstock.spark._decode_rows import decode_row
-from penstock.spark._sink_markers import Marker
+from penstock.spark._decode_json import decode_row
+from penstock.spark._options import parse_subscription
+from penstock.spark._sink_once import Marker
 from penstock.spark._starts import where
-from penstock.spark._subscription import parse_subscription
-from penstock.spark.checkpoint import forms
 
 DEEP = "[" * 100_000 + "]" * 100_000
 OBJECTS = '{"a":' * 100_000 + "1" + "}" * 100_000
@@ -60,7 +60,7 @@ def test_what_is_nested_too_deeply_is_refused(
 
 @pytest.mark.parametrize("text", [DEEP, OBJECTS], ids=["lists", "objects"])
 def test_it_is_no_offset_of_a_checkpoint(text: str) -> None:
-    assert forms._json(text) is None
+    assert _checkpoint._json(text) is None
 
 
 def test_a_name_of_thousand_parts_is_no_option() -> None:

@@ -1,19 +1,96 @@
-"""Puts the verbs together.
+"""Puts the verbs together; `demo` and `spark`, which only call something else, are here.
 
-Each verb lives in its own module, which imports what it needs only when it runs: ``penstock --help`` must not import
-Arrow.
+The others live in modules of their own. All import what they need only when they run: ``penstock --help`` must not
+import Arrow.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
 
-from penstock.cli import bench, consume, demo, doctor, groups, produce, spark, topics
-from penstock.cli.endings import reporting_errors
-from penstock.cli.options import examples
+from penstock.cli import checks, consume, groups, produce, topics
+from penstock.cli.options import Json, examples
+from penstock.cli.output import note, reporting_errors, show
+from penstock.errors import UsageError
+from penstock.extras import refusal
+
+if TYPE_CHECKING:
+    from penstock.spark import SparkSession
+
+
+# ``penstock demo``: the 336,776 flights through a wire protocol into Spark and out as a table and a picture.
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results and all state.")] = Path("demo-out"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier run in that folder.")] = False,
+) -> None:
+    """Take 336,776 flights through a node and Spark. Ends non-zero if any cell of the result is wrong."""
+    try:
+        from penstock.demo import main
+    except ModuleNotFoundError as error:
+        raise refusal("demo", "the demo") from error
+
+    raise typer.Exit(main(out, fresh))
+
+
+# ``penstock spark``: what an operator does to streaming queries from outside.
+spark_verbs = typer.Typer(help="Streaming queries of Spark.", no_args_is_help=True)
+
+
+@spark_verbs.callback()
+def spark() -> None:
+    """Streaming queries of Spark."""
+
+
+@spark_verbs.command("convert-checkpoint")
+def convert(
+    checkpoint: Annotated[str, typer.Argument(help="The query's checkpointLocation: a folder, or hdfs://…, s3a://…")],
+    back: Annotated[bool, typer.Option("--back", help="From penstock to Spark's own connector.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    stopped: Annotated[
+        bool, typer.Option("--stopped", help="The query is stopped, however recent its log is.")
+    ] = False,
+    source: Annotated[list[str] | None, typer.Option(help="Place or name of a source that is Kafka's.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="Spark setting to reach the files: name=value.")] = None,
+    json: Json = False,
+) -> None:
+    """Move a stopped query from Spark's own Kafka connector to penstock, or back.
+
+    Rewrites the offsets in its checkpoint in place; state, sinks and batch numbers stay. Replaced files are copied to
+    the folder originals in the checkpoint. If it is killed midway, run it again, in either direction.
+    """
+    from penstock.spark._checkpoint import convert_checkpoint, is_local
+
+    session = None if is_local(checkpoint) else _session(conf or [])
+    try:
+        done = convert_checkpoint(
+            checkpoint, back=back, dry_run=dry_run, stopped=stopped, sources=source or (), spark=session
+        )
+    finally:
+        if session is not None:
+            session.stop()
+    rows = [{"batch": each, "form": done.wanted.value} for each in done.converted]
+    show(rows, ("batch", "form"), as_json=json, title="Converted batches" if not dry_run else "Batches to convert")
+    what = "would be converted" if dry_run else "converted"
+    note(
+        f"{len(done.converted)} batches {what}; sources: {', '.join(done.sources)}"
+        + (f"; left as they are: {', '.join(done.others)}" if done.others else "")
+    )
+    if done.uncommitted:
+        note(f"batch {done.last} was planned and not completed: the query will run it again, with the same records")
+
+
+def _session(settings: list[str]) -> SparkSession:
+    from penstock.spark import session
+
+    pairs = [each.partition("=") for each in settings]
+    for name, equals, _ in pairs:
+        if not equals:
+            raise UsageError(f"--conf {name} is not of the form name=value")
+    return session("penstock spark convert-checkpoint", "local[1]", **{name: value for name, _, value in pairs})
 
 
 class Verbs(TyperGroup):
@@ -74,7 +151,7 @@ app.add_typer(topics.app, name="topics")
 app.command("produce", epilog=produce.EXAMPLES)(produce.produce)
 app.command("consume", epilog=consume.EXAMPLES)(consume.consume)
 app.add_typer(groups.app, name="groups")
-app.add_typer(spark.app, name="spark")
-app.command("demo")(demo.demo)
-app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
-app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.add_typer(spark_verbs, name="spark")
+app.command("demo")(demo)
+app.command("bench", epilog=checks.BENCH_EXAMPLES)(checks.bench)
+app.command("doctor", epilog=checks.DOCTOR_EXAMPLES)(checks.doctor)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from penstock.cli.endings import reporting_errors
-from penstock.cli.output import replace_closed_streams, write_standard_output_whole
+from penstock.cli.output import replace_closed_streams, reporting_errors, write_standard_output_whole
 from penstock.extras import EXTRAS, refusal
 from penstock.net.descriptors import hold_standard_streams
 

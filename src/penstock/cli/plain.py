@@ -14,17 +14,17 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
-from penstock.cli.endings import reporting_errors
+from penstock.cli.output import reporting_errors
 
 __all__ = ["VERBS", "bound", "run"]
 
 VERBS: Final[Mapping[str, str]] = {
-    "bench": "bench.bench",
+    "bench": "checks.bench",
     "consume": "consume.consume",
-    "doctor": "doctor.doctor",
+    "doctor": "checks.doctor",
     "groups delete": "groups.delete",
     "groups delete-offsets": "groups.delete_offsets",
-    "groups describe": "group_describe.describe",
+    "groups describe": "groups.describe",
     "groups list": "groups.list_groups",
     "groups remove-members": "groups.remove_members",
     "groups reset-offsets": "group_reset.reset_offsets",

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from penstock.cli.given import client_options, topics_of
 from penstock.cli.options import Address, Option, examples
 from penstock.cli.output import note
+from penstock.cli.parsed_args import client_options, topics_of
 from penstock.cli.sources import FORMATS, SUFFIXES, Outgoing, opened, partitions_named, pieces, tables
 from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.cli.pieces import Piece
+    from penstock.cli.input_batches import Piece
     from penstock.client import BatchDelivery, Delivery, Producer
 
 EXAMPLES: Final = examples(

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.cli.endings import drop_output, reporting_errors
-from penstock.cli.given import pairs
 from penstock.cli.logs import FORMATS, LEVELS, VARIABLE, log_to_stderr
+from penstock.cli.output import drop_output, reporting_errors
+from penstock.cli.parsed_args import pairs
 from penstock.config import snode_config
 from penstock.config.places import shown
 from penstock.config.snode import shown_options
@@ -193,7 +193,7 @@ def _kept(store: str | None, enodes: list[str] | None) -> tuple[str, list[str]]:
 
 
 async def _serve(config: SnodeConfig, *, until_stdin_closes: bool) -> None:
-    from penstock.snode.run import run
+    from penstock.snode.node import run
 
     stop = asyncio.Event()
     if until_stdin_closes:
@@ -204,7 +204,7 @@ async def _serve(config: SnodeConfig, *, until_stdin_closes: bool) -> None:
 
 def _work(config: SnodeConfig, place: Place, say: Callable[[str], None]) -> int:
     """One process of several: its exit code."""
-    from penstock.snode.run import run
+    from penstock.snode.node import run
 
     try:
         with reporting_errors(), asyncio.Runner(loop_factory=new_loop) as runner:

@@ -20,7 +20,7 @@ from penstock.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.cli.pieces import Piece
+    from penstock.cli.input_batches import Piece
 
 FORMATS: Final = ("lines", "json", "csv", "parquet")
 SUFFIXES: Final = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
@@ -160,10 +160,10 @@ def _whole_number(given: dict[str, object], name: str) -> int | None:
 def pieces(stream: BinaryIO, kind: str, separator: str) -> Iterator[Piece]:
     """Lines, or JSON lines, a block at a time."""
     if kind == "json":
-        from penstock.cli.json_pieces import json_pieces
+        from penstock.cli.input_batches import json_pieces
 
         return json_pieces(stream)
-    from penstock.cli.pieces import line_pieces
+    from penstock.cli.input_batches import line_pieces
 
     return line_pieces(stream, separator)
 
@@ -172,10 +172,10 @@ def partitions_named(stream: BinaryIO) -> set[int]:
     """The partitions that the rows of a Parquet file of records ask for."""
     import pyarrow as pa
 
-    from penstock.cli import rows
+    from penstock.cli import input_batches
 
     try:
-        return rows.partitions_named(stream)
+        return input_batches.partitions_named(stream)
     except pa.ArrowException as error:
         raise UsageError(f"the parquet file cannot be read: {error}") from error
 
@@ -184,7 +184,7 @@ def tables(stream: BinaryIO, kind: str, key: str) -> Iterator[pa.Table]:
     """The rows of a csv or parquet file as tables that a producer takes."""
     import pyarrow as pa
 
-    from penstock.cli.rows import csv_tables, parquet_tables
+    from penstock.cli.input_batches import csv_tables, parquet_tables
 
     try:
         yield from csv_tables(stream, key) if kind == "csv" else parquet_tables(stream, key)

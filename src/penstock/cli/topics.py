@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.given import client_options, pairs
 from penstock.cli.options import Address, Header, Json, Option, examples
 from penstock.cli.output import Cell, note, show, with_nodes
+from penstock.cli.parsed_args import client_options, pairs
 from penstock.errors import UsageError
 
 app = typer.Typer(help="Topics of a log.", no_args_is_help=True)

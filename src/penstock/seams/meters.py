@@ -2,7 +2,7 @@
 
 Counting is a few additions a request, never a call of the system, a lock or a text. What is counted is told apart by
 numbers that a protocol fixes (which request, which code), never by what clients say: so their count is bounded. What
-must not live here: names of metrics and their text (`penstock.snode.ops`), clocks.
+must not live here: names of metrics and their text (`penstock.snode.monitoring`), clocks.
 """
 
 from __future__ import annotations

@@ -6,17 +6,20 @@ event loop that starts it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import _clock
 from penstock.config import ClientConfig, ListenAddress, SnodeConfig, parse_listener
 from penstock.errors import ConfigError, PenstockError, UsageError
 from penstock.model import Endpoint
-from penstock.net.descriptors import connections_for
+from penstock.net.descriptors import connections_for, raise_limit, tell_of_accept_once
+from penstock.net.doors import TcpThrough
 from penstock.net.network import Network
 from penstock.net.options import ListenerOptions, TransportOptions
 from penstock.net.runtime import AsyncioRuntime
@@ -33,15 +36,13 @@ from penstock.seams.offsets import OffsetsCodec
 from penstock.seams.opening import EnodeIdentity, KeepsOffsets, OpenedEnode, Surroundings
 from penstock.seams.refusals import Refusals
 from penstock.seams.runtime import Promise
-from penstock.snode.enodes.opening import open_enode
-from penstock.snode.ops.watched import Stage, Watched
-from penstock.snode.services.journal import JournalService
-from penstock.snode.services.offsets import OffsetsService, kept_offsets
+from penstock.snode.committed_offsets import OffsetsService, kept_offsets
+from penstock.snode.journals import JournalService
+from penstock.snode.local_enode import open_enode
+from penstock.snode.processes import Place
+from penstock.snode.status import Stage, Watched
 
-if TYPE_CHECKING:
-    from penstock.snode.processes import Place
-
-__all__ = ["Node"]
+__all__ = ["Node", "run"]
 
 _log = logging.getLogger("penstock.node")
 _LEAST_S = 1.0
@@ -197,7 +198,7 @@ class Node:
 
         if not config.enodes:
             return open_enode(config.store, around(beside))
-        from penstock.snode.enodes.several import open_several  # most nodes have one
+        from penstock.snode.several_enodes import open_several  # most nodes have one
 
         return open_several(
             config, runtime, around, self._journals, lambda kept: beside or _journals_in(kept, runtime, kept.identity)
@@ -208,7 +209,10 @@ class Node:
         at = self.config.ops
         if at is None:
             return
-        from penstock.snode.ops.front import LISTENER, OpsFront  # nodes without the page do not pay for it
+        from penstock.snode.monitoring import (
+            LISTENER,
+            OpsFront,  # nodes without the page do not pay for it
+        )
 
         front = OpsFront(self._watched, runtime)
         try:
@@ -395,3 +399,45 @@ def _offsets_codec() -> OffsetsCodec:
         if make is not None:
             return make()
     raise PenstockError("no protocol has a format for committed offsets")
+
+
+# A process around one node: from configuration to ready line to signal.
+
+
+async def run(
+    config: SnodeConfig,
+    *,
+    ready: Callable[[Node], None],
+    stop: asyncio.Event | None = None,
+    place: Place | None = None,
+) -> None:
+    """Run a node until SIGTERM, SIGINT or ``stop``; ``ready`` is called once, when it listens.
+
+    With a ``place`` it is one process among several, and ends with the one that watches them.
+
+    Raises the error that kept it from starting, or that ended a task which must not end.
+    """
+    stop = stop or asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    raise_limit()
+    tell_of_accept_once(loop)
+    network = None
+    if place is not None:
+        loop.add_reader(place.lives, stop.set)
+        network = TcpThrough([each for door in place.doors.values() for each in door.sockets])
+    async with Node(config, network=network, place=place) as node:
+        ready(node)
+        _log.info("the node listens at %s", ", ".join(node.listening))
+        failed = asyncio.ensure_future(_wait(node, stop))
+        await stop.wait()
+        _log.info("the node stops, requests in progress have %d ms", config.drain_ms)
+        failed.cancel()
+        if node.failure.done:
+            raise PenstockError("the node ended because one of its tasks failed") from await node.failure
+
+
+async def _wait(node: Node, stop: asyncio.Event) -> None:
+    await node.failure
+    stop.set()

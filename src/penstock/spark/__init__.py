@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
     from pyspark.sql import SparkSession as SparkSession
 
-    from penstock.spark._advice import advice as advice
-    from penstock.spark._dedup import Deduplicator as Deduplicator
-    from penstock.spark._dedup import drop_repeated as drop_repeated
+    from penstock.spark._checkpoint import Conversion as Conversion
+    from penstock.spark._checkpoint import Form as Form
+    from penstock.spark._checkpoint import convert_checkpoint as convert_checkpoint
     from penstock.spark._listener import StreamListener as StreamListener
     from penstock.spark._progress import PartitionLag as PartitionLag
     from penstock.spark._progress import SourceProgress as SourceProgress
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from penstock.spark._progress import with_metrics as with_metrics
     from penstock.spark._session import register as register
     from penstock.spark._session import session as session
+    from penstock.spark._settings import advice as advice
+    from penstock.spark._sink_rows import Deduplicator as Deduplicator
+    from penstock.spark._sink_rows import drop_repeated as drop_repeated
     from penstock.spark._source import PenstockDataSource as PenstockDataSource
-    from penstock.spark.checkpoint import Conversion as Conversion
-    from penstock.spark.checkpoint import convert_checkpoint as convert_checkpoint
-    from penstock.spark.checkpoint.forms import Form as Form
 
 _HOME_OF = {
-    "Conversion": "penstock.spark.checkpoint",
+    "Conversion": "penstock.spark._checkpoint",
     "DataFrame": "pyspark.sql",  # for annotations in modules that must not import PySpark themselves
-    "Deduplicator": "penstock.spark._dedup",
-    "Form": "penstock.spark.checkpoint.forms",
+    "Deduplicator": "penstock.spark._sink_rows",
+    "Form": "penstock.spark._checkpoint",
     "PartitionLag": "penstock.spark._progress",
     "PenstockDataSource": "penstock.spark._source",
     "SourceProgress": "penstock.spark._progress",
     "SparkSession": "pyspark.sql",
     "StreamListener": "penstock.spark._listener",
     "StreamProgress": "penstock.spark._progress",
-    "advice": "penstock.spark._advice",
-    "convert_checkpoint": "penstock.spark.checkpoint",
-    "drop_repeated": "penstock.spark._dedup",
+    "advice": "penstock.spark._settings",
+    "convert_checkpoint": "penstock.spark._checkpoint",
+    "drop_repeated": "penstock.spark._sink_rows",
     "register": "penstock.spark._session",
     "session": "penstock.spark._session",
     "with_metrics": "penstock.spark._progress",

@@ -4,21 +4,25 @@ Arrow's JSON reader does the work, on many values at once, one per line. It is n
 value fails the whole call, two objects on one line become two rows, and a bare ``null`` crashes it. So values are
 checked first, column-wise: each begins with ``{`` and ends with ``}``, and no ``}`` in it is followed by anything that
 could begin another value; values that fail the check are first read by Python's parser. Each line then gives exactly
-one row, or an error. After an error, the values without the right shape (``_decode_shape``) are decoded one by one to
+one row, or an error. After an error, the values without the right shape (``shape``) are decoded one by one to
 find the bad ones, and the others are read again. Schemas with types that Arrow's reader lacks (maps, binary) are
-decoded value by value in ``_decode_rows``.
+decoded value by value by ``decode_row``.
 
 Types are exact: a number in quotes is not a number, 1.0 is not an int, a decimal may not have too many digits. Fields
 that the schema does not name are ignored; missing fields are null, and so is a value that is null or ``null``.
-Timestamps are ISO 8601; without a zone they are UTC. What must not live here: what is done about bad values
-(``_bad_records``).
+Timestamps are ISO 8601; without a zone they are UTC.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import numpy as np
@@ -27,11 +31,319 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from penstock.spark._ddl import Array, Map, Scalar, Struct, Type, arrow_type
-from penstock.spark._decode_rows import decode_row
-from penstock.spark._decode_shape import shape
+from penstock.spark._ddl import Array, Field, Map, Scalar, Struct, Type, arrow_type
 
-__all__ = ["JsonDecoder"]
+__all__ = ["JsonDecoder", "decode_row", "shape"]
+
+# The shape of valid JSON values of a schema, as one regular expression that Arrow matches on a whole column.
+#
+# Given many values, Arrow's JSON reader only says that one of them is wrong. This finds the suspects: RE2, which Arrow
+# uses, matches half a gigabyte per second and never backtracks, so it checks all values in less time than Python needs
+# for a dozen. The expression is a sieve, not a judge:
+#
+# - a value that it does not match need not be wrong (an integer as large as its type allows, 29 February, an unknown
+#   field nested deeper than ``_DEEPEST``): it has to be decoded;
+# - a value that it matches need not be valid (a repeated name, a comma before the end of an inner list).
+#
+# Each type is written once, so the expression is as long as the schema. That is why lists are written as "elements,
+# each followed by a comma or the closing bracket". Values must end with ``}``, and any ``}`` must be followed by a
+# comma or another end, which ``JsonDecoder`` ensures.
+_DEEPEST: Final = 6
+"""Nesting of values in fields that the schema does not name."""
+
+_TOLD_APART: Final = 100
+"""Bytes of a name that are compared: RE2 nests groups no deeper than a thousand."""
+
+_LONGEST: Final = 60_000
+"""Characters, for 100 to 300 fields. With more, RE2's state table overflows, and it is as slow as Python."""
+
+_BLANK: Final = r"[ \t\r\n]*"
+_COLON: Final = f"{_BLANK}:{_BLANK}"
+
+_WIDER: Final = (  # UTF-8 of more than one byte: RFC 3629, section 4
+    r"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]"
+    r"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}"
+)
+_ESCAPED: Final = (
+    r'\\(?:["\\/bfnrt]|u(?:[0-9abcefABCEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}'
+    r"|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))"
+)
+_STRING: Final = rf'"(?:[ !#-\[\]-\x7f]|{_WIDER}|{_ESCAPED})*"'
+_NEVER: Final = r'"\\\x00-\x1f'
+_LOOSE: Final = rf'[^"\[\]{{}}]|"(?:[^{_NEVER}]|\\.)*"'
+
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?"
+_DAY: Final = (
+    r"[1-9][0-9]{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)"
+    r"|(?:0[13578]|1[02])-31)"
+)
+_TIME: Final = (
+    rf"{_DAY}(?:[ T](?:[01][0-9]|2[0-3])(?::[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{{1,6}})?)?)?"
+    r"(?:Z|[+-](?:0[0-9]|1[0-3])(?::?[0-5][0-9])?)?)?"
+)
+_SCALARS: Final = {
+    "boolean": "true|false",
+    "tinyint": "0|-?(?:[1-9][0-9]?|1[01][0-9])",
+    "smallint": "0|-?(?:[1-9][0-9]{0,3}|[12][0-9]{4})",
+    "int": "0|-?(?:[1-9][0-9]{0,8}|1[0-9]{9})",
+    "bigint": "0|-?(?:[1-9][0-9]{0,17}|[1-8][0-9]{18})",
+    "float": r"-?(?:0|[1-9][0-9]{0,19})(?:\.[0-9]+)?(?:[eE][+-]?[01]?[0-9])?",
+    "double": _NUMBER,
+    "string": _STRING,
+    "binary": _STRING,
+    "date": f'"{_DAY}"',
+    "timestamp": f'"{_TIME}"',
+    "timestamp_ntz": f'"{_TIME}"',
+}
+
+
+def shape(schema: Struct) -> str:
+    """The expression, for a whole value in bytes; "" if it would be too long."""
+    written = rf"\A{_BLANK}{_struct(schema.fields)}{_BLANK}\z"
+    return written if len(written) <= _LONGEST else ""
+
+
+def _written(type_: Type) -> str:
+    match type_:
+        case Struct(fields):
+            written = _struct(fields)
+        case Array(element):
+            written = _list(r"\[", _written(element), r"\]")
+        case Map():  # such values are decoded one by one
+            written = _anything()
+        case Scalar("decimal", precision, scale):
+            whole = rf"[1-9][0-9]{{0,{precision - scale - 1}}}" if precision > scale else "0"
+            number = rf"-?(?:0|{whole})" + (rf"(?:\.[0-9]{{1,{scale}}})?" if scale else "")
+            written = f'{number}|"{number}"'
+        case Scalar(name):
+            written = _SCALARS[name]
+    return f"(?:null|{written})"
+
+
+def _struct(fields: tuple[Field, ...]) -> str:
+    names = [field.name.encode() for field in fields]
+    members = [f'"{_escaped(name)}"{_COLON}{_written(field.type)}' for name, field in zip(names, fields, strict=True)]
+    return _list(r"\{", "|".join([*members, f'"{_other_names(names)}"{_COLON}{_anything()}']), r"\}")
+
+
+def _list(opening: str, element: str, closing: str) -> str:
+    return rf"{opening}{_BLANK}(?:{closing}|(?:(?:{element}){_BLANK}(?:,{_BLANK}|{closing}))+)"
+
+
+def _anything() -> str:
+    """A value of a field that the schema does not name; the content of its lists and objects is matched loosely."""
+    inner = ""
+    for _ in range(_DEEPEST):
+        inner = rf"|[\[{{](?:{_LOOSE}{inner})*[\]}}]"
+    return f"(?:null|true|false|{_NUMBER}|{_STRING}{inner})"
+
+
+def _other_names(names: Sequence[bytes], depth: int = 0) -> str:
+    """Any name without escapes that is none of ``names``: they branch off somewhere, or end too early or too late."""
+    if depth == _TOLD_APART:
+        return f"[^{_NEVER}]*"
+    following: dict[bytes, list[bytes]] = {}
+    for name in names:
+        if name:
+            following.setdefault(name[:1], []).append(name[1:])
+    branches = [_escaped(byte) + _other_names(rest, depth + 1) for byte, rest in following.items()]
+    branches.append(f"[^{_NEVER}{_escaped(b''.join(following))}][^{_NEVER}]*")
+    return f"(?:{'|'.join(branches)}){'?' if b'' not in names else ''}"
+
+
+def _escaped(text: bytes) -> str:
+    return "".join(rf"\x{byte:02x}" for byte in text)
+
+
+# Decodes one JSON value into Python objects of a schema's types, for the types that Arrow's reader lacks.
+#
+# The same rules as ``JsonDecoder``'s.
+# As Arrow accepts them; Python accepts more.
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WHOLE = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+
+
+def decode_row(value: bytes, schema: Struct) -> dict[str, Any] | None:
+    """The value's object, None for ``null``. Raises ValueError, which says which field is wrong."""
+    if not value.strip():
+        raise ValueError("it is empty")
+    try:
+        text = value.decode()
+        # Only loads() reports a byte order mark.
+        tree = json.loads(text) if text.startswith("\ufeff") else _TREES.decode(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    if tree is None:
+        return None
+    if not isinstance(tree, _Pairs):
+        raise ValueError("it is not an object")
+    decoded: dict[str, Any] = _struct_value(tree, schema, "")
+    return decoded
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as pairs in the order of its text, with repeated names."""
+
+    __slots__ = ()
+
+
+class _Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+_TREES = json.JSONDecoder(parse_float=_Number, parse_int=_Number, object_pairs_hook=_Pairs)
+"""Made once: ``json.loads`` with these arguments would make one for each value."""
+
+
+def _decode(tree: Any, type_: Type, path: str) -> Any:
+    if tree is None:
+        return None
+    match type_:
+        case Struct():
+            return _struct_value(tree, type_, path)
+        case Array(element):
+            if isinstance(tree, _Pairs) or not isinstance(tree, list):
+                raise _wrong(path, tree, "array")
+            return [_decode(each, element, f"{path}.[]") for each in tree]
+        case Map(value):
+            if not isinstance(tree, _Pairs):
+                raise _wrong(path, tree, "object")
+            pairs = [(_string(key, path), _decode(each, value, f"{path}.{key}")) for key, each in tree]
+            if len({key for key, _ in pairs}) < len(pairs):
+                raise ValueError(f"a key of {path} appears twice")
+            return pairs
+        case Scalar(name):
+            if name in _WHOLE:
+                return _whole(tree, _WHOLE[name], path)
+            if name == "decimal":
+                return _decimal(tree, type_, path)
+            return _SCALAR_READERS[name](tree, path)
+
+
+def _struct_value(tree: Any, type_: Struct, path: str) -> dict[str, Any]:
+    if not isinstance(tree, _Pairs):
+        raise _wrong(path, tree, "object")
+    given = dict(tree)
+    prefix = f"{path}." if path else ""
+    if len(given) < len(tree):
+        names = [name for name, _ in tree]
+        for field in type_.fields:
+            if names.count(field.name) > 1:
+                raise ValueError(f"{prefix}{field.name} appears twice")
+    return {field.name: _decode(given.get(field.name), field.type, f"{prefix}{field.name}") for field in type_.fields}
+
+
+def _whole(tree: Any, bits: int, path: str) -> int:
+    if not isinstance(tree, _Number):
+        raise _wrong(path, tree, "number")
+    try:
+        number = int(str(tree))
+    except ValueError:
+        raise ValueError(f"{path} is {tree}, expected a whole number") from None
+    if not -(2**bits) <= number < 2**bits:
+        raise ValueError(f"{path} is {tree}, too large for {bits + 1} bits")
+    return number
+
+
+def _decimal(tree: Any, type_: Scalar, path: str) -> Decimal:
+    if not isinstance(tree, str):
+        raise _wrong(path, tree, "number")
+    try:
+        if not _DECIMAL.fullmatch(tree):
+            raise InvalidOperation
+        number = Decimal(str(tree))
+        exact = number.quantize(Decimal(1).scaleb(-type_.scale))
+    except InvalidOperation:
+        raise ValueError(f"{path} is {tree}, not a decimal({type_.precision},{type_.scale})") from None
+    if exact != number or len(exact.as_tuple().digits) > type_.precision:
+        raise ValueError(f"{path} is {tree}, which does not fit decimal({type_.precision},{type_.scale})")
+    return exact
+
+
+def _float(tree: Any, path: str) -> float:
+    if isinstance(tree, float):  # NaN and the infinities: not JSON, but written by many programs
+        return tree
+    if not isinstance(tree, _Number):
+        raise _wrong(path, tree, "number")
+    number = float(str(tree))
+    if math.isinf(number):
+        raise ValueError(f"{path} is {tree}, too large for a double")
+    return number
+
+
+def _boolean(tree: Any, path: str) -> bool:
+    if not isinstance(tree, bool):
+        raise _wrong(path, tree, "boolean")
+    return tree
+
+
+def _string(tree: Any, path: str) -> str:
+    if not isinstance(tree, str) or isinstance(tree, _Number):
+        raise _wrong(path, tree, "string")
+    try:
+        tree.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{path} has half a surrogate pair") from None
+    return tree
+
+
+def _binary(tree: Any, path: str) -> bytes:
+    try:
+        return base64.b64decode(_string(tree, path), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{path} is not base64: {error}") from None
+
+
+def _date(tree: Any, path: str) -> date:
+    text = _string(tree, path)
+    try:
+        if not _DATE.fullmatch(text):
+            raise ValueError
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{path} is '{text[:40]}', expected a date like 2026-01-31") from None
+
+
+def _timestamp(tree: Any, path: str) -> datetime:
+    text = _string(tree, path)
+    try:
+        if not _TIME_TEXT.fullmatch(text):
+            raise ValueError
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{path} is '{text[:40]}', expected a time like 2026-01-31T12:00:00Z") from None
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{path} is '{text[:40]}', in UTC outside the years 1 to 9999") from None
+
+
+def _local(tree: Any, path: str) -> datetime:
+    return _timestamp(tree, path).replace(tzinfo=None)
+
+
+_SCALAR_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "boolean": _boolean,
+    "float": _float,
+    "double": _float,
+    "string": _string,
+    "binary": _binary,
+    "date": _date,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _local,
+}
+
+
+def _wrong(path: str, tree: Any, wanted: str) -> ValueError:
+    kinds = {_Number: "number", bool: "boolean", str: "string", list: "array", _Pairs: "object", float: "number"}
+    return ValueError(f"{path or 'it'} is {kinds.get(type(tree), type(tree).__name__)}, expected {wanted}")
+
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -47,8 +359,8 @@ _LAST_DAY: Final = 2_932_896
 _OPEN, _CLOSE, _NEWLINE = ord("{"), ord("}"), ord("\n")
 _AFTER_CLOSE: Final = np.zeros(256, bool)
 _AFTER_CLOSE[[ord(each) for each in ",]}\n"]] = True
-_BLANK: Final = np.zeros(256, bool)
-_BLANK[[ord(each) for each in " \t\r"]] = True
+_BLANK_BYTES: Final = np.zeros(256, bool)
+_BLANK_BYTES[[ord(each) for each in " \t\r"]] = True
 _IN_ROW: Final = re.compile(r" in row (\d+)$")
 _CHANGED: Final = re.compile(r"Column\((.*)\) changed from (\w+) to (\w+)")
 
@@ -208,7 +520,7 @@ def _odd(values: pa.Array, rows: Numbers) -> npt.NDArray[np.bool_]:
     after = np.flatnonzero(data == _CLOSE) + 1
     while len(after):
         following = data[after]
-        blank = _BLANK[following]
+        blank = _BLANK_BYTES[following]
         wrong = after[~blank & ~_AFTER_CLOSE[following]]
         odd[np.searchsorted(stops, wrong)] = True
         after = after[blank] + 1

@@ -1,7 +1,6 @@
 """What a streaming query reads next: its start, how much at once, partitions that come and go, the group's offsets.
 
-The stream reader is a thin shell around ``Follower``, which gets a log as a ``LogView``. What must not live here:
-PySpark.
+The stream reader is a thin shell around ``Follower``, which gets a log as a ``LogView``.
 
 Traps of Spark's protocol that shape it: ``initialOffset`` is called twice per run and its result is not stored, so the
 first answer is kept and every batch carries its own start. The last batch of a run never reaches ``commit()``, but it
@@ -11,21 +10,139 @@ means "no new data", so an idle log answers with the same ``start`` that it was 
 
 from __future__ import annotations
 
+import heapq
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
+from penstock._dataclasses import dataclass
 from penstock.client.ranges.range_reader import Peek
 from penstock.errors import LogTruncated, PenstockError, shown_id
 from penstock.model import LogRange, Offset, Partition
-from penstock.spark._admission import Pace, Weights, admit
-from penstock.spark._endings import Endings
 from penstock.spark._loss import Losses
-from penstock.spark._offsets import BatchOffset, Positions, id_bytes
+from penstock.spark._offsets import BatchOffset, Json, Positions, id_bytes, partition_key
 from penstock.spark._options import SourceOptions
-from penstock.spark._starts import resolve
+from penstock.spark._starts import Endings, resolve
 
-__all__ = ["Follower", "LogView"]
+__all__ = ["FIRST", "Behind", "Follower", "LogView", "Pace", "Weights", "admit"]
+
+# How large a stream's micro-batch is: its share of the backlog, and the pace that a target duration sets.
+#
+# A batch seems to last from when its tasks are handed out until Spark asks for the next batch. But with a trigger
+# interval Spark may have waited in between, and a small batch takes much of its time whatever its size. So a batch that
+# took too long makes the next one smaller only as long as smaller batches were in fact shorter. Pure arithmetic. What
+# must not live here: clocks (times come in as arguments), and Spark's read limits.
+_SAMPLED = 16
+"""Partitions sampled before a batch: 64 KiB each, so that estimating its size costs little compared with reading it."""
+
+_GUESS = 1_024.0
+
+
+def admit(backlog: Mapping[Partition, int], limit: int | None) -> dict[Partition, int]:
+    """Offsets to take from each partition, in proportion to its backlog; partitions without backlog are left out.
+
+    Every partition that has a backlog gets at least one offset, so that a small one beside a huge one moves too
+    (with fewer offsets allowed than partitions, the sum is therefore the number of partitions); otherwise the sum
+    is exactly ``limit``. ``None`` takes everything. Ties go to the first partition, so that the answer is repeatable.
+    """
+    waiting = {partition: size for partition, size in sorted(backlog.items()) if size > 0}
+    total = sum(waiting.values())
+    if limit is None or total <= limit:
+        return waiting
+    spare = limit - len(waiting)
+    if spare <= 0:
+        return dict.fromkeys(waiting, 1)
+    # Each gets one; the rest is shared by largest remainder over what is left of each backlog.
+    rest = total - len(waiting)
+    shares = {partition: divmod(spare * (size - 1), rest) for partition, size in waiting.items()}
+    taken = {partition: 1 + whole for partition, (whole, _) in shares.items()}
+    left = limit - sum(taken.values())
+    for partition in sorted(shares, key=lambda each: -shares[each][1])[:left]:
+        taken[partition] += 1
+    return taken
+
+
+class Weights:
+    """Mean bytes per offset of each partition, from samples of its records."""
+
+    def __init__(self) -> None:
+        self._known: dict[Partition, float] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether any partition was sampled."""
+        return bool(self._known)
+
+    def to_sample(self, backlog: Mapping[Partition, int], *, unknown_only: bool = False) -> list[Partition]:
+        """The partitions to sample next: those without a sample first, then those with most to read."""
+        unwanted = self._known.keys() if unknown_only else ()
+        waiting = (partition for partition, size in backlog.items() if size > 0 and partition not in unwanted)
+        return heapq.nsmallest(_SAMPLED, waiting, key=lambda each: (each in self._known, -backlog[each], each))
+
+    def learn(self, partition: Partition, size_bytes: int, offsets: int) -> None:
+        """A sample: ``offsets`` offsets of ``partition`` took ``size_bytes`` bytes."""
+        self._known[partition] = size_bytes / offsets
+
+    def size_bytes(self, backlog: Mapping[Partition, int]) -> float:
+        """Estimated bytes of the backlog; partitions without a sample count as the mean of the others."""
+        usual = self._mean(self._known.values())
+        return sum(size * self._known.get(partition, usual) for partition, size in backlog.items())
+
+    def offsets_of(self, size_bytes: int, backlog: Mapping[Partition, int]) -> int | None:
+        """How many offsets of ``backlog``, taken in proportion, make up ``size_bytes``; None if all of it is less."""
+        whole = self.size_bytes(backlog)
+        return None if whole <= size_bytes else max(1, int(sum(backlog.values()) * size_bytes / whole))
+
+    @staticmethod
+    def _mean(known: Iterable[float]) -> float:
+        values = [*known]
+        return sum(values) / len(values) if values else _GUESS
+
+
+# Pace.
+
+FIRST = 100_000
+"""Offsets of the first batch: a fraction of a second for most jobs, so that a target of seconds is not overshot."""
+
+_MOST_GROWTH = 4.0
+_MOST_SHRINKING = 0.25
+_CLEARLY = 0.8
+
+
+@dataclass(slots=True)
+class Pace:
+    """Adapts ``limit``, the offsets allowed for the next batch, to a target duration."""
+
+    target_ms: int
+    limit: int = FIRST
+    _begun_ms: float | None = None
+    _offsets: int = 0
+    _before: tuple[int, float] | None = None
+    """Offsets and duration (ms) of the previous batch, if it took too long."""
+
+    def begin(self, offsets: int, now_ms: float) -> None:
+        """A batch of ``offsets`` offsets goes to the tasks now; called again for a batch that is rerun."""
+        self._offsets, self._begun_ms = offsets, now_ms
+
+    def end(self, now_ms: float) -> None:
+        """The batch that began last is done; does nothing if there is none."""
+        if self._begun_ms is None or not self._offsets:
+            return
+        took_ms, self._begun_ms = max(now_ms - self._begun_ms, 1.0), None
+        wanted = self.target_ms / took_ms
+        if wanted >= 1.0:
+            self._before = None
+            # A batch much smaller than allowed says nothing about the speed of a full one.
+            if self._offsets * 2 >= self.limit:
+                self.limit = int(self.limit * min(wanted, _MOST_GROWTH))
+            return
+        before, self._before = self._before, (self._offsets, took_ms)
+        if before is not None and self._offsets < before[0] * _CLEARLY and took_ms > before[1] * _CLEARLY:
+            self.limit = before[0]  # smaller was not shorter: its size is not what takes the time
+            self._before = None
+            return
+        self.limit = max(1, int(self._offsets * max(wanted, _MOST_SHRINKING)))
+
 
 _LOOKED_AT = 1_000
 """Most offsets to sample at the start of a range for an estimate of all of it."""
@@ -298,3 +415,81 @@ def _shown(stored: str) -> str:
     """A topic's id as Kafka's tools show it."""
     found = id_bytes(stored)
     return stored if found is None else shown_id(found)
+
+
+# How far a stream is behind, for Spark's progress: ``sources[].latestOffset`` with ``behind`` beside the offsets.
+#
+# {"v": 1, "from": …, "to": …, "behind": {"seconds": {topic: {partition: 12.5}}, "bytes": 10240, "batchBytes": 5, …}}
+#
+# ``from`` is where the batch ends, ``to`` where the log ends. ``seconds`` is the age of the oldest record after the
+# batch, 0 if there is none, absent if unknown. ``bytes`` (left to read) and ``batchBytes`` (in the batch) are estimates
+# from samples of the partitions, absent before the first sample.
+_MOST_SAMPLES = 16
+"""Partitions per lookup of the oldest unread record; those with most to read come first."""
+
+_EVERY_MS = 1_000
+"""Time between lookups, so that they do not slow a stream of small batches."""
+
+
+class Behind:
+    """Remembers what it saw of the log, so that reports cost at most a few small reads per second."""
+
+    def __init__(self, follower: Follower, log: LogView) -> None:
+        self._follower = follower
+        self._log = log
+        self._written_ms: dict[Partition, int] = {}
+        self._looked_ms: float | None = None
+        self._begun_ms = log.monotonic_ms()
+
+    def report(self) -> dict[str, Json] | None:
+        """Where the stream stands after the last ``next_batch``; None before the first."""
+        backlog = self._follower.backlog
+        if backlog is None:
+            return None
+        lag = {partition: end - backlog.start[partition] for partition, end in backlog.end.items()}
+        self._look({p: (backlog.start[p], backlog.end[p]) for p, offsets in lag.items() if offsets}, lag)
+        batch = self._follower.last_batch
+        now_ms = self._log.now_ms()
+        seconds: dict[str, Json] = {}
+        for partition, offsets in sorted(lag.items()):
+            written_ms = self._written_ms.get(partition)
+            if offsets and written_ms is None:
+                continue
+            of_topic = seconds.setdefault(partition.topic, {})
+            assert isinstance(of_topic, dict)
+            age_ms = now_ms - written_ms if offsets and written_ms is not None else 0
+            of_topic[partition_key(partition)] = round(max(0, age_ms) / 1_000, 3)
+        weights = self._follower.weights
+        behind: dict[str, Json] = {
+            "seconds": seconds,
+            "lostOffsets": self._follower.losses.offsets,
+            "failedCommits": self._follower.failed_commits,
+        }
+        if weights.known:
+            behind["bytes"] = round(weights.size_bytes(lag))
+            behind["batchBytes"] = 0 if batch is None else round(weights.size_bytes(batch.sizes()))
+        return {**backlog.to_json(), "behind": behind}
+
+    def _look(self, unread: dict[Partition, tuple[int, int]], lag: dict[Partition, int]) -> None:
+        self._written_ms = {partition: at for partition, at in self._written_ms.items() if partition in unread}
+        now_ms = self._log.monotonic_ms()
+        if self._looked_ms is not None and now_ms - self._looked_ms < _EVERY_MS:
+            return
+        most = heapq.nlargest(_MOST_SAMPLES, unread, key=lambda each: lag[each])
+        wanted = {partition: unread[partition] for partition in most}
+        if wanted or now_ms - self._begun_ms >= _EVERY_MS:  # not in the first batch, which would wait for the lookups
+            wanted = {**self._begins_of_unknown(), **wanted}
+        if not wanted:
+            return
+        self._looked_ms = now_ms
+        for partition, seen in self._follower.sample(wanted).items():
+            if seen.timestamp_ms is not None and partition in unread:
+                self._written_ms[partition] = seen.timestamp_ms
+
+    def _begins_of_unknown(self) -> dict[Partition, tuple[int, int]]:
+        """The last batch's ranges in partitions that were never sampled."""
+        batch = self._follower.last_batch
+        if batch is None:
+            return {}
+        unknown = self._follower.weights.to_sample(batch.sizes(), unknown_only=True)
+        return {partition: (batch.start[partition], batch.end[partition]) for partition in unknown}

@@ -3,7 +3,7 @@
 Spark passes no settings to its planning processes, and they have no SparkContext. But the driver's JVM is an ancestor:
 its command line names settings and settings files, and the environment says where the defaults are. A driver that calls
 ``penstock.spark.session()`` or ``register()`` also passes what it set in its own code. What must not live here: what
-follows from settings (``_cluster``).
+follows from settings (``_settings``).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A log as a Spark driver sees it: partitions and their leaders, the ends of the log, the group's offsets.
 
 Blocking calls, no thread: the process that plans does nothing else. The client retries what is safe to retry, for up to
-its ``api_timeout_ms``; whole calls are repeated as ``fetchOffset.numRetries`` says. What must not live here: decisions
-about what is read.
+its ``api_timeout_ms``; whole calls are repeated as ``fetchOffset.numRetries`` says.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
@@ -15,14 +15,39 @@ from typing import TypeVar
 from penstock import _clock
 from penstock.client import Admin, RangeReader
 from penstock.client.ranges.range_reader import Peek
-from penstock.errors import LogTruncated
+from penstock.errors import LogTruncated, PenstockError
 from penstock.model import Committed, LogRange, Offset, OffsetSpec, Partition
 from penstock.seams import FoundOffset
 from penstock.spark._offsets import BatchOffset, Positions
-from penstock.spark._options import SourceOptions
-from penstock.spark._retrying import patiently
+from penstock.spark._options import Retries, SourceOptions
 
-__all__ = ["Log"]
+__all__ = ["Log", "patiently"]
+
+# Retries the driver's calls to a log, after a pause, while the log is briefly unavailable.
+#
+# An error from the planner ends the query: Spark never asks twice. The client retries too, for up to its
+# ``api_timeout_ms``; here whole calls are repeated, over new connections.
+_log = logging.getLogger("penstock.spark")
+_LONGEST_PAUSE_MS = 10_000
+
+
+def patiently(ask: Callable[[], T], retries: Retries, sleep: Callable[[float], None], afresh: Callable[[], None]) -> T:
+    """The result of ``ask()``, which is retried up to ``retries.times`` times while it raises retriable errors.
+
+    ``afresh`` is called before each retry. Raises the last attempt's error.
+    """
+    for tried in range(retries.times):
+        try:
+            return ask()
+        except PenstockError as error:
+            if not error.retriable:
+                raise
+            pause_ms = min(retries.interval_ms << tried, _LONGEST_PAUSE_MS)
+            _log.warning("a call to the log failed, retrying (%d of %d): %s", tried + 1, retries.times, error)
+            afresh()
+            sleep(pause_ms / 1_000)
+    return ask()
+
 
 _COMMIT_TIMEOUT_MS = 10_000
 """The next commit makes up for one that fails, so a stream is not held up for longer."""

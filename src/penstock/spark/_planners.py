@@ -1,7 +1,7 @@
 """Processes that plan streams, forked from one that has finished its imports.
 
 Spark starts a Python process for each streaming query, and ends it with the query: half a second of CPU before the
-first batch, all of it imports. In a home made by ``_home``, such a process calls this module before it imports PySpark:
+first batch, all of it imports. In a home of ``_session``, such a process calls this module before it imports PySpark:
 
 1. The first one of a Spark application imports what it needs, forks a *keeper*, and continues as usual.
 2. Each later one passes its environment and its output to the keeper, which forks a planner with the imports done, and
@@ -145,8 +145,8 @@ def _detach() -> None:
 
 def _pass_on_settings() -> None:
     """Pass on Spark's settings: a forked planner is not the JVM's child, so ``_launch`` could not find them."""
-    from penstock.spark._cluster import SETTINGS
     from penstock.spark._launch import settings
+    from penstock.spark._settings import SETTINGS
 
     found = settings()
     if found is not None:

@@ -1,6 +1,6 @@
 """The progress of streams from our logs, collected from Spark's, and as Prometheus text (exposition format 0.0.4).
 
-Needs no connection to any log: the planner puts what it knows into the progress (``_behind``). What must not live here:
+Needs no connection to any log: the planner puts what it knows into the progress (``_follow``). What must not live here:
 Spark classes (``_listener``).
 """
 

@@ -1,18 +1,18 @@
 """The readers that Spark calls: one for a batch, one for a stream, and one for a batch with filters.
 
-Thin shells: ``_follow`` decides for a stream, ``_bounded`` for a batch, tasks are cut in ``_planning`` and run in
+Thin shells: ``_follow`` decides for a stream, ``_bounded`` for a batch, tasks are cut here and run in
 ``_tasks``. Spark makes these objects many times in many processes and pickles them in between: constructors open
-nothing. What must not live here: anything that can be decided without Spark.
+nothing.
 """
-
-# ruff: noqa: N802 - the names of methods are Spark's
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -28,24 +28,129 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.model import LogRange, Partition
 from penstock.protocols import protocol
-from penstock.spark._advice import warn_once
-from penstock.spark._behind import Behind
-from penstock.spark._bounded import bounded, check_for_batch
-from penstock.spark._cluster import Slots, slots
-from penstock.spark._follow import Follower
-from penstock.spark._garbage import spare_modules
+from penstock.spark._bounded import Narrowed, bounded, check_for_batch, push
+from penstock.spark._follow import Behind, Follower
 from penstock.spark._launch import settings
 from penstock.spark._log import Log
 from penstock.spark._offsets import BatchOffset, Json
-from penstock.spark._options import SourceOptions
-from penstock.spark._planning import plan
-from penstock.spark._pushdown import Narrowed, push
-from penstock.spark._tasks import ReadTask, read_task
+from penstock.spark._options import SourceOptions, TaskSizes
+from penstock.spark._settings import Slots, slots, warn_once
+from penstock.spark._tasks import ReadTask, read_task, spare_modules
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchReader", "FilteringReader", "StreamReader", "batch_reader"]
+__all__ = ["ROWS_WORTH_A_TASK", "BatchReader", "FilteringReader", "StreamReader", "batch_reader", "plan"]
+
+# Which task reads what: ranges of offsets laid end to end and cut into few pieces of equal size. Pure arithmetic.
+#
+# Every task costs Spark 15 to 50 ms, so on one machine many small partitions share a task; a large partition is cut so
+# that all cores work. On a cluster, whose size is rarely known, each partition has at least one task, as with Spark's
+# own connector. Ranges whose partitions live on the same node stay together: a task then talks to few nodes.
+ROWS_WORTH_A_TASK = 10_000
+"""Fewer offsets than this are read faster by a task that runs anyway than by starting one more."""
+
+ROWS_THAT_FILL_A_TASK = 2_000_000
+"""With more offsets than this per core there may be more tasks than cores, up to one per partition, because a task that
+fails is read again as a whole. If a cluster's cores are unknown, no task is larger, whatever the partitions."""
+
+_SNAP = 10
+"""A cut that falls within a tenth of a task's size of a partition's edge moves to that edge: fewer connections, and no
+batch that two tasks each fetch and decode half of."""
+
+
+def plan(
+    ranges: Sequence[LogRange],
+    *,
+    slots: Slots,
+    sizes: TaskSizes | None = None,
+    leaders: Mapping[Partition, str] | None = None,
+) -> list[tuple[LogRange, ...]]:
+    """The ranges of each task; together every offset of ``ranges`` exactly once, without empty ranges or tasks.
+
+    Makes ``sizes.at_least`` tasks, as far as there are offsets; without it at most ``slots.at_once``, or more with
+    ``ROWS_THAT_FILL_A_TASK`` offsets each, up to one per partition. On a cluster never fewer than partitions. Never
+    more than ``sizes.at_most``, unless a task would have more than ``sizes.max_records`` offsets. ``leaders`` names the
+    node that serves a partition, where known.
+    """
+    known = leaders or {}
+    filled = sorted(
+        (each for each in ranges if each.start < each.end),
+        key=lambda each: (
+            known.get(Partition.of(each), each.node),
+            each.topic,
+            each.node,
+            each.partition,
+            each.start,
+        ),
+    )
+    edges = [0]
+    for each in filled:
+        edges.append(edges[-1] + each.end - each.start)
+    total = edges[-1]
+    if not total:
+        return []
+    partitions = len({(each.topic, each.node, each.partition) for each in filled})
+    wanted = sizes or TaskSizes()
+    tasks = _task_count(total, partitions, slots, wanted)
+    if slots.apart and tasks == len(filled) and wanted.max_records is None and _all_small(filled):
+        return [(each,) for each in filled]  # for equal sizes it is not worth reading a partition in two tasks
+    return _cut(filled, edges, _cuts(edges, total, tasks, exactly=wanted.max_records is not None))
+
+
+def _task_count(total: int, partitions: int, slots: Slots, sizes: TaskSizes) -> int:
+    """How many tasks read ``total`` offsets of so many partitions."""
+    full = total // ROWS_THAT_FILL_A_TASK
+    if sizes.at_least is not None:
+        tasks = sizes.at_least
+    elif slots.at_once is None:
+        tasks = full
+    else:
+        tasks = min(max(slots.at_once, min(partitions, full)), -(-total // ROWS_WORTH_A_TASK))
+    tasks = min(max(tasks, partitions if slots.apart else 1), total)
+    if sizes.at_most is not None:
+        tasks = min(tasks, sizes.at_most)
+    if sizes.max_records is not None:
+        tasks = max(tasks, -(-total // sizes.max_records))
+    return tasks
+
+
+def _all_small(ranges: Sequence[LogRange]) -> bool:
+    return all(each.end - each.start <= ROWS_WORTH_A_TASK for each in ranges)
+
+
+def _cuts(edges: Sequence[int], total: int, tasks: int, *, exactly: bool) -> list[int]:
+    """Where tasks begin, as distances from the start of the first range; strictly increasing, 0 first, total last."""
+    slack = 0 if exactly else total // tasks // _SNAP
+    cuts = [0]
+    for task in range(1, tasks):
+        ideal = total * task // tasks
+        after = bisect.bisect_left(edges, ideal)
+        nearest = min(edges[max(after - 1, 0) : after + 1], key=lambda edge: abs(edge - ideal))
+        cuts.append(nearest if abs(nearest - ideal) <= slack else ideal)
+    cuts.append(total)
+    return cuts
+
+
+def _cut(ranges: Sequence[LogRange], edges: Sequence[int], cuts: Sequence[int]) -> list[tuple[LogRange, ...]]:
+    tasks: list[tuple[LogRange, ...]] = []
+    at = 0
+    for low, high in itertools.pairwise(cuts):
+        pieces: list[LogRange] = []
+        while at < len(ranges) and edges[at] < high:
+            whole = ranges[at]
+            start = whole.start + max(0, low - edges[at])
+            end = whole.start + min(edges[at + 1], high) - edges[at]
+            pieces.append(LogRange.of(Partition.of(whole), start, end, whole.topic_id))
+            if edges[at + 1] > high:
+                break
+            at += 1
+        tasks.append(tuple(pieces))
+    return tasks
+
+
+# ruff: noqa: N802 - the names of methods are Spark's
+
 
 _FILTERING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _log = logging.getLogger("penstock.spark")

@@ -16,8 +16,7 @@ from penstock.config.nearest import nearest
 from penstock.config.options import as_written, names_written
 from penstock.errors import ConfigError
 from penstock.protocols import address_of, protocol
-from penstock.spark._client_options import MOVED_FROM, client_options, words_of
-from penstock.spark._option_values import count, flag
+from penstock.spark._option_values import MOVED_FROM, client_options, count, flag, words_of
 
 __all__ = ["SINK_OPTIONS", "Guarantee", "SinkOptions", "parse_sink_options"]
 

@@ -1,13 +1,14 @@
 """``format("penstock")``: the class that Spark looks up; it checks options and returns readers and writers.
 
 Spark makes it many times in many processes: nothing is opened here, and what writing needs is imported only for
-writing. What must not live here: what readers (``_reading``) and writers (``_sink``) do.
+writing.
 """
-
-# ruff: noqa: N802 - the names of methods are Spark's
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -20,14 +21,66 @@ from pyspark.sql.datasource import (
 
 from penstock.errors import ConfigError
 from penstock.spark._ddl import parse_ddl, spark_json
-from penstock.spark._decode_options import decoded_ddl
-from penstock.spark._options import SourceOptions, parse_options
-from penstock.spark._tables import given_to_table, recalled, remembering
+from penstock.spark._options import SourceOptions, decoded_ddl, parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["PenstockDataSource"]
+__all__ = ["PenstockDataSource", "given_to_table", "recalled", "remembering"]
+
+# SQL tables: ``CREATE TABLE t USING penstock OPTIONS (…)``, whose options must survive until ``t`` is read.
+#
+# Spark 4.2 and 4.3 pass a table's options to a Python source when the table is created, to ask for its schema, but not
+# when it is read; then they pass only the stored schema, with each column's metadata. So the options are put there.
+# DESCRIBE does not show them, but anyone who can read the catalog can read them: secrets are refused. ``INSERT INTO``
+# gets the schema of the inserted rows, so it must name the address: ``INSERT INTO t WITH (path = …)``.
+METADATA = "penstock.options"
+_OPTION = "option."
+_PROVIDER = "provider"
+_SECRET = re.compile(r"passw|secret|token|jaas|credential|private|\bkey\b.*pem", re.IGNORECASE)
+_ELSEWHERE = ("env:", "file:")
+
+
+def given_to_table(options: Mapping[str, str]) -> dict[str, str] | None:
+    """What was written in a table's OPTIONS and LOCATION; None if the options are a DataFrame's and not a table's.
+
+    Spark mixes them with the table's properties, and names each of them a second time, as "option.<name>".
+    Raises ConfigError for a secret: it would be kept in the catalog for everyone to read.
+    """
+    if _PROVIDER not in {name.lower() for name in options}:
+        return None
+    own = {name[len(_OPTION) :]: text for name, text in options.items() if name.lower().startswith(_OPTION)}
+    own |= {name: text for name, text in options.items() if name.lower() == "path"}
+    for name, text in own.items():
+        if _SECRET.search(name) and not text.startswith(_ELSEWHERE):
+            raise ConfigError(
+                f"option {name} is a secret, which a table would show to everyone who reads the catalog",
+                hint=f"Leave it out, and give it when the table is read: SELECT … FROM t WITH (`{name}` = …)",
+            )
+    return own
+
+
+def remembering(ddl: str, options: Mapping[str, str]) -> StructType:
+    """The schema with the options in its first column's metadata."""
+    from pyspark.sql.types import StructType
+
+    # Not StructType.fromDDL: it asks the JVM, and there is none where this runs.
+    made: StructType = StructType.fromJson(spark_json(parse_ddl(ddl)))
+    made.fields[0].metadata = {METADATA: json.dumps(dict(options), sort_keys=True)}
+    return made
+
+
+def recalled(schema: StructType | None, options: Mapping[str, str]) -> dict[str, str]:
+    """The options of the table with this schema, overridden by those of the statement that reads it."""
+    metadata = schema.fields[0].metadata if schema is not None and schema.fields else {}
+    if METADATA not in metadata:
+        return dict(options)
+    kept = json.loads(metadata[METADATA])
+    given = {name.lower() for name in options}
+    return {**{name: text for name, text in kept.items() if name.lower() not in given}, **options}
+
+
+# ruff: noqa: N802 - the names of methods are Spark's
 
 
 class PenstockDataSource(DataSource):

@@ -1,8 +1,7 @@
 """Where reading starts and ends, as users write it, and what that means for a given log.
 
 Words and JSON are those of Spark's own Kafka source: ``earliest``, ``latest``, or ``{"topic": {"0": 23, "1": -2}}``
-with -2 for earliest and -1 for latest, and times beside them; ``committed`` is ours. What must not live here: how a log
-is asked.
+with -2 for earliest and -1 for latest, and times beside them; ``committed`` is ours.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Offset, Partition
 from penstock.spark._offsets import Positions, partition_of
-from penstock.spark._times import Moment, moment
+from penstock.spark._option_values import Moment, moment
 
-__all__ = ["AtTime", "FromGroup", "Knows", "Where", "parse_time", "parse_times", "resolve", "where"]
+__all__ = ["AtTime", "Endings", "FromGroup", "Knows", "Where", "parse_time", "parse_times", "resolve", "where"]
 
 T = TypeVar("T")
 
@@ -190,3 +189,75 @@ def _not_understood(option: str, text: str, reason: str) -> ConfigError:
     if option in {"startingOffsets", "endingOffsets"}:
         hint = f"A time is given by {option.removesuffix('Offsets')}Timestamp"
     return ConfigError(f"{option} = {shown} is not understood: {reason}", hint=hint)
+
+
+# Where a bounded stream ends: an offset for each partition, looked up as soon as it exists.
+#
+# ``endingOffsets=latest`` and relative times refer to the moment the run began. A time that the log has not reached yet
+# is looked up again at each trigger: the stream continues until there is a record at or after it. A source cannot end a
+# Spark query; with Trigger.AvailableNow it ends, otherwise it idles.
+class Endings:
+    """For one run of one query."""
+
+    def __init__(self, wanted: Where | None) -> None:
+        self._wanted = wanted
+        self._found: dict[Partition, int] | None = None
+        self._times_ms: dict[Partition, int] = {}
+        self._time_ms: int | None = None
+
+    def check(self, earliest: Positions, latest: Positions, log: Knows) -> None:
+        """Raise ConfigError unless the ending names exactly the partitions that a new query reads."""
+        if self._wanted is not None:
+            resolve("endingOffsets", self._wanted, earliest=earliest, latest=latest, log=log)
+
+    def apply(self, begin: Positions, latest: Positions, log: Knows) -> Positions:
+        """How far reading may go: to ``latest`` or, before that, to the stream's end; never below ``begin``.
+
+        Partitions that the ending does not name, or that were added after it, end where they begin.
+        """
+        if self._wanted is None:
+            return latest
+        if self._found is None:
+            self._begin(latest, log)
+        assert self._found is not None
+        if isinstance(self._wanted, AtTime):
+            self._look(begin, log)
+            stops = {
+                partition: self._found.get(partition, latest[partition])
+                for partition in begin
+                if self._timed(partition)
+            }
+        else:
+            stops = self._found
+        return {
+            partition: max(offset, min(stops.get(partition, offset), latest[partition]))
+            for partition, offset in begin.items()
+        }
+
+    def _begin(self, latest: Positions, log: Knows) -> None:
+        self._found = {}
+        if isinstance(self._wanted, AtTime):
+            now_ms = log.now_ms()
+            if isinstance(self._wanted.times, Moment):
+                self._time_ms = self._wanted.times.at(now_ms)
+            else:
+                self._times_ms = {partition: each.at(now_ms) for partition, each in self._wanted.times.items()}
+        elif isinstance(self._wanted, Offset):
+            self._found = dict(latest)
+        elif isinstance(self._wanted, dict):
+            self._found = {p: latest.get(p, 0) if offset < 0 else offset for p, offset in self._wanted.items()}
+
+    def _timed(self, partition: Partition) -> bool:
+        return self._time_ms is not None or partition in self._times_ms
+
+    def _look(self, begin: Positions, log: Knows) -> None:
+        """Look up the records that end the stream, where there was none yet."""
+        assert self._found is not None
+        open_ones = {
+            partition: self._times_ms.get(partition, self._time_ms or 0)
+            for partition in begin
+            if partition not in self._found and self._timed(partition)
+        }
+        if open_ones:
+            answers = log.at_times(open_ones)
+            self._found.update({partition: offset for partition, offset in answers.items() if offset is not None})

@@ -1,14 +1,17 @@
 """What a Spark task does: read its ranges one after the other and return Arrow batches of a size that suits Spark.
 
 Runs in Spark's worker processes. They are reused for many tasks, but each task unpickles its own reader object, so
-connections are kept in a module-level table. What must not live here: planning.
+connections are kept in a module-level table.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
@@ -17,15 +20,36 @@ from penstock.client import RangeReader
 from penstock.config import OptionValue
 from penstock.errors import LogTruncated, OffsetOutOfRange, ServerError, TopicRecreated
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
-from penstock.spark._garbage import spare_modules
-from penstock.spark._headers import none_as_null, physical, with_extras
+from penstock.spark._columns import none_as_null, physical, with_extras
 from penstock.spark._loss import Losses
 from penstock.spark._options import SourceOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MOST_BYTES", "MOST_ROWS", "ReadTask", "read_task"]
+__all__ = ["MOST_BYTES", "MOST_ROWS", "ReadTask", "read_task", "spare_modules"]
+
+# Python's cyclic garbage collector in Spark's worker processes.
+#
+# Spark's daemon makes a worker collect garbage after each task, which visits every object of every imported module: 30
+# to 60 ms with PySpark, pyarrow and numba, as much as a whole small task. Modules do not become garbage, so they are
+# exempted.
+_DAEMON = "daemon.py"
+_spared = {"modules": 0}
+
+
+def spare_modules(program: str | None = None) -> None:
+    """Call at the end of a task: exempts all current objects from collection, if modules were imported since last time.
+
+    Current objects that later become part of a reference cycle stay until the process ends; that happens once per
+    process, and again if a later task imports something. Existing garbage is collected first.
+    """
+    here = Path(sys.argv[0] if program is None else program).name == _DAEMON
+    if here and len(sys.modules) > _spared["modules"]:
+        gc.collect()
+        gc.freeze()
+        _spared["modules"] = len(sys.modules)
+
 
 MOST_ROWS = 16_384
 """Rows of one Arrow batch: 4,000 to 200,000 are equally fast, and each is held twice in Python and once in the JVM."""

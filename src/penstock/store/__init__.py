@@ -1,22 +1,22 @@
 """The embedded store: topics as partition logs of Kafka record batches, on disk or in memory."""
 
-from penstock.store._compaction import Compacted as Compacted
-from penstock.store._compaction import Compaction as Compaction
-from penstock.store._flush import Flush as Flush
-from penstock.store._heads import HeadCheck as HeadCheck
-from penstock.store._retention import Trimmed as Trimmed
-from penstock.store.answers import Appended as Appended
-from penstock.store.answers import LogPart as LogPart
-from penstock.store.answers import LogSlice as LogSlice
+from penstock.store.batch_heads import HeadCheck as HeadCheck
 from penstock.store.catalog import TopicState as TopicState
+from penstock.store.compaction import Compacted as Compacted
+from penstock.store.compaction import Compaction as Compaction
 from penstock.store.config import FlushPolicy as FlushPolicy
 from penstock.store.config import StoreConfig as StoreConfig
 from penstock.store.errors import Recovery as Recovery
 from penstock.store.errors import StoreDamaged as StoreDamaged
 from penstock.store.errors import StoreLocked as StoreLocked
+from penstock.store.flush import Flush as Flush
+from penstock.store.log import Appended as Appended
+from penstock.store.log import LogPart as LogPart
+from penstock.store.log import LogSlice as LogSlice
 from penstock.store.log import PartitionLog as PartitionLog
-from penstock.store.opening import open_store as open_store
+from penstock.store.log import Trimmed as Trimmed
 from penstock.store.store import Store as Store
+from penstock.store.store import open_store as open_store
 
 __all__ = [
     "Appended",

@@ -16,8 +16,8 @@ from typing import Final
 
 from penstock._dataclasses import dataclass
 from penstock.errors import InvalidPartitionCount, InvalidTopicName, TopicExists, UnknownTopic
-from penstock.store._directory import Directory
 from penstock.store.errors import StoreDamaged
+from penstock.store.filesystem import Directory
 
 __all__ = ["CATALOG", "MAX_PARTITIONS", "Catalog", "TopicState", "check_topic_name"]
 

@@ -6,18 +6,20 @@ LogAppendTime. Calls are synchronous and come from one thread; a flush from `pre
 Durability: once `append` has returned, the batch survives the end of the process (it is in the page cache). While
 `sync_needed` is true the policy promises more (`FlushPolicy.ALWAYS`) and the caller must flush before it acknowledges;
 several appends may share one flush. A failed append leaves the log as it was.
-
-What must not live here: protocol rules about what a client may send, waiting readers, committed offsets.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, cast
+from dataclasses import field
+from functools import partial
+from typing import Final, NamedTuple, cast
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import CONTROL, BatchHeader, stamp_append_time
 from penstock.columnar.checked import Checked, verified
 from penstock.errors import (
@@ -28,26 +30,206 @@ from penstock.errors import (
     StoreError,
     WriteFailed,
 )
-from penstock.store._clean_shutdown import CleanLog
-from penstock.store._compaction import Compaction, plan
-from penstock.store._context import LogContext
-from penstock.store._directory import Buffer
-from penstock.store._flush import Durability, Flush
-from penstock.store._folder import PartitionFolder
-from penstock.store._heads import HeadCheck, plan_check
-from penstock.store._log_state import LogState
-from penstock.store._reading import ReadRequest, locate
-from penstock.store._retention import Trimmed, expired
-from penstock.store._segment import Segment
-from penstock.store._walks import LENGTH_AFTER, STAMPED, VerifiedBatches, new_step
-from penstock.store._writers import Entry, check, entry_of, note
-from penstock.store.aborted import Aborted
-from penstock.store.answers import Appended, LogPart, LogSlice, new_appended
-from penstock.store.config import FlushPolicy, LogConfig
+from penstock.store.batch_heads import HeadCheck, plan_check
+from penstock.store.compaction import Compaction, plan
+from penstock.store.config import FlushPolicy, LogConfig, StoreConfig
 from penstock.store.errors import StoreDamaged
-from penstock.store.producers import ProducerTable
+from penstock.store.filesystem import Buffer, MemoryFile, Reader
+from penstock.store.flush import Durability, Flush
+from penstock.store.log_state import Aborted, Entry, LogState, ProducerTable, check, entry_of, note
+from penstock.store.partition_folder import CleanLog, PartitionFolder
+from penstock.store.segment import LENGTH_AFTER, STAMPED, OpenSegments, Segment, VerifiedBatches, new_step
 
-__all__ = ["PartitionLog"]
+__all__ = [
+    "Appended",
+    "LogContext",
+    "LogPart",
+    "LogSlice",
+    "PartitionLog",
+    "ReadRequest",
+    "Stretch",
+    "Trimmed",
+    "expired",
+    "locate",
+    "new_appended",
+]
+
+
+# What all logs of a store share.
+@dataclass(slots=True)
+class LogContext:
+    """``epoch`` is the leader epoch of all logs; ``dirty`` holds the logs with unsynced bytes."""
+
+    config: StoreConfig
+    epoch: int
+    pool: OpenSegments
+    dirty: set[PartitionLog] = field(default_factory=set)
+
+
+# Finding the batches to read, and reading their bytes when they are needed (`Stretch`).
+class Stretch:
+    """``size`` bytes of a file from ``position`` on; ``path`` is for messages.
+
+    Bytes in a log never change once written, so they can be read at any time: also after more was appended, and after
+    the segment was closed, compacted or deleted.
+    """
+
+    __slots__ = ("_path", "_position", "_reader", "_size")
+
+    def __init__(self, reader: Reader, position: int, size: int, path: str) -> None:
+        self._reader = reader
+        self._position = position
+        self._size = size
+        self._path = path
+
+    def __len__(self) -> int:
+        return self._size
+
+    def read(self) -> bytes:
+        """Read all bytes. Raises StoreDamaged, StoreError."""
+        try:
+            data = self._reader.read(self._position, self._size)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        self._check(0, len(data), self._size)
+        return data
+
+    def read_into(self, start: int, space: memoryview) -> None:
+        """Fill ``space`` from byte ``start`` of the stretch on. Raises StoreDamaged, StoreError."""
+        try:
+            count = self._reader.read_into(self._position + start, space)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        self._check(start, count, len(space))
+
+    def _check(self, start: int, count: int, wanted: int) -> None:
+        if count < wanted:
+            position = self._position + start + count
+            raise StoreDamaged("the file is shorter than it was", file=self._path, position=position)
+
+    def _unreadable(self, error: OSError) -> StoreError:
+        return StoreError(f"cannot read {self._path}: {error}")
+
+
+_NO_BYTES: Final = Stretch(MemoryFile(), 0, 0, "")
+
+
+class ReadRequest(NamedTuple):
+    """At most ``max_bytes`` from ``offset`` up to offset ``before``; with ``at_least_one``, one batch of any size."""
+
+    offset: int
+    max_bytes: int
+    at_least_one: bool
+    before: int | None
+
+
+def locate(segments: Sequence[Segment], request: ReadRequest, end: int) -> tuple[Stretch, int]:
+    """Whole batches, from the one that holds the offset (in a gap, the next one) on, and the offset after them.
+
+    All are of one segment; ``end`` is the log's end offset. Raises StoreDamaged, OSError.
+    """
+    if request.offset == end or (request.before is not None and request.before <= request.offset):
+        return _NO_BYTES, request.offset
+    first = max(bisect_right(segments, request.offset, key=lambda segment: segment.base) - 1, 0)
+    for row in range(first, len(segments)):
+        found = _in_segment(segments[row], request)
+        if found is not None:
+            return found
+    return _NO_BYTES, end  # a gap up to the end, left by repair
+
+
+def _in_segment(segment: Segment, request: ReadRequest) -> tuple[Stretch, int] | None:
+    offset, max_bytes, at_least_one, before = request
+    first = segment.find(offset)
+    if first is None:
+        return None
+    limit = first.position + max_bytes
+    if limit >= segment.size:
+        end, next_offset = segment.size, segment.next_offset
+    elif limit < first.end and not at_least_one:
+        return _NO_BYTES, offset
+    elif limit <= first.end:
+        end, next_offset = first.end, first.last_offset + 1
+    else:
+        end, next_offset = segment.boundary(first, limit)
+    if before is not None and next_offset > before:
+        behind = segment.find(before)
+        end, next_offset = behind.position if behind else end, before
+    return Stretch(segment.reader(), first.position, end - first.position, segment.path), next_offset
+
+
+# What a log returns from an append and from a read.
+class Appended(NamedTuple):
+    """Where a batch went.
+
+    ``append_time_ms`` is -1 unless the log stamps its own time; of a ``duplicate`` it is the largest timestamp of the
+    batch that was stored first, as a real Kafka answers.
+    """
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+new_appended: Final = partial(tuple.__new__, Appended)
+"""An `Appended` of a tuple of all its fields, sooner."""
+
+
+class LogSlice(NamedTuple):
+    """Whole batches as stored, the first holding the requested offset; ``next_offset`` is where to read on."""
+
+    data: Buffer
+    next_offset: int
+
+
+class LogPart(NamedTuple):
+    """As `LogSlice`, but large data stays in its file until it is needed."""
+
+    data: Buffer | Stretch
+    next_offset: int
+
+
+# Which closed segments are past a topic's retention limits.
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What retention deleted from the start of a log, which now starts at ``start_offset``."""
+
+    topic: str
+    partition: int
+    segments: int
+    bytes: int
+    start_offset: int
+
+
+def expired(
+    segments: Sequence[Segment],
+    config: LogConfig,
+    now_ms: int,
+    modified_ms: Callable[[Segment], int],
+    heads_checked: Callable[[Segment], bool],
+) -> int:
+    """How many of the oldest segments may go; never the last one, which is written to.
+
+    By age (``retention.ms``) a segment goes when its newest record is too old, or, if its records have no timestamps,
+    when it was last written too long ago; never before its newest time is known to be that of a record. By size
+    (``retention.bytes``) it goes when the rest of the log still reaches the limit.
+    """
+    if not config.delete:
+        return 0
+    closed = segments[:-1]
+    excess = sum(segment.size for segment in segments) - config.retention_bytes
+    for count, segment in enumerate(closed):
+        excess -= segment.size
+        too_large = config.retention_bytes >= 0 and excess >= 0
+        if too_large:
+            continue
+        newest = segment.newest.timestamp_ms if segment.newest.timestamp_ms >= 0 else modified_ms(segment)
+        if config.retention_ms < 0 or now_ms - newest <= config.retention_ms or not heads_checked(segment):
+            return count
+    return len(closed)
+
 
 _ROLL_BYTES: Final = 1 << 20  # a deletion inside a segment closes it if it is at least that large
 
@@ -277,17 +459,17 @@ class PartitionLog:
 
     def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
         """(offset, timestamp ms) of the first record at or after ``timestamp_ms``; None if there is none."""
-        from penstock.store import _times
+        from penstock.store import time_lookup
 
         with self._reading():
-            return _times.first_since(self._state, timestamp_ms)
+            return time_lookup.first_since(self._state, timestamp_ms)
 
     def max_timestamp(self) -> tuple[int, int] | None:
         """(offset, timestamp ms) of the first record with the largest timestamp; None if there is none."""
-        from penstock.store import _times
+        from penstock.store import time_lookup
 
         with self._reading():
-            return _times.newest(self._state)
+            return time_lookup.newest(self._state)
 
     def verify(self) -> None:
         """Read the whole log, in any thread, and check it. Raises StoreDamaged for the first bad byte, StoreError."""

@@ -1,36 +1,155 @@
 """`Store`: topics and their partition logs in one directory, on disk or in memory, owned by one process.
 
 Everything here is synchronous and belongs to one thread (an event loop's); only a `Flush` from `prepare_flush` and a
-`Compaction` may run in another. What must not live here: fronts, groups, waiting readers, when to flush or to delete.
+`Compaction` may run in another.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from penstock import _clock
-from penstock.errors import Closed, StoreError, UnknownPartition, UnknownTopic, WriteFailed
-from penstock.store._clean_shutdown import CleanLog, load_clean, save_clean
-from penstock.store._closing import flush_together
-from penstock.store._compaction import Compaction
-from penstock.store._context import LogContext
-from penstock.store._deleting import delete_folders, sweep
-from penstock.store._directory import Directory
-from penstock.store._flush import Flush
-from penstock.store._folder import PartitionFolder, topic_id_of
-from penstock.store._heads import HeadCheck
-from penstock.store._open_segments import OpenSegments
-from penstock.store._recovery import Recoverer
-from penstock.store._retention import Trimmed
+from penstock.errors import Closed, ConfigError, StoreError, UnknownPartition, UnknownTopic, WriteFailed
+from penstock.store.batch_heads import HeadCheck
 from penstock.store.catalog import CATALOG, Catalog, TopicState
-from penstock.store.config import FlushPolicy, LogConfig, StoreConfig, log_config
+from penstock.store.compaction import Compaction
+from penstock.store.config import FlushPolicy, LogConfig, StoreConfig, log_config, parse_url
 from penstock.store.errors import Recovery, StoreDamaged
-from penstock.store.log import PartitionLog
+from penstock.store.filesystem import Directory, DiskDirectory, MemoryDirectory
+from penstock.store.flush import Flush
+from penstock.store.log import LogContext, PartitionLog, Trimmed
+from penstock.store.partition_folder import CleanLog, PartitionFolder, load_clean, save_clean, topic_id_of
+from penstock.store.recovery import Recoverer
+from penstock.store.segment import OpenSegments
 
-__all__ = ["Store"]
+__all__ = ["Store", "delete_folders", "flush_together", "open_store", "sweep"]
+
+# Syncing many logs at once, within a time limit: what a node does when it stops.
+#
+# A disk serves many concurrent syncs at the price of one, so several threads sync. Only logs whose flush policy does
+# not promise durability can run out of time; the next start scans them.
+_THREADS: Final = 16
+_AT_ONCE: Final = 2 * _THREADS
+"""Flushes prepared at a time: each holds file handles until it has run."""
+
+
+def flush_together(
+    logs: Sequence[PartitionLog], within_s: float | None, trouble: Callable[[WriteFailed], None]
+) -> None:
+    """Sync as many of ``logs`` as time allows (None: all of them); ``trouble`` gets the error of each one that fails.
+
+    Waits for every sync that has begun: a sync cannot be cancelled.
+    """
+    if len(logs) < 2:
+        for log in logs:
+            _report_failure(log.flush, trouble)
+        return
+    ends = None if within_s is None else _clock.monotonic() + within_s
+    running: dict[Future[None], Flush] = {}
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-sync") as threads:
+        for log in logs:
+            if ends is not None and _clock.monotonic() >= ends:
+                break
+            while len(running) >= _AT_ONCE:
+                _finish(running, trouble, all_of_them=False)
+            flush = _prepared(log, trouble)
+            if flush is not None:
+                running[threads.submit(flush.run)] = flush
+        _finish(running, trouble, all_of_them=True)
+
+
+def _prepared(log: PartitionLog, trouble: Callable[[WriteFailed], None]) -> Flush | None:
+    try:
+        return log.prepare_flush()
+    except WriteFailed as error:
+        trouble(error)
+        return None
+
+
+def _finish(running: dict[Future[None], Flush], trouble: Callable[[WriteFailed], None], *, all_of_them: bool) -> None:
+    done = list(running) if all_of_them else wait(running, return_when=FIRST_COMPLETED).done
+    for future in done:
+        flush = running.pop(future)
+        _report_failure(future.result, trouble)
+        flush.finish()
+
+
+def _report_failure(work: Callable[[], None], trouble: Callable[[WriteFailed], None]) -> None:
+    try:
+        work()
+    except WriteFailed as error:
+        trouble(error)
+
+
+# Deleting the directories of a topic's partitions, and finishing deletions that a crash or a disk error interrupted.
+#
+# A directory is first renamed to mark it for deletion, then deleted. The new name contains the topic's id instead of
+# its name, which may already use all 255 bytes that file systems allow.
+_DELETED: Final = ".deleted"
+"""No partition's directory ends like this: those end with a number."""
+
+
+def delete_folders(directory: Directory, topic: TopicState) -> None:
+    """Delete the topic's directories, as far as they exist, durably. Raises OSError; `sweep` then does the rest."""
+    there = set(directory.folders())
+    for partition in range(topic.partitions):
+        name = f"{topic.name}-{partition}"
+        if name in there:
+            _delete(directory, name, topic.id, partition)
+    directory.sync()  # or a power loss may bring them back after the catalog has forgotten them
+
+
+def sweep(directory: Directory, catalog: Catalog) -> OSError | None:
+    """Finish interrupted deletions; returns the first error, None if all could be deleted.
+
+    Topics whose directories are still there stay in ``catalog.deleting``.
+    """
+    trouble: OSError | None = None
+    kept: set[bytes] = set()
+    swept = False
+    for name in directory.folders():
+        found = None if name.endswith(_DELETED) else _of_deleted(directory, catalog, name)
+        if found is None and not name.endswith(_DELETED):
+            continue
+        swept = True
+        try:
+            if found is None:
+                directory.remove_folder(name)
+            else:
+                _delete(directory, name, *found)
+        except OSError as error:
+            trouble = trouble or error
+            kept |= {found[0]} if found else set()
+    if swept:
+        directory.sync()
+    for topic_id in set(catalog.deleting) - kept:
+        del catalog.deleting[topic_id]
+    return trouble
+
+
+def _of_deleted(directory: Directory, catalog: Catalog, name: str) -> tuple[bytes, int] | None:
+    """Topic id and partition, if the directory belongs to a topic that is being deleted."""
+    topic, _, number = name.rpartition("-")
+    owners = [topic_id for topic_id, deleted in catalog.deleting.items() if deleted == topic]
+    if not owners or not number.isdecimal():
+        return None
+    owner = topic_id_of(directory.folder(name))
+    if owner is None and topic not in catalog.topics:
+        owner = owners[0]  # the crash came before its metadata was on the disk
+    return (owner, int(number)) if owner in owners else None
+
+
+def _delete(directory: Directory, name: str, topic_id: bytes, partition: int) -> None:
+    gone = f"{topic_id.hex()}-{partition}{_DELETED}"
+    directory.move_folder(name, gone)
+    directory.remove_folder(gone)
 
 
 _FSCK: Final = "lost+found"
@@ -425,3 +544,42 @@ class Store:
             yield
         except OSError as error:
             raise WriteFailed(f"{what}: {error}") from error
+
+
+# Opening a store: from a URL to a directory, on disk or in memory, and the store in it.
+def open_store(
+    url: str,
+    *,
+    flush: FlushPolicy | str | None = None,
+    config: StoreConfig | None = None,
+    repair: bool = False,
+    repair_whole: Callable[[str], bool] | None = None,
+    now_ms: int | None = None,
+) -> Store:
+    """Open (or create) the store at ``memory:`` or ``file:DIRECTORY``; ``flush`` overrides the policy of ``config``.
+
+    With ``repair``, damage that a crash cannot cause is cut off too, and lost files are accepted, instead of refusing
+    to open; in both cases `Store.recovered` lists what was cut and where it is kept. Logs of topics for which
+    ``repair_whole`` is true are then read in full; of others, what a clean shutdown or a sync vouches for is not read.
+    ``now_ms`` replaces the system's wall clock. Raises ConfigError, StoreLocked, StoreDamaged, StoreError.
+
+    >>> with open_store("memory:") as store:
+    ...     topic = store.create_topic("flights", 2, {"retention.ms": "-1"})
+    ...     store.log("flights", 0).end_offset
+    0
+    """
+    config = config or StoreConfig()
+    if flush is not None:
+        if flush not in set(FlushPolicy):
+            raise ConfigError(f"there is no flush policy {flush!r}", hint=f"Use one of {', '.join(FlushPolicy)}")
+        config = replace(config, flush=FlushPolicy(flush))
+    scheme, path = parse_url(url)
+    directory: Directory = MemoryDirectory()
+    if scheme == "file":
+        try:
+            Path(path).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot create the store's directory: {error}") from error
+        directory = DiskDirectory(Path(path))
+    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    return Store(directory, config, now_ms=now_ms, repair=repair, repair_whole=repair_whole)

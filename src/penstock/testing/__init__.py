@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.testing.broker import Broker as Broker
-    from penstock.testing.faults import Faults as Faults
-    from penstock.testing.faults import Moment as Moment
+    from penstock.testing.broker import Faults as Faults
+    from penstock.testing.broker import Moment as Moment
     from penstock.testing.process import NodeProcess as NodeProcess
 
 __all__ = ["Broker", "Faults", "Moment", "NodeProcess"]
 
-_HOME_OF = {"Broker": "broker", "Faults": "faults", "Moment": "faults", "NodeProcess": "process"}
+_HOME_OF = {"Broker": "broker", "Faults": "broker", "Moment": "broker", "NodeProcess": "process"}
 
 
 def __getattr__(name: str) -> Any:

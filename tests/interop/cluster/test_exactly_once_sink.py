@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import ServerError
 from penstock.seams import NewTopic
-from penstock.spark._sink_markers import Marker
+from penstock.spark._sink_once import Marker
 from penstock.spark._sink_options import parse_sink_options
 from penstock.spark._sink_transactions import Transactions
 from tools.peers.kafka_cluster import Cluster

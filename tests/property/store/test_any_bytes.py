@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from penstock.columnar.batch import batches, verify_crc
 from penstock.errors import CorruptBatch, StoreError
 from penstock.store import Store, StoreConfig
-from penstock.store._checksummed import with_checksum
-from penstock.store._memory import MemoryDirectory
+from penstock.store.filesystem import MemoryDirectory
+from penstock.store.partition_folder import with_checksum
 from tests.unit.store.homes import NOW, Home, batch, read_records
 
 FIRST = f"{0:020}.log"

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.cli.consume import Reading, before, way_in
-from penstock.cli.endings import StopRequests
+from penstock.cli.output import StopRequests
 from penstock.client import Admin, Consumer, Producer
 from penstock.columnar import Messages
 from penstock.columnar.schema import COLUMNS

@@ -117,7 +117,7 @@ def test_a_small_machine_is_slow(monkeypatch: pytest.MonkeyPatch, gib: int, stat
 @pytest.fixture
 def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with nothing to complain about; it has been looked at above."""
-    monkeypatch.setattr("penstock.cli.doctor.of_this_machine", lambda: [Finding("python", "ok", "3.11.7")])
+    monkeypatch.setattr("penstock.cli.checks.of_this_machine", lambda: [Finding("python", "ok", "3.11.7")])
 
 
 @pytest.mark.usefixtures("healthy")

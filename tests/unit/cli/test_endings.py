@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from penstock.cli.endings import exit_code
+from penstock.cli.output import exit_code
 from penstock.client import Admin, Producer
 from penstock.errors import ConfigError, ConnectionLost, PenstockError, ServerError, StoreError, UsageError
 from penstock.testing import Broker

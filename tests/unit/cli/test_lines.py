@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli import blocks as blocks_module
-from penstock.cli.blocks import blocks
-from penstock.cli.json_pieces import json_pieces
-from penstock.cli.pieces import Piece, line_pieces
+from penstock.cli import input_batches as blocks_module
+from penstock.cli.input_batches import Piece, blocks, json_pieces, line_pieces
 from penstock.cli.sources import Outgoing, json_records, line_records
 from penstock.errors import UsageError
 

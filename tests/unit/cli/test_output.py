@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli import few
-from penstock.cli.given import all_said, client_options
-from penstock.cli.json_text import spelled_text
+from penstock.cli import scalar_text
 from penstock.cli.output import Cell, show, text
-from penstock.cli.spelling import json_lines, text_lines
+from penstock.cli.parsed_args import all_said, client_options
+from penstock.cli.record_text import json_lines, spelled_text, text_lines
 from penstock.columnar.messages import Part
 from penstock.model import Partition
 
@@ -79,10 +78,10 @@ def part(values: list[bytes | None], keys: list[bytes | None] | None = None) -> 
 def test_bytes_that_are_no_text_are_escaped_for_people_only() -> None:
     one = part([b"\xff", None], [b"k", None])
     assert text_lines(one).to_pylist() == [b"\xff\n", b"\n"]
-    assert few.text_lines(one, for_people=True) == b"\\xff\n\n"
+    assert scalar_text.text_lines(one, for_people=True) == b"\\xff\n\n"
     assert text_lines(one, b": ").to_pylist() == [b"k: \xff\n", b": \n"]
-    assert few.text_lines(one, b": ") == b"k: \xff\n: \n"
-    assert few.text_lines(one) == b"\xff\n\n"
+    assert scalar_text.text_lines(one, b": ") == b"k: \xff\n: \n"
+    assert scalar_text.text_lines(one) == b"\xff\n\n"
 
 
 @given(st.lists(st.none() | st.text().map(str.encode) | st.binary()), st.integers(0, 3))

@@ -17,10 +17,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from penstock.cli.consume import Reading
-from penstock.cli.endings import StopRequests
-from penstock.cli.output import Output
-from penstock.cli.sinks import open_sink
+from penstock.cli.consume import Reading, open_sink
+from penstock.cli.output import Output, StopRequests
 from penstock.client import Admin, Consumer, Producer
 from penstock.errors import UsageError
 from penstock.seams import NewTopic

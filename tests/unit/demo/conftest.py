@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from penstock.demo._flights import FlightEvents, flights_events, flights_table
+from penstock.demo.flights import FlightEvents, flights_events, flights_table
 
 
 @pytest.fixture(scope="session")

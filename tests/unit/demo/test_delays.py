@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from penstock.demo._delays import SCHEMA, differences, expected_delays, write_parquet
-from penstock.demo._flights import FlightEvents
-from penstock.demo._report import summed
+from penstock.demo.delays import SCHEMA, differences, expected_delays, write_parquet
+from penstock.demo.flights import FlightEvents
+from penstock.demo.run import summed
 
 
 @pytest.fixture(scope="module")

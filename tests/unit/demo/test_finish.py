@@ -10,10 +10,8 @@ import pytest
 from pyarrow import compute, parquet
 from rich.console import Console
 
-from penstock.demo._delays import expected_delays
-from penstock.demo._opening import opener
-from penstock.demo._report import Report
-from penstock.demo._run import _OURS, _finish, _forget
+from penstock.demo.delays import expected_delays
+from penstock.demo.run import _OURS, Report, _finish, _forget, opener
 from penstock.model import Partition
 
 

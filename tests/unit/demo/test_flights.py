@@ -8,12 +8,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import compute
 
-from penstock.demo._flights import PARTITIONS, FlightEvents, flights_events, murmur2
-from penstock.demo._routes import ROUTES
-from penstock.demo._run import _limit
-from penstock.demo._stream import WATERMARK
+from penstock.demo.delays import WATERMARK
+from penstock.demo.flights import PARTITIONS, ROUTES, FlightEvents, flights_events, murmur2
+from penstock.demo.run import _limit
 from penstock.model import Partition
-from penstock.spark._admission import admit
+from penstock.spark._follow import admit
 
 
 def test_every_flight_is_there(table: pa.Table) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.demo._lock import RunLock
+from penstock.demo.run import RunLock
 from penstock.errors import UsageError
 
 

@@ -27,8 +27,8 @@ from penstock.seams.framing import Frame, joined
 from penstock.seams.front import Peer
 from penstock.seams.memory import UNLIMITED, Memory
 from penstock.seams.node import NodeIdentity, Services
-from penstock.snode.services.journal import JournalService
-from penstock.snode.services.offsets import OffsetsService
+from penstock.snode.committed_offsets import OffsetsService
+from penstock.snode.journals import JournalService
 from penstock.store import Store, open_store
 from tests.late_enode import far
 from tests.unit.again import Again

@@ -25,7 +25,7 @@ from penstock.protocols.kafka.messages.transactions import (
 )
 from penstock.protocols.kafka.transactions import TABLE, Event, State
 from penstock.seams.enode import extent
-from penstock.snode.services.journal import JournalService
+from penstock.snode.journals import JournalService
 from tests.unit.kafka_front.group_kit import member
 from tests.unit.kafka_front.kit import Kit, batch, run
 from tests.unit.kafka_front.transaction_kit import (

@@ -27,7 +27,7 @@ from penstock.protocols.kafka.messages.topics import (
     CreateTopicsRequestTopic,
     DeleteTopicsRequest,
 )
-from penstock.snode.services.offsets import kept_offsets
+from penstock.snode.committed_offsets import kept_offsets
 from penstock.store import open_store
 from tests.unit.kafka_front.group_kit import commit
 from tests.unit.kafka_front.kit import Client, Kit, run, serving

@@ -32,7 +32,7 @@ from penstock.protocols.rocketmq.methods import (
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
     UPDATE_CONSUMER_OFFSET,
 )
-from penstock.snode.services.offsets import kept_offsets
+from penstock.snode.committed_offsets import kept_offsets
 from tests.unit.rocketmq_front.kit import BROKER, Client, Kit, run, serving
 
 NOTICE = NOTIFY_CONSUMER_IDS_CHANGED.code

@@ -11,11 +11,9 @@ from penstock.errors import LogOffsetOutOfRange, PenstockError, StoreError, Writ
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.seams.enode import FetchPart, fetch_one
-from penstock.snode.enodes.error_log import ErrorLog
-from penstock.snode.enodes.local import LocalEnode
-from penstock.snode.upkeep import keep_up
+from penstock.snode.local_enode import ErrorLog, LocalEnode, keep_up
 from penstock.store import Store, StoreConfig, StoreDamaged, open_store
-from penstock.store._memory import MemoryDirectory, MemoryFile
+from penstock.store.filesystem import MemoryDirectory, MemoryFile
 from tests.eventually import comes_to
 from tests.unit.kafka_front.kit import batch
 

@@ -15,8 +15,8 @@ from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.abilities import Abilities
 from penstock.seams.journal import Journal
-from penstock.snode.services.journal import JournalService
-from penstock.snode.services.offsets import OffsetsService
+from penstock.snode.committed_offsets import OffsetsService
+from penstock.snode.journals import JournalService
 from penstock.store import Store, open_store
 from tests.unit.client.virtual_time import run
 from tests.waiting_enode import WaitingEnode

@@ -10,8 +10,7 @@ from penstock.errors import UnknownPartition, WriteFailed
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.seams.enode import extent
-from penstock.snode.enodes.arrivals import Arrivals
-from penstock.snode.enodes.local import LocalEnode
+from penstock.snode.local_enode import Arrivals, LocalEnode
 from penstock.store import Store, open_store
 from tests.unit.kafka_front.kit import batch
 

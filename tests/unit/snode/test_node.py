@@ -16,7 +16,7 @@ from penstock.protocols.kafka.messages.discovery import MetadataRequest, Metadat
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.seams import WireProtocol
 from penstock.snode import Node
-from penstock.snode.run import run
+from penstock.snode.node import run
 from penstock.store.errors import StoreLocked
 
 ASKED = b"".join(request(ApiVersionsRequest(), 0, "me")(7))

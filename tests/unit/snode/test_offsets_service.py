@@ -20,9 +20,9 @@ from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.coordinator.stored import restored
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.enode import bytes_of
-from penstock.snode.enodes.local import LocalEnode
-from penstock.snode.services.journal import JournalService
-from penstock.snode.services.offsets import OffsetsService
+from penstock.snode.committed_offsets import OffsetsService
+from penstock.snode.journals import JournalService
+from penstock.snode.local_enode import LocalEnode
 from penstock.store import Store, open_store
 from tests.unit.store.test_compaction import compact
 

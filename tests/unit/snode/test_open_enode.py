@@ -15,8 +15,7 @@ from penstock.protocols import _registered, protocol, register
 from penstock.seams.enode import extent
 from penstock.seams.opening import OpenedEnode, Surroundings
 from penstock.snode import Node
-from penstock.snode.enodes.local import LocalEnode, open_local
-from penstock.snode.enodes.opening import open_enode
+from penstock.snode.local_enode import LocalEnode, open_enode, open_local
 from tests.unit.kafka_front.kit import batch
 
 CONFIG = SnodeConfig(listen=(parse_listener("kafka://127.0.0.1:0"),))

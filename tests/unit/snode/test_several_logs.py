@@ -261,7 +261,7 @@ def asked_over_http(broker: Broker, path: str) -> tuple[int, str]:
 
 @pytest.fixture
 def looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.snode.ops.readiness._FRESH_S", 0.0)
+    monkeypatch.setattr("penstock.snode.monitoring._FRESH_S", 0.0)
 
 
 @pytest.mark.usefixtures("looked_at_each_time")

@@ -11,8 +11,7 @@ from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponse
 from penstock.protocols.kafka.messages.groups import HeartbeatResponse
 from penstock.protocols.rocketmq.command import RemotingCommand, code_of, encode
 from penstock.seams.meters import BOUNDS_S, OTHER, Meter
-from penstock.snode.ops.exposition import Histogram, Sample, text
-from penstock.snode.ops.families import Family, Kind
+from penstock.snode.monitoring import Family, Histogram, Kind, Sample, text
 
 
 @given(st.lists(st.floats(0, 100)))

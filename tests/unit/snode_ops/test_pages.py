@@ -18,7 +18,7 @@ from penstock.protocols.kafka.messages import request
 from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.snode import Node
-from penstock.snode.ops.families import FAMILIES
+from penstock.snode.monitoring import FAMILIES
 
 KAFKA = ("kafka://127.0.0.1:0",)
 EVERYBODY = (*KAFKA, "rocketmq://127.0.0.1:0", "tubemq://127.0.0.1:0")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import UsageError
 from penstock.model import LogRange, PreparedTransaction
-from penstock.spark._sink_markers import Marker, Slot
+from penstock.spark._sink_once import Marker, Slot
 
 
 class Killed(BaseException):

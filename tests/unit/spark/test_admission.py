@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model import Partition
-from penstock.spark._admission import admit
+from penstock.spark._follow import admit
 
 BACKLOG = st.dictionaries(
     st.builds(Partition, st.just("t"), st.integers(0, 50), st.just("")), st.integers(0, 10**12), max_size=20

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Offset, Partition
-from penstock.spark._option_table import OURS
-from penstock.spark._options import SourceOptions, parse_options
+from penstock.spark._options import OURS, SourceOptions, parse_options
 from penstock.spark._starts import resolve
 from tests.unit.spark.listed_log import ListedLog
 

@@ -16,8 +16,7 @@ from penstock.columnar.schema import schema
 from penstock.errors import ConfigError
 from penstock.model import LogRange
 from penstock.spark._bad_records import BadRecord, decoded
-from penstock.spark._decode_options import Decoding, decoded_ddl, parse_decoding
-from penstock.spark._options import parse_options
+from penstock.spark._options import Decoding, decoded_ddl, parse_decoding, parse_options
 
 RANGES = [LogRange("t", 0, 10, 14)]
 COLUMNS = ("value", "offset")

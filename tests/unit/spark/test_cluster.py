@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.spark._cluster import Slots, slots
+from penstock.spark._settings import Slots, slots
 
 YARN = {"spark.master": "yarn"}
 STANDALONE = {"spark.master": "spark://10.0.0.1:7077,10.0.0.2:7077"}

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Partition
 from penstock.spark import convert_checkpoint
+from penstock.spark._checkpoint import connector_text, our_text, parse_batch, positions_of
 from penstock.spark._offsets import BatchOffset
-from penstock.spark.checkpoint.forms import connector_text, our_text, positions_of
-from penstock.spark.checkpoint.offset_log import parse_batch
 from tests.unit.spark.recorded_checkpoint import CRC, ENDS, LONG_AGO, lines, metadata, put, tree, write
 
 FILES = '{"logOffset":3}'

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.checkpoint.convert import carry_out, plan
-from penstock.spark.checkpoint.files import LocalFiles
-from penstock.spark.checkpoint.forms import Form
+from penstock.spark._checkpoint import Form, LocalFiles, carry_out, plan
 from tests.unit.spark.recorded_checkpoint import ENDS, tree, write
 
 BATCHES = {number: [ENDS[number], ENDS[number + 1]] for number in range(2)}

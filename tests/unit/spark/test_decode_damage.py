@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.spark import _decode_json
 from penstock.spark._ddl import arrow_type, parse_ddl
-from penstock.spark._decode_json import JsonDecoder
-from penstock.spark._decode_rows import decode_row
-from penstock.spark._decode_shape import shape
+from penstock.spark._decode_json import JsonDecoder, decode_row, shape
 
 FIELDS = {
     "i": ("int", st.integers(-(2**31), 2**31 - 1)),

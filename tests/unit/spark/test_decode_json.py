@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.spark._ddl import arrow_type, parse_ddl
-from penstock.spark._decode_json import JsonDecoder
-from penstock.spark._decode_rows import decode_row
+from penstock.spark._decode_json import JsonDecoder, decode_row
 
 EVERYTHING = (
     "i int, l bigint, y tinyint, f double, b boolean, s string, d date, t timestamp, n timestamp_ntz,"

@@ -9,7 +9,7 @@ from penstock.columnar.schema import HEADERS_TYPE, schema
 from penstock.errors import ConfigError
 from penstock.protocols import register
 from penstock.seams import WireProtocol
-from penstock.spark._headers import Extra, none_as_null, physical, with_extras
+from penstock.spark._columns import Extra, none_as_null, physical, with_extras
 from penstock.spark._options import parse_options
 from tests.toy import registration
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.model import LogRange, Partition
-from penstock.spark._cluster import Slots
 from penstock.spark._follow import Follower
 from penstock.spark._loss import DataLoss
 from penstock.spark._offsets import BatchOffset
 from penstock.spark._options import SourceOptions, parse_options
-from penstock.spark._planning import plan
+from penstock.spark._reading import plan
+from penstock.spark._settings import Slots
 from tests.unit.spark.listed_log import ListedLog
 
 P0, P1, P2 = (Partition("t", number) for number in range(3))

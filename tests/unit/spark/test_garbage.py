@@ -8,7 +8,7 @@ import penstock
 
 SCRIPT = """
 import gc, sys
-from penstock.spark._garbage import spare_modules
+from penstock.spark._tasks import spare_modules
 counts = []
 for program in sys.argv[1:]:
     if program == "import":

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.columnar.schema import HEADERS_TYPE, schema
-from penstock.spark._headers import none_as_null
+from penstock.spark._columns import none_as_null
 
 GIVEN = [[("a", b"1")], [], None, [("a", None), ("a", b"")], []]
 WANTED = [[("a", b"1")], None, None, [("a", None), ("a", b"")], None]

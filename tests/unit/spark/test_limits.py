@@ -7,13 +7,10 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.model import Partition
-from penstock.spark._admission import FIRST
-from penstock.spark._behind import Behind
-from penstock.spark._follow import Follower
+from penstock.spark._follow import FIRST, Behind, Follower
 from penstock.spark._loss import DataLoss
 from penstock.spark._offsets import BatchOffset
-from penstock.spark._options import SourceOptions, parse_options
-from penstock.spark._subscription import Subscription
+from penstock.spark._options import SourceOptions, Subscription, parse_options
 from tests.unit.spark.listed_log import ListedLog
 
 P0, P1, P2 = (Partition("t", number) for number in range(3))

@@ -7,10 +7,9 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.model import Offset, Partition
 from penstock.spark._columns import DEFAULT
-from penstock.spark._options import Retries, SourceOptions, TaskSizes, TriggerLimits, parse_options
+from penstock.spark._option_values import Moment
+from penstock.spark._options import Retries, SourceOptions, Subscription, TaskSizes, TriggerLimits, parse_options
 from penstock.spark._starts import AtTime, FromGroup, resolve
-from penstock.spark._subscription import Subscription
-from penstock.spark._times import Moment
 from tests.unit.spark.listed_log import ListedLog
 
 KAFKA = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "a, b"}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark._admission import FIRST, Pace
+from penstock.spark._follow import FIRST, Pace
 
 
 def run(pace: Pace, batches: int, *, rows_a_second: float, fixed_ms: float = 50, wait_to_ms: float = 0) -> list[float]:

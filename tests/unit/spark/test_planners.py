@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark._home import quick_home
 from penstock.spark._launch import TOLD
 from penstock.spark._planners import RUNNER, SWITCH, _place, _shared
+from penstock.spark._session import quick_home
 
 pytest.importorskip("pyspark")
 

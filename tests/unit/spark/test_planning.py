@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model import LogRange, Partition
-from penstock.spark._cluster import Slots
 from penstock.spark._options import TaskSizes
-from penstock.spark._planning import ROWS_THAT_FILL_A_TASK, ROWS_WORTH_A_TASK, plan
+from penstock.spark._reading import ROWS_THAT_FILL_A_TASK, ROWS_WORTH_A_TASK, plan
+from penstock.spark._settings import Slots
 
 RANGES = st.dictionaries(
     st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 30)),

@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
 )
 
 from penstock.model import Partition
+from penstock.spark._bounded import push
 from penstock.spark._offsets import BatchOffset
-from penstock.spark._pushdown import push
 from tests.unit.spark.listed_log import ListedLog
 
 P = [Partition("t", number) for number in range(3)]

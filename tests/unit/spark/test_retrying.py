@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.errors import ConnectionLost, PenstockError, UsageError
+from penstock.spark._log import patiently
 from penstock.spark._options import Retries
-from penstock.spark._retrying import patiently
 
 
 @dataclass

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.spark import _advice
-from penstock.spark._advice import FILTERS, UNIX_SOCKETS, advice_of, warn_once
-from penstock.spark._home import quick_home
+from penstock.spark import _settings
 from penstock.spark._session import (
     _add_own_home,
     _compile_kernels_meanwhile,
     _prepare_environment,
     _sized_for_this_machine,
     _warn_if_missing,
+    quick_home,
 )
+from penstock.spark._settings import FILTERS, UNIX_SOCKETS, advice_of, warn_once
 
 NAMES = ("PYSPARK_UDS_MODE", "PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_HOME", "PYTHONPATH")
 HOME = str(Path(penstock.__file__).parents[1])
@@ -130,7 +130,7 @@ def test_advice_names_what_is_not_as_it_should_be() -> None:
 def test_missing_unix_sockets_are_said_once_a_process(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(_advice, "_said", set())
+    monkeypatch.setattr(_settings, "_said", set())
     warn_once({}, "/usr/bin/pytest")  # no process of Spark's
     warn_once({"PYTHON_UNIX_DOMAIN_ENABLED": "True"}, "/spark/pyspark/daemon.py")
     assert caplog.text == ""

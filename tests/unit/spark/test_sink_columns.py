@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import UsageError
-from penstock.spark._sink_columns import check_columns
+from penstock.spark._sink_rows import check_columns
 
 HEADERS = "array<struct<key:string,value:binary>>"
 

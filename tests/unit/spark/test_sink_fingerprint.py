@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark._sink_fingerprint import Fingerprint
+from penstock.spark._sink_transactions import Fingerprint
 
 Row = tuple[bytes | None, bytes | None]
 ROWS = st.lists(st.tuples(st.none() | st.binary(max_size=12), st.none() | st.binary(max_size=20)), max_size=12)

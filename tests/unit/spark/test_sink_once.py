@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import CorruptBatch, UsageError
-from penstock.spark._sink_markers import Marker
-from penstock.spark._sink_once import DecidedAborted, Place, ReplayDiffers, abort, commit, run_task
+from penstock.spark._sink_once import DecidedAborted, Marker, Place, ReplayDiffers, abort, commit, run_task
 from tests.unit.spark.simulated_log import Killed, SimulatedLog
 
 ROWS = 12

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from penstock.columnar.encode import encode_v2
 from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import UsageError
-from penstock.spark._sink_columns import check_columns
-from penstock.spark._sink_rows import ROW_HEADER, RowIds, by_topic, with_row_ids
+from penstock.spark._sink_rows import ROW_HEADER, RowIds, by_topic, check_columns, with_row_ids
 
 ROWS = check_columns([("value", "binary"), ("topic", "string")], topic=None)
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
-from penstock.spark._subscription import Subscription, parse_subscription
+from penstock.spark._options import Subscription, parse_subscription
 
 NODE = Node("7", Endpoint("h", 1))
 

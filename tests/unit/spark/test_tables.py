@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, StructType
 
 from penstock.errors import ConfigError
 from penstock.spark import PenstockDataSource
-from penstock.spark._tables import given_to_table, recalled, remembering
+from penstock.spark._source import given_to_table, recalled, remembering
 
 # As Spark 4.3 hands them over when a table is made.
 OF_TABLE = {

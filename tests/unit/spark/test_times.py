@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.spark._times import Moment, duration_ms, moment
+from penstock.spark._option_values import Moment, duration_ms, moment
 
 NOW_MS = 1_700_000_000_000
 

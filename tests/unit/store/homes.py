@@ -12,10 +12,8 @@ from penstock.columnar import decode_v2, encode_v2
 from penstock.columnar.producing import Producing
 from penstock.model import Codec
 from penstock.store import PartitionLog, Store, StoreConfig
-from penstock.store._directory import Directory
-from penstock.store._disk import DiskDirectory, DiskFile
-from penstock.store._folder import PartitionFolder
-from penstock.store._memory import MemoryDirectory
+from penstock.store.filesystem import Directory, DiskDirectory, DiskFile, MemoryDirectory
+from penstock.store.partition_folder import PartitionFolder
 
 NOW = 1_700_000_000_000
 """A wall clock for tests, ms."""

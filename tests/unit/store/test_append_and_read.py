@@ -17,7 +17,7 @@ from penstock.errors import (
 )
 from penstock.model import Codec, TimestampType
 from penstock.store import PartitionLog, StoreDamaged
-from penstock.store._reading import Stretch
+from penstock.store.log import Stretch
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records
 
 
@@ -68,7 +68,7 @@ def test_who_reads_what_was_just_appended_costs_no_look_into_the_file(
     def walk(*_: object) -> None:
         raise AssertionError("it walked")
 
-    monkeypatch.setattr("penstock.store._segment.walk", walk)
+    monkeypatch.setattr("penstock.store.segment.walk", walk)
     assert log.read(198, BIG).next_offset == log.read(199, BIG).next_offset == 200
     assert len(log.read(199, BIG).data) == len(batch([b"99", b"too"]))
     with pytest.raises(AssertionError, match="it walked"):

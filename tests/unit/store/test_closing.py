@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.store import StoreConfig
-from penstock.store._memory import MemoryDirectory, MemoryFile
+from penstock.store.filesystem import MemoryDirectory, MemoryFile
 from penstock.store.store import Store
 from tests.unit.store.homes import NOW, Home, batch, read_records
 

@@ -17,8 +17,8 @@ from penstock.columnar.record_walk import walk_records
 from penstock.errors import WriteFailed
 from penstock.model import Codec, Partition
 from penstock.store import PartitionLog, Store, StoreConfig, StoreDamaged
-from penstock.store import _compaction as module
-from penstock.store._memory import MemoryDirectory
+from penstock.store import compaction as module
+from penstock.store.filesystem import MemoryDirectory
 from tests.kernels.ways import same
 from tests.unit.store.homes import BIG, NOW, Home, batch
 

@@ -6,9 +6,8 @@ import pytest
 
 from penstock.columnar.batch import batches
 from penstock.store import StoreConfig, StoreDamaged
-from penstock.store._directory import Directory
-from penstock.store._folder import topic_id_of
-from penstock.store._memory import MemoryDirectory, MemoryFile
+from penstock.store.filesystem import Directory, MemoryDirectory, MemoryFile
+from penstock.store.partition_folder import topic_id_of
 from penstock.store.store import Store
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records
 from tests.unit.store.test_recovery import filled, flip

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.store.epochs import EpochHistory
+from penstock.store.log_state import EpochHistory
 
 
 @pytest.fixture

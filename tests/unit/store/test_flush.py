@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import ConfigError, WriteFailed
 from penstock.store import FlushPolicy, StoreConfig, open_store
-from penstock.store._memory import MemoryDirectory, MemoryFile
+from penstock.store.filesystem import MemoryDirectory, MemoryFile
 from penstock.store.store import Store
 from tests.unit.store.homes import NOW, Home, batch, read_records
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import WriteFailed
 from penstock.store import StoreConfig
-from penstock.store._disk import DiskDirectory
+from penstock.store.filesystem import DiskDirectory
 from penstock.store.store import Store
 from tests.unit.store.homes import NOW, HastyDisk, Home, batch, read_records
 

@@ -8,7 +8,7 @@ import pytest
 from penstock.columnar.few import FewRows, encode_few
 from penstock.columnar.producing import Producing
 from penstock.store import open_store
-from penstock.store.aborted import Aborted
+from penstock.store.log_state import Aborted
 from tests.unit.store.homes import NOW, batch, read_records
 
 STORES = Path(__file__).parents[2] / "data" / "store"

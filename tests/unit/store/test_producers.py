@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.errors import OutOfOrderSequence, StaleProducerEpoch
-from penstock.store import producers as module
-from penstock.store.producers import ProducerTable, SequencedBatch, last_sequence
+from penstock.store import log_state as module
+from penstock.store.log_state import ProducerTable, SequencedBatch, last_sequence
 
 MAX = 2**31 - 1
 

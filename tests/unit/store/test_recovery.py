@@ -10,7 +10,7 @@ from penstock.columnar.producing import Producing
 from penstock.columnar.transactions import end_marker
 from penstock.errors import OutOfOrderSequence, StoreError
 from penstock.store import Store, StoreDamaged
-from penstock.store._checksummed import with_checksum
+from penstock.store.partition_folder import with_checksum
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records
 
 LAST = "00000000000000000000.log"

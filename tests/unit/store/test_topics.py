@@ -14,8 +14,8 @@ from penstock.errors import (
     WriteFailed,
 )
 from penstock.store import Store, StoreConfig, StoreDamaged, open_store
-from penstock.store._memory import MemoryDirectory
 from penstock.store.catalog import MAX_PARTITIONS
+from penstock.store.filesystem import MemoryDirectory
 from tests.unit.store.homes import NOW, Home, batch, read_records
 
 

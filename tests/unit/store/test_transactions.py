@@ -15,7 +15,7 @@ from penstock.columnar.producing import Producing
 from penstock.columnar.transactions import ABORT, COMMIT, control_type, end_marker
 from penstock.errors import CorruptBatch, OutOfOrderSequence, OutsideTransaction, StaleProducerEpoch
 from penstock.store import PartitionLog, Store
-from penstock.store.aborted import Aborted, AbortedIndex, from_bytes, to_bytes
+from penstock.store.log_state import Aborted, AbortedIndex, from_bytes, to_bytes
 from tests.unit.store.homes import BIG, NOW, Home, batch
 from tests.unit.store.test_compaction import compact
 

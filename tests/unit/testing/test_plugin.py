@@ -61,6 +61,6 @@ def test_a_test_of_another_project_gets_a_broker(tmp_path: Path) -> None:
 def test_names_of_the_package_are_there_and_no_others() -> None:
     for name in penstock.testing.__all__:
         found = getattr(penstock.testing, name)
-        assert found is penstock.testing.faults.Moment if name == "Moment" else found.__name__ == name
+        assert found is penstock.testing.broker.Moment if name == "Moment" else found.__name__ == name
     with pytest.raises(AttributeError, match="Broken"):
         _ = penstock.testing.Broken

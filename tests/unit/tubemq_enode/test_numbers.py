@@ -19,8 +19,8 @@ from penstock.protocols.tubemq.enode.numbering import Numbering
 from penstock.protocols.tubemq.messages import HeartResponseM2P
 from penstock.protocols.tubemq.methods import PRODUCER_HEARTBEAT
 from penstock.seams.opening import Surroundings
-from penstock.snode.enodes.local import open_local
-from penstock.snode.services.journal import JournalService
+from penstock.snode.journals import JournalService
+from penstock.snode.local_enode import open_local
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Cluster, Stage, go, stage
 

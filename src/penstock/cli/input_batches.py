@@ -1,0 +1,295 @@
+"""What is produced as columns to send, a block at a time: lines, JSON lines, rows of CSV and Parquet files.
+
+Blocks are as many lines as have come, so that slow streams need no waiting and fast ones few blocks.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, time
+from functools import partial
+from io import BytesIO
+from typing import BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute, csv, parquet
+
+from penstock._dataclasses import dataclass
+from penstock.cli.record_text import NULL, joined, spelled_text
+from penstock.cli.scalar_text import is_few
+from penstock.cli.sources import Outgoing, json_records, line_records
+from penstock.columnar.arrays import binary_of, numbers
+from penstock.columnar.schema import TYPES
+from penstock.errors import UsageError
+
+__all__ = ["Block", "Piece", "blocks", "json_pieces", "line_pieces"]
+
+_BYTES: Final = 1 << 20
+_LONGEST: Final = 1 << 28
+"""Bytes of a line longer than any log accepts; a line without an end would need memory without end."""
+
+
+class Block:
+    """Whole lines; ``first`` is the number of the first one. Only the last of a stream may lack its line feed."""
+
+    def __init__(self, first: int, data: bytes | bytearray) -> None:
+        self.first = first
+        self.data = data
+        feeds = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+        self._ends = feeds if data.endswith(b"\n") else np.append(feeds, len(data))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def lines(self) -> pa.Array:
+        """Each line as binary, without its line feed and otherwise byte for byte."""
+        offsets = np.zeros(len(self) + 1, np.int32)
+        # Without line feeds, each line ends earlier by the number of line feeds before it.
+        offsets[1:] = self._ends - np.arange(len(self))
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data.replace(b"\n", b""))]
+        return pa.Array.from_buffers(pa.binary(), len(self), buffers)
+
+
+def blocks(stream: BinaryIO) -> Iterator[Block]:
+    """A stream's lines, in blocks of about a megabyte where they come quickly. Raises UsageError for an endless one."""
+    number = 1
+    begun = bytearray()  # a line whose end has not come
+    while data := stream.read1(_BYTES):  # type: ignore[attr-defined]  # what sys.stdin.buffer and open() return has it
+        end = data.rfind(b"\n") + 1
+        if end:
+            begun += memoryview(data)[:end]
+            block = Block(number, begun)
+            begun = bytearray()
+            yield block
+            number += len(block)
+        begun += memoryview(data)[end:]
+        if len(begun) > _LONGEST:
+            raise UsageError(f"line {number} has more than {_LONGEST} bytes")
+    if begun:
+        yield Block(number, begun)
+
+
+# Lines as columns to send, a block at a time; and one by one where columns cannot represent them.
+#
+# Columns only save time: a block that is in any way unusual has no table, and `sources` alone decides what its lines
+# mean.
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Records of one block: as a table if they are of the usual kind, and one by one with their lines."""
+
+    table: pa.Table | None
+    one_by_one: Callable[[], Iterator[Outgoing]]
+
+
+def line_pieces(stream: BinaryIO, separator: str) -> Iterator[Piece]:
+    """Each line a value; the text before ``separator`` (``\\t``: a tab) is the key."""
+    before_value = separator.replace("\\t", "\t").encode()
+    for block in blocks(stream):
+        if not before_value:
+            table = pa.Table.from_arrays([block.lines()], names=["value"])
+        else:
+            table = None if is_few(len(block)) else _keyed(block.lines(), before_value)
+        yield Piece(table, partial(line_records, BytesIO(block.data), separator, block.first))
+
+
+def _keyed(lines: pa.Array, separator: bytes) -> pa.Table | None:
+    """Keys and values; None if a line has no separator."""
+    from pyarrow import compute
+
+    if separator in (b"\n", b"") or compute.any(compute.less(compute.find_substring(lines, separator), 0)).as_py():
+        return None
+    halves = compute.split_pattern(lines, pattern=separator, max_splits=1).flatten()
+    places = np.arange(0, len(halves), 2)
+    columns = [halves.take(numbers(pa.int64(), len(places), each)) for each in (places, places + 1)]
+    return pa.Table.from_arrays(columns, names=["key", "value"])
+
+
+# JSON lines as columns to send, a block at a time.
+#
+# As with lines, a block that is in any way unusual has no table, and `sources` alone decides what its lines mean.
+_FIELDS: Final = pa.schema(
+    {
+        "value": pa.string(), "key": pa.string(), "partition": pa.int32(), "timestamp": pa.int64(),
+        "topic": pa.string(), "node": pa.string(), "offset": pa.int64(),
+    }
+)  # fmt: skip
+_LATEST_MS: Final = 1 << 42
+
+
+def json_pieces(stream: BinaryIO) -> Iterator[Piece]:
+    """Each line an object, as `penstock consume` writes them; empty lines are skipped."""
+    for block in blocks(stream):
+        yield Piece(
+            None if is_few(len(block)) else _parsed(block), partial(json_records, BytesIO(block.data), block.first)
+        )
+
+
+def _parsed(block: Block) -> pa.Table | None:
+    """The block's objects, if each line is one, has text for a value, and needs no closer look."""
+    from pyarrow import compute, json
+
+    if not _is_an_object_a_line(block.lines()):
+        return None
+    options = json.ParseOptions(explicit_schema=_FIELDS, unexpected_field_behavior="error")
+    try:
+        found = json.read_json(pa.BufferReader(block.data), json.ReadOptions(use_threads=False), options)
+        found.validate(full=True)
+    except pa.ArrowException:
+        return None
+    value, partition, timestamp = (found[name] for name in ("value", "partition", "timestamp"))
+    # A null may also mean that the value is missing, which is not a record.
+    if found.num_rows != len(block.lines()) or value.null_count or not (_fits(partition, 1 << 31) and _fits(timestamp)):
+        return None
+    columns = {"value": value, "key": found["key"], "partition": partition}
+    if timestamp.null_count == 0:
+        columns["timestamp"] = compute.multiply(timestamp, 1_000).cast(pa.timestamp("us", "UTC"))
+    elif timestamp.null_count < len(timestamp):
+        return None
+    return pa.table(columns)
+
+
+def _is_an_object_a_line(lines: pa.Array) -> bool:
+    """The parser would also accept an object over two lines, and two objects on one line."""
+    from pyarrow import compute
+
+    ends = compute.and_(compute.starts_with(lines, b"{"), compute.ends_with(lines, b"}"))
+    return bool(compute.all(ends).as_py())
+
+
+def _fits(column: pa.ChunkedArray, below: int = _LATEST_MS) -> bool:
+    from pyarrow import compute
+
+    bounds = compute.min_max(column).as_py()
+    return bounds["min"] is None or (bounds["min"] >= 0 and bounds["max"] < below)
+
+
+# Rows of CSV and Parquet files as columns to send: a JSON object per row, or the record columns as they are.
+_ROWS: Final = 32_768
+_AT_ONCE: Final = (pa.float64(), pa.float32(), pa.bool_())
+_NO_CELLS: Final = pa.nulls(0, pa.binary())
+_SENT: Final = ("key", "value", "headers", "timestamp", "partition")
+
+
+def csv_tables(stream: BinaryIO, key: str) -> Iterator[pa.Table]:
+    """Numbers and times are recognised by the first block; the key column's text stays as written."""
+    columns = csv.ConvertOptions(column_types={key: pa.string()} if key else {})
+    for batch in csv.open_csv(stream, convert_options=columns):
+        yield _as_json(pa.Table.from_batches([batch]), key)
+
+
+def parquet_tables(stream: BinaryIO, key: str) -> Iterator[pa.Table]:
+    """A file with a binary column value and otherwise only columns that records have is sent as it is."""
+    file = parquet.ParquetFile(stream)
+    as_it_is = not key and _has_records(file.schema_arrow)
+    for batch in file.iter_batches(batch_size=_ROWS):
+        table = pa.Table.from_batches([batch])
+        yield table.select([name for name in _SENT if name in table.column_names]) if as_it_is else _as_json(table, key)
+
+
+def partitions_named(stream: BinaryIO) -> set[int]:
+    """The partitions that the rows of a Parquet file of records ask for."""
+    file = parquet.ParquetFile(stream)
+    if not _has_records(file.schema_arrow) or "partition" not in file.schema_arrow.names:
+        return set()
+    batches = file.iter_batches(batch_size=_ROWS, columns=["partition"])
+    return {each for batch in batches for each in compute.unique(batch.column(0)).to_pylist() if each is not None}
+
+
+def _has_records(schema: pa.Schema) -> bool:
+    if "value" not in schema.names or not set(schema.names) <= set(TYPES):
+        return False
+    kind = schema.field("value").type
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _as_json(table: pa.Table, key: str) -> pa.Table:
+    columns = {"value": _objects(table)}
+    if key:
+        if key not in table.column_names:
+            raise UsageError(f"no column '{key}' in the file", hint=f"it has {', '.join(table.column_names)}")
+        columns["key"] = _keys(table[key].combine_chunks())
+    return pa.table(columns)
+
+
+def _objects(table: pa.Table) -> pa.Array:
+    """A JSON object per row, written column by column."""
+    pieces: list[pa.Array | bytes] = []
+    # Of columns with the same name the last one counts, in the place of the first.
+    for name, at in {name: at for at, name in enumerate(table.column_names)}.items():
+        begin = f"{', ' if pieces else '{'}{json.dumps(name)}: ".encode()
+        pieces += [begin, _spelled(table.column(at).combine_chunks())]
+    return joined(*pieces, b"}") if pieces else pa.array([b"{}"] * table.num_rows, pa.binary())
+
+
+def _spelled(column: pa.Array) -> pa.Array:
+    """A column's cells as JSON; those that Arrow cannot write as ``json`` does go one by one."""
+    kind = column.type
+    if pa.types.is_integer(kind):
+        return column.cast(pa.string()).cast(pa.binary()).fill_null(NULL)
+    if pa.types.is_string(kind):
+        return spelled_text(column.cast(pa.binary()))
+    if pa.types.is_binary(kind) and _is_text(column):
+        return spelled_text(column)
+    if kind in _AT_ONCE:
+        return _at_once(column)
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        codes = column.dictionary_encode("encode")  # many rows have the same day or hour
+        return pa.array(_one_by_one(codes.dictionary), pa.binary()).take(codes.indices)
+    return pa.array(_one_by_one(column), pa.binary())
+
+
+def _is_text(column: pa.Array) -> bool:
+    try:
+        column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _at_once(column: pa.Array) -> pa.Array:
+    """Numbers and booleans by one call of ``json``: what it writes for each has no comma."""
+    if pa.types.is_floating(column.type):
+        column = compute.if_else(compute.is_finite(column), column, pa.nulls(1, column.type)[0])
+    return binary_of(json.dumps(column.to_pylist())[1:-1].encode().split(b", ")) if len(column) else _NO_CELLS
+
+
+def _one_by_one(column: pa.Array) -> list[bytes]:
+    return [json.dumps(_plain(cell)).encode() for cell in column.to_pylist()]
+
+
+def _keys(column: pa.Array) -> pa.Array:
+    if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
+        return column.cast(pa.string()).cast(pa.binary())
+    return pa.array([None if each is None else _text(each) for each in column.to_pylist()], pa.binary())
+
+
+def _text(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return str(_plain(value)).encode()
+
+
+def _plain(value: object) -> object:
+    """A cell as JSON can say it: times in ISO 8601, bytes as text or else base64, NaN as null."""
+    match value:
+        case dict():
+            return {str(name): _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case datetime() | date() | time():
+            return value.isoformat()
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return base64.b64encode(value).decode()
+        case _:
+            return str(value)

@@ -1,0 +1,361 @@
+"""The demo from start to end: node, records, Spark job, comparison, picture; safe to kill anywhere and run again.
+
+What a killed run leaves is only ever picked up, never repaired: the log says which rows it has, Spark's checkpoint
+which batch comes next, and files are replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import compute
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from penstock import _clock
+from penstock.client import Admin
+from penstock.demo.delays import (
+    differences,
+    draw_delays,
+    expected_delays,
+    hourly_delays,
+    merged,
+    run_to_end,
+    write_parquet,
+)
+from penstock.demo.flights import ROUTES, FlightEvents, Node, Route, flights_events, flights_table, load, partitions
+from penstock.errors import PenstockError, RemoteError, UsageError
+from penstock.model import Partition
+from penstock.spark import session
+
+if TYPE_CHECKING:
+    from penstock.spark import DataFrame, SparkSession
+
+__all__ = ["GROUP", "Report", "RunLock", "main", "open_picture", "opener"]
+
+# One run of the demo at a time in one folder, and none before the last process of a killed one has ended.
+#
+# The lock is a file's ``flock``, and the file is the run's log: it is given to the node and to Spark's JVM as their
+# standard error. A ``flock`` belongs to the open file, not to a process, so it is held as long as any of them lives,
+# and the kernel frees it when the last one is gone, however it went.
+_POLL_S = 0.05
+
+
+class RunLock:
+    """Holds ``folder/demo.log`` locked; ``file`` is what children write their messages to."""
+
+    def __init__(self, folder: Path, *, wait_s: float, waiting: Callable[[], None] = lambda: None) -> None:
+        """Wait at most ``wait_s`` for an earlier run's processes, and say so. Raises UsageError if one lives on."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "demo.log"
+        self.file = self.path.open("ab", buffering=0)
+        deadline = _clock.monotonic() + wait_s
+        if not (taken := self._taken()):
+            waiting()
+        while not taken:
+            if _clock.monotonic() > deadline:
+                self.file.close()
+                raise UsageError(
+                    f"another run of the demo is still using {folder}", hint="Wait for it, or choose another --out"
+                )
+            time.sleep(_POLL_S)
+            taken = self._taken()
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    @contextmanager
+    def as_standard_error(self) -> Iterator[None]:
+        """Children started in here without a choice of their own (Spark's JVM) get the log as standard error."""
+        ours = os.dup(2)
+        os.dup2(self.file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(ours, 2)
+            os.close(ours)
+
+    def close(self) -> None:
+        """Give up this process's hold; children that still run keep theirs."""
+        self.file.close()
+
+
+# Opening the picture on the desktop of whoever looks on, where there is one.
+def opener(platform: str, environment: Mapping[str, str]) -> str | None:
+    """The program that opens files on this desktop; None where there is no desktop."""
+    if platform == "darwin":
+        return None if "SSH_CONNECTION" in environment else "open"
+    if environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"):
+        return "xdg-open"
+    return None
+
+
+def open_picture(path: Path) -> bool:
+    """Show it, and do not wait for whoever looks at it; False if nothing here can."""
+    program = shutil.which(opener(sys.platform, os.environ) or "")
+    if program is None:
+        return False
+    silent = subprocess.DEVNULL
+    subprocess.Popen([program, str(path)], stdin=silent, stdout=silent, stderr=silent, start_new_session=True)
+    return True
+
+
+# What the demo prints: progress, the delays by airport and carrier, the group's lag, the time of each stage.
+_NEXT = """\
+What to try next:
+  penstock snode --store file:{store} --listen kafka://127.0.0.1:9092   # serve these flights
+  penstock consume kafka://127.0.0.1:9092/flights --from earliest --max 3
+  penstock groups describe kafka://127.0.0.1:9092 {group}
+The README shows the same from Python, and from Spark."""
+
+
+class Report:
+    """Prints to standard output and remembers how long each stage took."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console()
+        self._stages: list[tuple[str, float]] = []
+
+    @contextmanager
+    def stage(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Show a bar while something is done; what is yielded is told how many of ``total`` are."""
+        started = _clock.monotonic()
+        counted = (MofNCompleteColumn(),) if total > 1 else ()
+        columns = (TextColumn("{task.description:<14}"), BarColumn(), TimeElapsedColumn(), *counted)
+        with Progress(*columns, console=self._console) as progress:
+            task = progress.add_task(name, total=total)
+            yield lambda done: progress.update(task, completed=done)
+        self._stages.append((name, _clock.monotonic() - started))
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self._console.print(text, highlight=False)
+
+    def delays(self, delays: pa.Table) -> None:
+        """The year summed up: each airport and all of them, then each carrier, the latest first."""
+        for title, name in (("airport", "origin"), ("carrier", "carrier")):
+            rows = summed(delays, name)
+            table = Table(title=f"Departure delays of the year by {title}", title_justify="left", show_footer=True)
+            left = sum(flights - cancelled for _, flights, cancelled, _ in rows)
+            late = sum((flights - cancelled) * mean for _, flights, cancelled, mean in rows)
+            footers = (
+                "all",
+                f"{sum(row[1] for row in rows):,}",
+                f"{sum(row[2] for row in rows):,}",
+                f"{late / max(left, 1):.1f}",
+            )
+            for heading, footer in zip((title, "flights", "cancelled", "mean delay, min"), footers, strict=True):
+                table.add_column(heading, footer, justify="left" if heading == title else "right")
+            for row in rows:
+                table.add_row(row[0], f"{row[1]:,}", f"{row[2]:,}", f"{row[3]:.1f}")
+            self._console.print(table)
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody looks on, at a terminal."""
+        return self._console.is_terminal
+
+    def what_next(self, group: str, store: Path) -> None:
+        """Command lines that show more of what is there now."""
+        for line in _NEXT.format(group=group, store=store).splitlines():
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def lag(self, group: str, lags: Mapping[Partition, int]) -> None:
+        """Records the group has still to read, in all."""
+        self.say(f"lag of group {group}: {sum(lags.values())} records in {len(lags)} partitions")
+
+    def times(self) -> None:
+        """How long each stage took, and all of them."""
+        table = Table(title="Time", title_justify="left", show_footer=True)
+        table.add_column("stage", footer="all")
+        table.add_column("seconds", justify="right", footer=f"{sum(seconds for _, seconds in self._stages):.1f}")
+        for name, seconds in self._stages:
+            table.add_row(name, f"{seconds:.1f}")
+        self._console.print(table)
+
+
+def summed(delays: pa.Table, name: str) -> list[tuple[str, int, int, float]]:
+    """(name, flights, cancelled, mean delay) of each value of column ``name``, latest first."""
+    left = compute.subtract(delays["flights"], delays["cancelled"])
+    minutes = compute.multiply(delays["mean_dep_delay"].fill_null(0.0), left.cast(pa.float64()))
+    table = delays.select([name, "flights", "cancelled"]).append_column("left", left).append_column("minutes", minutes)
+    sums = table.group_by(name).aggregate([(each, "sum") for each in ("flights", "cancelled", "left", "minutes")])
+    rows = [
+        (
+            str(row[name]),
+            int(row["flights_sum"]),
+            int(row["cancelled_sum"]),
+            row["minutes_sum"] / max(row["left_sum"], 1),
+        )
+        for row in sums.to_pylist()
+    ]
+    return sorted(rows, key=lambda row: -row[3])
+
+
+GROUP = "delays"
+_OURS = ("store", "checkpoint", "windows", "delays.parquet", "delays.png")
+_WAIT_FOR_EARLIER_RUN_S = 60.0
+_RECORDS_A_BATCH = 60_000
+_SPARK = {
+    # Checksum files beside the checkpoint's are replaced apart from them: a kill in between would spoil both.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    # The job is over before the thorough compiler would have paid for itself.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # A last batch without records would only drop state: in update mode every window has been given out by then.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+}
+
+
+def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: int = _RECORDS_A_BATCH) -> int:
+    """Run the demo in folder ``out``; return 0 if every cell of the result is right and no lag is left, else 1.
+
+    ``fresh`` forgets what an earlier run left there; without it the run goes on where that one was. ``rows`` takes only
+    the first flights of the year, for a quick look. Raises UsageError, ConnectionLost and other PenstockErrors.
+    """
+    report = Report()
+    earlier = "waiting for the processes of an earlier run to end"
+    lock = RunLock(out, wait_s=_WAIT_FOR_EARLIER_RUN_S, waiting=lambda: report.say(earlier))
+    try:
+        if fresh:
+            _forget(out, *_OURS)
+        if not (out / "checkpoint").exists():
+            _forget(out, "windows")  # of a checkpoint that is gone
+        with report.stage("read the table", 1) as progress:
+            table = flights_table()
+            events = flights_events(table, rows)
+            progress(1)
+        with Node(out / "store", lock.file) as node:
+            with report.stage("produce", events.rows.num_rows) as progress:
+                load(node, events, progress)
+            delays = _stream(out, node, events, records_a_batch, report, lock)
+            lags = _lags(node)
+        with report.stage("compare", 1) as progress:
+            # All flights are compared with the table as it is in the file, not as it was sorted for the log.
+            expected = expected_delays(table if rows is None else events.table)
+            wrong = differences(delays, expected)
+            progress(1)
+        return _finish(out, delays, wrong, lags, report)
+    finally:
+        lock.close()
+
+
+def _forget(out: Path, *names: str) -> None:
+    """Delete files and folders, each at once for whoever looks: one that is half deleted has another name."""
+    for name in names:
+        path, gone = out / name, out / f".{name}.forgotten"
+        with suppress(FileNotFoundError):
+            shutil.rmtree(gone)
+        with suppress(FileNotFoundError):
+            path.rename(gone)
+        if gone.is_dir():
+            shutil.rmtree(gone)
+        else:
+            gone.unlink(missing_ok=True)
+
+
+def _stream(
+    out: Path, node: Node, events: FlightEvents, records_a_batch: int, report: Report, lock: RunLock
+) -> pa.Table:
+    """Run the Spark job over what the log holds and return the delays of every window."""
+    with report.stage("start Spark", 1) as progress:
+        with lock.as_standard_error():
+            spark = session(app_name="penstock demo", **_SPARK)
+        progress(1)
+    try:
+        streams = [_records(spark, node, route, _limit(events, route, records_a_batch)) for route in ROUTES]
+        flights = functools.reduce(lambda one, other: one.union(other), streams)
+        left = sum(_lags(node).values())
+        with report.stage("stream", left) as progress:
+            run_to_end(
+                hourly_delays(flights),
+                windows=out / "windows",
+                checkpoint=out / "checkpoint",
+                on_progress=lambda records: _look(node, records, progress),
+            )
+            delays = merged(out / "windows")
+    except PenstockError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise RemoteError(f"the Spark job failed: {reason}", hint=f"See {lock.path}") from error
+    finally:
+        with suppress(Exception):  # where the JVM is gone there is nothing left to stop
+            spark.stop()
+    return delays
+
+
+def _look(node: Node, records: int, progress: Callable[[int], None]) -> None:
+    node.check()
+    progress(records)
+
+
+def _records(spark: SparkSession, node: Node, route: Route, limit: int) -> DataFrame:
+    """A route's stream: columns value and timestamp, ``limit`` offsets a micro-batch."""
+    return (
+        spark.readStream.format("penstock")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", limit)
+        .option("columns", "value,timestamp")
+        .option("group", GROUP)
+        .option("commitOffsets", "true")
+        .load(node.address(route, topic=True))
+    )
+
+
+def _limit(events: FlightEvents, route: Route, records_a_batch: int) -> int:
+    """Each route's share of a micro-batch in offsets, so that no route runs ahead of the others in time."""
+    mine: int = events.of_origins(route.origins).rows.num_rows
+    share: int = records_a_batch * mine // max(1, events.rows.num_rows)
+    return max(1, share) * route.step
+
+
+def _lags(node: Node) -> dict[Partition, int]:
+    """Records that the group has not read yet, by partition."""
+    lags: dict[Partition, int] = {}
+    for route in ROUTES:
+        with Admin(node.address(route)) as admin:
+            places = partitions(admin, route)
+            ends, committed = admin.end_offsets(places), admin.committed(GROUP, places)
+        for partition, end in ends.items():
+            read = committed[partition].offset if partition in committed else 0
+            lags[partition] = -(-(end - read) // route.step)
+    return lags
+
+
+def _finish(out: Path, delays: pa.Table, wrong: list[str], lags: Mapping[Partition, int], report: Report) -> int:
+    with report.stage("write and draw", 1) as progress:
+        write_parquet(delays, out / "delays.parquet")
+        draw_delays(delays, out / "delays.png")
+        progress(1)
+    report.delays(delays)
+    report.lag(GROUP, lags)
+    report.times()
+    for difference in wrong:
+        report.say(f"WRONG: {difference}")
+    if wrong:
+        report.say("--fresh starts anew")
+    if not wrong:
+        flights = sum(delays["flights"].to_pylist())
+        report.say(f"{flights:,} flights in {delays.num_rows:,} windows: every cell equals the package's table")
+    report.say(f"results: {out / 'delays.parquet'}, {out / 'delays.png'}")
+    if report.watched:
+        open_picture(out / "delays.png")
+    report.what_next(GROUP, out / "store")
+    return 1 if wrong or any(lags.values()) else 0

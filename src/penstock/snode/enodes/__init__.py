@@ -1,1 +1,0 @@
-"""Where a node keeps its data: the embedded log."""

@@ -1,0 +1,331 @@
+"""Journals as topics of an enode: the one loop that reads a node's own topics back, and the one way to write to them.
+
+An enode may be remote, so an append may end in doubt: its answer is lost, or its caller was cancelled. Then the end of
+the log is read again before anything else happens at that place, and the owner of the table is told what is there. A
+gap between the known end and an answered append is handled in the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any, Final, TypeVar
+
+from penstock._dataclasses import dataclass
+from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
+from penstock.errors import (
+    ConnectionLost,
+    CorruptBatch,
+    PenstockError,
+    RequestTimeout,
+    StoreError,
+    TopicExists,
+    UpstreamLost,
+)
+from penstock.model import Partition
+from penstock.seams.enode import Appended, Batch, Enode, FetchPart, TopicState, extent, fetch_one
+from penstock.seams.journal import Compose, Follow, Within
+from penstock.seams.locks import Locks
+from penstock.seams.opening import locate_damage
+from penstock.seams.runtime import Runtime
+
+__all__ = ["EnodeJournal", "JournalService"]
+
+T = TypeVar("T")
+_log = logging.getLogger("penstock.node")
+
+_READ_BYTES: Final = 1 << 20
+_ENTRIES_PER_BATCH: Final = 500
+_BYTES_PER_BATCH: Final = 1 << 20
+_LOST: Final = (UpstreamLost, ConnectionLost, RequestTimeout)
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_MAKING: Final = -1
+_NOBODY: Final = Within(-1, -1)
+
+
+class JournalService:
+    """``penstock.seams.journal.Journals`` over an enode, which need not be the one that keeps the data.
+
+    The names of its topics begin with ``whose``.
+    """
+
+    def __init__(self, enode: Enode, runtime: Runtime, *, whose: str = "") -> None:
+        self._enode = enode
+        self._runtime = runtime
+        self._whose = whose
+        self._journals: dict[str, EnodeJournal] = {}
+
+    def journal(self, name: str, *, places: int, config: Mapping[str, str]) -> EnodeJournal:
+        """The same object each time, because only one may track the log's end."""
+        if name not in self._journals:
+            topic = self._whose + name
+            self._journals[name] = EnodeJournal(self._enode, self._runtime, topic, places, config)
+        return self._journals[name]
+
+
+Content = Sequence[tuple[Any, ...]]
+"""Entries without their positions."""
+
+
+@dataclass(slots=True, eq=False)
+class _Unanswered:
+    """A write without an answer; ``position`` is where its first entry was found, -1 before."""
+
+    content: Content
+    position: int = -1
+
+
+@dataclass(slots=True)
+class _Tail:
+    """A place's end: everything below ``end`` is known; ``ahead`` has start and end of answers after a gap."""
+
+    end: int = 0
+    ahead: dict[int, int] = field(default_factory=dict)
+    writing: int = 0
+    unanswered: list[_Unanswered] = field(default_factory=list)
+
+    def reach(self, base: int, end: int) -> None:
+        """``[base, end)`` is known."""
+        if base == self.end and not self.ahead:
+            self.end = end
+            return
+        if end > self.end:
+            self.ahead[base] = end
+        while self.end in self.ahead:
+            self.end = self.ahead.pop(self.end)
+
+    def read_to(self, end: int) -> None:
+        """Everything below ``end`` is known."""
+        self.end = max(self.end, end)
+        self.ahead = {base: until for base, until in self.ahead.items() if until > self.end}
+        self.reach(self.end, self.end)
+
+
+class EnodeJournal:
+    """``penstock.seams.journal.Journal`` as a topic."""
+
+    def __init__(self, enode: Enode, runtime: Runtime, name: str, places: int, config: Mapping[str, str]) -> None:
+        self._enode = enode
+        self._runtime = runtime
+        self._name = name
+        self._wanted = places
+        self._config = config
+        self._places: int | None = None
+        self._asking = 0
+        self._turns: Locks[int] = Locks(runtime.promise)
+        self._tails: dict[int, _Tail] = {}
+        self._doubts: set[int] = set()
+        self._follow: Follow = _ignore
+
+    async def places(self) -> int:
+        # A caller that comes while others wait queues behind them, even if the number is known by now: no overtaking.
+        if self._places is None or self._asking:
+            self._asking += 1
+            try:
+                async with self._turns.held(_MAKING):
+                    if self._places is None:
+                        self._places = (await self._made()).partitions
+            finally:
+                self._asking -= 1
+        return self._places
+
+    async def _made(self) -> TopicState:
+        topic = await self._enode.topic(self._name)
+        if topic is None:
+            if not self._enode.abilities.compaction:
+                _log.warning("the log behind this node does not compact: %s will grow with every change", self._name)
+            try:
+                return await self._enode.create_topic(self._name, self._wanted, self._config)
+            except TopicExists:  # another node was quicker
+                topic = await self._enode.topic(self._name)
+                if topic is None:
+                    raise
+        return topic
+
+    async def partition(self, place: int) -> Partition:
+        return Partition(self._name, place)
+
+    # Reading.
+
+    async def replay(self, follow: Follow) -> None:
+        """Raises StoreDamaged with file and position, CorruptBatch where the log lies elsewhere, and the errors of
+        ``follow``: nothing is dropped silently. Waits while the log is unavailable: to start with half of the entries
+        would be to serve wrong answers."""
+        self._follow = follow
+        topic = await self._answer(lambda: self._enode.topic(self._name))
+        if topic is None:
+            return
+        self._places = topic.partitions
+        for place in range(topic.partitions):
+            await self._answer(lambda place=place: self._read(place))  # type: ignore[misc]
+
+    async def settled(self) -> None:
+        for place in tuple(self._doubts):
+            async with self._turns.held(place):
+                await self._settle(place)
+
+    async def _read(self, place: int) -> None:
+        """Pass on what comes after the known end, and look there for unanswered writes."""
+        tail = self._tails.setdefault(place, _Tail())
+        partition = Partition(self._name, place)
+        known = await extent(self._enode, partition)
+        at = max(known.start, tail.end)
+        found: list[Noted | Ended] = []
+        while at < known.end:
+            try:
+                part = await fetch_one(self._enode, FetchPart(partition, at, _READ_BYTES))
+                entries = [each for each in entries_of(part.read()) if each.position >= at]
+            except (CorruptBatch, StoreError) as error:
+                await locate_damage(self._enode, partition, error)
+                raise
+            for each in entries:
+                try:
+                    self._follow(place, each)
+                except PenstockError as error:
+                    error.topic, error.partition, error.offset = self._name, place, each.position
+                    raise
+                if tail.unanswered:
+                    found.append(each)
+            at = part.next_offset
+        tail.read_to(at)
+        for write in tail.unanswered:
+            if write.position < 0:
+                write.position = _find(write.content, found)
+
+    async def _settle(self, place: int) -> None:
+        """Read the end again while it is in doubt. Call it in the place's turn."""
+        while place in self._doubts:
+            self._doubts.discard(place)
+            try:
+                await self._answer(lambda: self._read(place))
+            except BaseException:
+                self._doubts.add(place)
+                raise
+
+    async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """The result of ``ask``, which is repeated while the log is unavailable."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await ask()
+            except _LOST as error:
+                _log.warning("%s cannot be read, will try again: %s", self._name, error)
+                await self._runtime.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    # Writing.
+
+    async def append(self, place: int, compose: Compose, within: Within | None = None) -> Sequence[int]:
+        if not self._is_free(place):
+            await self._turn(place)
+        entries = compose()
+        producer = within or _NOBODY
+        now_ms = self._runtime.now_ms()
+        parts = [entries] if len(entries) == 1 else list(_parts(entries))
+        bases = await self._write(
+            place,
+            [batch_of(part, now_ms, *producer) for part in parts],
+            lambda: [[(*entry, producer.producer_id) for entry in part] for part in parts],
+        )
+        return [base + row for base, part in zip(bases, parts, strict=True) for row in range(len(part))]
+
+    async def mark(self, place: int, marker: bytes) -> None:
+        await self._turn(place)
+        await self._write(place, [marker], lambda: [[each[1:] for each in entries_of(marker)]])
+
+    def _is_free(self, place: int) -> bool:
+        """Whether `_turn` would return without waiting for anything."""
+        known = self._places is not None and not self._asking
+        return known and place not in self._doubts and self._turns.free(place)
+
+    async def _turn(self, place: int) -> None:
+        """Return when nothing is in doubt at the place and all earlier callers have called the enode.
+
+        Later callers continue later: nothing happens between the return and what the caller does before it waits.
+        """
+        async with self._turns.held(place):
+            await self.places()
+            await self._settle(place)
+
+    async def _write(
+        self, place: int, batches: Sequence[Batch], contents: Callable[[], Sequence[Content]]
+    ) -> list[int]:
+        """The offset at which each batch begins. Raises the first batch's error."""
+        tail = self._tails.get(place)
+        if tail is None:
+            tail = self._tails[place] = _Tail()
+        results = await self._answered(place, tail, batches)
+        lost = []
+        if any(isinstance(result, _LOST) for result in results):
+            pairs = zip(results, contents(), strict=True)
+            lost = [_Unanswered(what) for result, what in pairs if isinstance(result, _LOST)]
+            await self._look_up(place, tail, lost)
+        bases = []
+        for result in results:
+            if isinstance(result, _LOST) and (write := lost.pop(0)).position >= 0:
+                bases.append(write.position)
+            elif isinstance(result, PenstockError):
+                raise result
+            else:
+                bases.append(result.base_offset)
+        return bases
+
+    async def _answered(self, place: int, tail: _Tail, batches: Sequence[Batch]) -> list[Appended | PenstockError]:
+        """The enode's answer or error for each batch; updates what is known of the log's end."""
+        tail.writing += 1
+        try:
+            results = await self._call(Partition(self._name, place), batches)
+        except PenstockError as error:
+            results = [error] * len(batches)
+        except BaseException:
+            self._doubts.add(place)  # the answer is no longer awaited
+            raise
+        finally:
+            tail.writing -= 1
+        for result in results:
+            if not isinstance(result, PenstockError):
+                tail.reach(result.base_offset, result.last_offset + 1)
+        if tail.ahead and not tail.writing:
+            self._doubts.add(place)
+        return results
+
+    async def _call(self, partition: Partition, batches: Sequence[Batch]) -> list[Appended | PenstockError]:
+        if len(batches) == 1:
+            return [await self._enode.append(partition, batches[0])]
+        return await self._enode.append_all([(partition, batch) for batch in batches]) if batches else []
+
+    async def _look_up(self, place: int, tail: _Tail, lost: Sequence[_Unanswered]) -> None:
+        """Find out what became of unanswered writes, before anything else is written there."""
+        tail.unanswered.extend(lost)
+        self._doubts.add(place)
+        try:
+            async with self._turns.held(place):
+                await self._settle(place)
+        finally:
+            for each in lost:
+                tail.unanswered.remove(each)
+
+
+def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """Split into batches that fit into any segment, as long as each entry does."""
+    begin = size = 0
+    for row, (key, value) in enumerate(entries):
+        size += len(key) + len(value or b"")
+        if row > begin and (row - begin >= _ENTRIES_PER_BATCH or size > _BYTES_PER_BATCH):
+            yield entries[begin:row]
+            begin, size = row, len(key) + len(value or b"")
+    if begin < len(entries):
+        yield entries[begin:]
+
+
+def _ignore(place: int, found: Noted | Ended) -> None:
+    """No table is kept of the journal."""
+
+
+def _find(wanted: Content, found: Sequence[Noted | Ended]) -> int:
+    """The position of a run of entries, -1 if it is not there."""
+    for at in range(len(found) - len(wanted) + 1):
+        if all(each[1:] == one for each, one in zip(found[at:], wanted, strict=False)):
+            return found[at].position
+    return -1

@@ -1,1 +1,0 @@
-"""What all fronts of a node share besides the log."""

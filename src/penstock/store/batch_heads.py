@@ -1,0 +1,168 @@
+"""Putting right the heads of batches that an older node stored as their producers sent them.
+
+Until penstock 0.1.0 walked through the records of a batch on arrival, the largest timestamp in its head was whatever
+its producer said. A partition's directory says which offsets such batches have (`PartitionFolder.unchecked`). A check
+reads one segment of them, and where heads are wrong it writes the segment anew: every batch stays where it is and keeps
+its length, only time and checksum differ. The new files are put in place as those of a compaction are (`swap`), so a
+crash leaves the old segment or the new one. Until a segment was checked, retention does not delete it by age, and
+lookups by time read its records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from penstock.columnar.batch import BatchHeader
+from penstock.columnar.checked import Checked, plain_records, true_head
+from penstock.columnar.record_walk import walk_records
+from penstock.errors import CorruptBatch
+from penstock.store.errors import StoreDamaged
+from penstock.store.log_state import LogState
+from penstock.store.partition_folder import PREFIX, PartitionFolder, rewriting, swap
+from penstock.store.segment import OpenSegments, Segment, Step, VerifiedBatches
+
+__all__ = ["HeadCheck", "plan_check"]
+
+_RETRY_MS: Final = 600_000
+"""Pause after a failure: each attempt reads the segment again."""
+
+
+def plan_check(
+    folder: PartitionFolder, state: LogState, flushed: int, interval: int, now_ms: int, roll: Callable[[], None]
+) -> HeadCheck | None:
+    """The check of the oldest unchecked segment; None if there is none, or it cannot be replaced now."""
+    if state.compacting or now_ms < state.check_after_ms:
+        return None
+    segment = next((one for one in state.segments if one.size and not state.heads_checked(one)), None)
+    if segment is None or segment.next_offset > flushed:
+        return None
+    state.compacting = True
+    return HeadCheck(folder, state, segment, interval, now_ms, roll)
+
+
+class HeadCheck:
+    """One check of one segment: call `run` in any thread, then `finish` in the owner's, even if `run` raised."""
+
+    def __init__(
+        self,
+        folder: PartitionFolder,
+        state: LogState,
+        segment: Segment,
+        interval: int,
+        now_ms: int,
+        roll: Callable[[], None],
+    ) -> None:
+        self.size = segment.size
+        """Bytes that are read."""
+        self.name = folder.name
+        self.done = False
+        """Whether the segment is checked, and the next one can be."""
+        self._folder = folder
+        self._directory = folder.directory
+        self._state = state
+        self._segment = segment
+        self._next_offset = segment.next_offset
+        self._active = segment is state.segments[-1]
+        self._roll = roll
+        self._interval = interval
+        self._now_ms = now_ms
+        self._output: Segment | None = None
+        self._wrong = 0
+        self._complete = False
+
+    # -- in any thread
+
+    def run(self) -> None:
+        """Read the segment, and write it anew if it has wrong heads. Raises WriteFailed, StoreDamaged."""
+        with rewriting(self._folder, self._state, "cannot put batch heads right"):
+            try:
+                self._wrong = sum(mended is not None for _, _, mended in self._batches())
+            except StoreDamaged:
+                self._complete = True  # reading it again would not help: its heads are believed as they are
+                raise
+            if self._wrong and not self._active:
+                self._rewrite()
+            self._complete = True
+
+    def _batches(self) -> Iterator[tuple[bytes, BatchHeader, Checked | None]]:
+        """Each batch, and what it should be where its head is wrong."""
+        with contextlib.closing(self._directory.open(f"{self._segment.name}.log", create=False)) as file:
+            scan = VerifiedBatches(file, self.size)
+            for position, header in scan:
+                raw = file.read(position, header.length)
+                yield raw, header, _mended(raw, header)
+        if scan.damage is not None:
+            raise StoreDamaged(
+                scan.damage,
+                file=self._segment.path,
+                position=scan.position,
+                topic=self._folder.topic,
+                partition=self._folder.partition,
+            )
+
+    def _rewrite(self) -> None:
+        output = Segment(self._directory, self._segment.base, OpenSegments(1), self._interval, prefix=PREFIX)
+        self._output = output
+        output.create()
+        output.clear()
+        output.truncate()  # an earlier attempt may have left bytes under this name
+        for raw, header, mended in self._batches():
+            data, newest = (raw, header.max_timestamp) if mended is None else (mended.data, mended.header.max_timestamp)
+            begin = output.size
+            step = Step(begin, begin + header.length, header.base_offset, header.last_offset, newest)
+            output.append([data], step)
+        output.seal()
+        for sync in output.syncers(sealed=True):
+            sync()
+        output.close()
+        self._directory.sync()
+
+    # -- in the owner's thread
+
+    def finish(self) -> int:
+        """Put a new segment in place and note what is checked; returns how many heads were put right.
+
+        A segment that is still written to is closed instead, if it has wrong heads: the next check replaces it. Raises
+        WriteFailed.
+        """
+        state, segment = self._state, self._segment
+        state.compacting = False
+        if not self._complete:
+            state.check_after_ms = self._now_ms + _RETRY_MS
+        if not self._complete or state.retired or segment not in state.segments:
+            self._discard()
+            return 0
+        with rewriting(self._folder, self._state, "cannot put batch heads right"):
+            if self._wrong and self._active:
+                if segment is state.segments[-1]:
+                    self._roll()
+                return 0
+            if self._output is not None:
+                segment.close()
+                swap(self._directory, [segment.base], [segment.base])
+                segment.newest = self._output.newest
+            state.unchecked = (self._next_offset, state.unchecked[1])
+            self._folder.save_unchecked(state.unchecked)
+        self.done = True
+        return self._wrong
+
+    def _discard(self) -> None:
+        if self._output is not None and not self._state.retired:
+            with rewriting(self._folder, self._state, "cannot put batch heads right"):
+                self._output.remove()
+
+
+def _mended(raw: bytes, header: BatchHeader) -> Checked | None:
+    """The batch with the right head; None if it has that, or nobody can say."""
+    if header.control or header.delete_horizon_ms is not None:  # a compaction has written that head
+        return None
+    header = header._replace(position=0)
+    try:
+        times = walk_records(plain_records(raw, header), header.record_count)
+    except CorruptBatch:
+        return None  # its records cannot be read, now or later
+    checked = Checked.known(raw, header)
+    mended = true_head(checked, times)
+    return None if mended is checked else mended

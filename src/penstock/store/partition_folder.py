@@ -1,0 +1,352 @@
+"""The directory of one partition, ``topic-partition/``, and the small files beside its segments.
+
+| file | what |
+|---|---|
+| ``partition.metadata`` | version and topic id, as Kafka writes it: tells a topic from a deleted one of the same name |
+| ``leader-epoch-checkpoint`` | `EpochHistory` as text, as Kafka writes it |
+| ``log-start-offset`` | offsets below it were deleted on request |
+| ``recovery-point`` | offsets below it are known to be on the disk |
+| ``<offset>.producers`` | `ProducerTable` as JSON, as it was when the segment of that base offset was begun |
+| ``<offset>.txnindex`` | transactions aborted in that segment, as Kafka writes it, once it is closed |
+
+A line in ``partition.metadata`` says which offsets have batches whose heads nobody has checked (`batch_heads`).
+The directory is created with the first record.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Final
+
+from penstock._dataclasses import dataclass
+from penstock.errors import WriteFailed
+from penstock.store.errors import StoreDamaged
+from penstock.store.filesystem import Directory
+from penstock.store.log_state import Aborted, EpochHistory, LogState, ProducerTable, from_bytes, to_bytes
+from penstock.store.segment import SUFFIXES, segment_name
+
+__all__ = [
+    "PREFIX",
+    "CleanLog",
+    "PartitionFolder",
+    "finish_swap",
+    "is_planned",
+    "load_clean",
+    "put_aside",
+    "rewriting",
+    "save_clean",
+    "swap",
+    "topic_id_of",
+    "with_checksum",
+    "without_checksum",
+]
+
+
+# Small files with a checksum: the first line is the CRC-32 of the rest, so that a flipped bit is noticed.
+def with_checksum(content: bytes) -> bytes:
+    """A file's bytes: ``content`` after a line with its checksum."""
+    return b"%08x\n" % zlib.crc32(content) + content
+
+
+def without_checksum(data: bytes | None) -> bytes | None:
+    """The content of a file's bytes; None if there is no file or it is damaged."""
+    if data is None:
+        return None
+    checksum, _, content = data.partition(b"\n")
+    return content if checksum == b"%08x" % zlib.crc32(content) else None
+
+
+_METADATA: Final = "partition.metadata"
+_UNCHECKED: Final = "unchecked_heads"
+_EPOCHS: Final = "leader-epoch-checkpoint"
+_START: Final = "log-start-offset"
+_POINT: Final = "recovery-point"
+_NUMBER_DIGITS: Final = 20
+
+
+def topic_id_of(directory: Directory) -> bytes | None:
+    """The 16-byte topic id in ``partition.metadata``; None if the file is missing or unreadable."""
+    try:
+        text = _metadata(directory).get("topic_id")
+        return None if text is None else base64.urlsafe_b64decode(text + "==")
+    except ValueError:
+        return None
+
+
+def _metadata(directory: Directory) -> dict[str, str]:
+    text = (directory.load(_METADATA) or b"").decode("ascii", "replace")
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+
+
+class PartitionFolder:
+    """One partition's directory, made on first use."""
+
+    __slots__ = ("_directory", "_id", "_made", "_root", "_unsynced", "name", "partition", "saved_start", "topic")
+
+    def __init__(self, root: Directory, topic: str, partition: int, topic_id: bytes, *, exists: bool) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.name = f"{topic}-{partition}"
+        self._root = root
+        self._id = topic_id
+        self.saved_start = 0
+        """What this opening deleted for good. A file that was found may be one that a killed process did not sync."""
+        self._unsynced: set[str] = set()
+        self._made = False
+        self._directory: Directory | None = root.folder(self.name) if exists else None
+        if self._directory is not None and topic_id_of(self._directory) is None:
+            self._save_id(self._directory)  # the power was lost before it was on the disk
+
+    @property
+    def exists(self) -> bool:
+        return self._directory is not None
+
+    @property
+    def directory(self) -> Directory:
+        """The directory, created if it is missing; its entry is durable after the next `sync`."""
+        if self._directory is None:
+            made = self._root.folder(self.name, create=True)
+            self._save_id(made, (0, 0))
+            self._directory = made
+            self._made = True
+        return self._directory
+
+    def _save_id(self, directory: Directory, unchecked: tuple[int, int] | None = None) -> None:
+        text = base64.urlsafe_b64encode(self._id).decode().rstrip("=")
+        more = "" if unchecked is None else f"{_UNCHECKED}: {unchecked[0]} {unchecked[1]}\n"
+        self._save(directory, _METADATA, f"version: 0\ntopic_id: {text}\n{more}".encode())
+
+    def _save(self, directory: Directory, name: str, data: bytes) -> None:
+        """Write a file that the next `sync` makes durable."""
+        directory.replace(name, data, durable=False)
+        self._unsynced.add(name)
+
+    def unchecked(self) -> tuple[int, int] | None:
+        """The offsets, from and before, of batches whose heads nobody has checked; None if an older node made them."""
+        if self._directory is None:
+            return 0, 0
+        numbers = _metadata(self._directory).get(_UNCHECKED, "").split()
+        if len(numbers) != 2 or not all(each.isdigit() and len(each) < _NUMBER_DIGITS for each in numbers):
+            return None
+        return int(numbers[0]), int(numbers[1])
+
+    def save_unchecked(self, unchecked: tuple[int, int]) -> None:
+        """Made durable by `sync`; an older note only makes heads be checked again."""
+        self._save_id(self.directory, unchecked)
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether small files were written since the last `sync`."""
+        return bool(self._unsynced)
+
+    @property
+    def directory_path(self) -> str:
+        """The directory's path, for messages; it need not exist."""
+        return f"{self._root.path}/{self.name}"
+
+    def sync(self) -> None:
+        """Sync the small files, the directory's entries and its own entry; from any thread."""
+        names, self._unsynced = self._unsynced, set()
+        try:
+            for name in sorted(names):  # in the same order each time, so that a simulated crash can be repeated
+                with (
+                    contextlib.suppress(FileNotFoundError),  # it was deleted with its segment
+                    contextlib.closing(self.directory.open(name, create=False)) as file,
+                ):
+                    file.syncer()()
+            self.directory.sync()
+            if self._made:
+                self._root.sync()
+                self._made = False
+        except OSError:
+            self._unsynced |= names
+            raise
+
+    def load_start(self) -> int:
+        """Log start offset; 0 if no request moved it. Raises StoreDamaged: a wrong offset could cost the whole log."""
+        number = self._load_number(_START)
+        if number is None and self.directory.load(_START) is not None:
+            raise StoreDamaged(
+                "not a start offset", file=f"{self.directory.path}/{_START}", position=0, hint="Remove it to start at 0"
+            )
+        return number or 0
+
+    def save_start(self, offset: int) -> None:
+        """Durable at once: what was deleted must not come back."""
+        self.directory.replace(_START, with_checksum(str(offset).encode()), durable=True)
+        self.saved_start = offset
+
+    def load_point(self) -> int:
+        """Recovery point; 0 if nothing is known to be on the disk."""
+        return self._load_number(_POINT) or 0
+
+    def save_point(self, offset: int, *, durable: bool = False) -> None:
+        """Usually not synced: an older one only makes the next start scan more. One that goes back must be."""
+        self.directory.replace(_POINT, with_checksum(str(offset).encode()), durable=durable)
+
+    def _load_number(self, name: str) -> int | None:
+        text = without_checksum(self.directory.load(name)) or b""
+        return int(text) if text.isdigit() and len(text) < _NUMBER_DIGITS else None
+
+    def load_epochs(self) -> EpochHistory | None:
+        """None if there is no readable checkpoint."""
+        text = self.directory.load(_EPOCHS)
+        try:
+            return None if text is None else EpochHistory.from_text(text.decode())
+        except ValueError:
+            return None
+
+    def save_epochs(self, epochs: EpochHistory) -> None:
+        """Made durable by `sync`; without it, recovery rebuilds them from the batches."""
+        self._save(self.directory, _EPOCHS, epochs.to_text().encode())
+
+    def load_producers(self, base: int) -> ProducerTable | None:
+        """The producers before offset ``base``; None if there is no readable snapshot."""
+        text = without_checksum(self.directory.load(segment_name(base) + ".producers"))
+        if text is None:
+            return None
+        table = ProducerTable()
+        try:
+            table.restore(json.loads(text))
+        except (ValueError, TypeError):
+            return None
+        return table
+
+    def save_producers(self, base: int, table: ProducerTable) -> None:
+        """Made durable by `sync`; without it, recovery rebuilds them from the batches."""
+        text = json.dumps(table.snapshot(), separators=(",", ":"))
+        self._save(self.directory, segment_name(base) + ".producers", with_checksum(text.encode()))
+
+    def load_aborted(self, base: int, end: int) -> list[Aborted] | None:
+        """The transactions aborted in the segment of offsets ``base`` to ``end``; None if the file is damaged."""
+        try:
+            return list(from_bytes(self.directory.load(segment_name(base) + ".txnindex") or b"", base, end))
+        except ValueError:
+            return None
+
+    def save_aborted(self, base: int, entries: Sequence[Aborted]) -> None:
+        """Durable at once: the markers of a closed segment are not read again."""
+        name = segment_name(base) + ".txnindex"
+        if entries:
+            self.directory.replace(name, to_bytes(entries), durable=True)
+        else:
+            self.directory.remove(name)
+
+
+# ``clean-shutdown.json``: the state of each log when the store closed, so that the next start need not scan.
+#
+# The file names the epoch that it closed. A start moves to a new epoch before it writes, so a file left over after a
+# crash is ignored.
+_FILE: Final = "clean-shutdown.json"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanLog:
+    """A log at close. ``segments``: base, size, next offset, newest timestamp (ms), its offset, created (ms)."""
+
+    start_offset: int
+    segments: Sequence[Sequence[int]]
+    epochs: Sequence[Sequence[int]]
+    producers: Sequence[Sequence[int]]
+
+    @classmethod
+    def of(cls, state: LogState) -> CleanLog:
+        rows = [
+            [one.base, one.size, one.next_offset, one.newest.timestamp_ms, one.newest.offset, one.created_ms]
+            for one in state.segments
+        ]
+        return cls(state.start_offset, rows, state.epochs.entries(), state.producers.snapshot())
+
+
+def save_clean(directory: Directory, epoch: int, logs: Mapping[str, CleanLog]) -> None:
+    """Write the file, durably; ``logs`` by directory name. Raises OSError."""
+    facts = {"epoch": epoch, "logs": {name: asdict(log) for name, log in logs.items()}}
+    directory.replace(_FILE, with_checksum(json.dumps(facts, separators=(",", ":")).encode()), durable=True)
+
+
+def load_clean(directory: Directory, epoch: int) -> Mapping[str, CleanLog]:
+    """Logs by directory name; empty unless ``epoch`` ended in a clean shutdown."""
+    text = without_checksum(directory.load(_FILE))
+    try:
+        facts = json.loads(text) if text else {}
+        if facts.get("epoch") != epoch:
+            return {}
+        return {name: CleanLog(**log) for name, log in facts["logs"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}  # scanning the logs is always safe
+
+
+# Replacing old segments with compacted ones, so that after a crash either all of them are replaced or none.
+#
+# A plan, ``compaction.json``, lists the base offsets of old and new segments; it is durable before the first file is
+# touched. Then files are renamed and removed, and the plan is deleted; a start that finds the plan repeats these steps.
+PREFIX: Final = "cleaned-"
+"""Starts the names of segments that are not in place yet."""
+
+_PLAN: Final = "compaction.json"
+
+
+@contextlib.contextmanager
+def rewriting(folder: PartitionFolder, state: LogState, cannot: str) -> Iterator[None]:
+    """Raise WriteFailed, which says what one cannot do, for an OSError; nothing where the topic has been deleted."""
+    try:
+        yield
+    except OSError as error:
+        if not state.retired:
+            raise WriteFailed(f"{cannot}: {error}", topic=folder.topic, partition=folder.partition) from error
+
+
+def swap(directory: Directory, old: Sequence[int], new: Sequence[int]) -> None:
+    """Replace the segments at base offsets ``old`` with those at ``new``, whose names begin with `PREFIX`.
+
+    Raises OSError. If the plan is there then (`is_planned`), only the next start can do the rest.
+    """
+    directory.replace(_PLAN, with_checksum(json.dumps({"old": list(old), "new": list(new)}).encode()), durable=True)
+    finish_swap(directory)
+
+
+def is_planned(directory: Directory) -> bool:
+    """Whether there is a plan that `finish_swap` has not carried out to its end. Raises OSError."""
+    return _PLAN in directory.files()
+
+
+def finish_swap(directory: Directory) -> None:
+    """Carry out the plan, if there is one; it is safe to repeat from any point on.
+
+    Raises OSError, StoreDamaged.
+    """
+    data = directory.load(_PLAN)
+    if data is None:
+        return
+    text = without_checksum(data)
+    if text is None:
+        raise StoreDamaged(
+            "not the plan of a compaction",
+            file=f"{directory.path}/{_PLAN}",
+            position=0,
+            hint="Restore it, or start with repair (`penstock snode --repair`) to ignore it",
+        )
+    plan: dict[str, list[int]] = json.loads(text)
+    old, new = plan["old"], plan["new"]
+    there = directory.files()
+    for name in (segment_name(base) + suffix for base in new for suffix in SUFFIXES):
+        if PREFIX + name in there:
+            directory.rename(PREFIX + name, name)
+    for base in set(old).difference(new):
+        for suffix in SUFFIXES:
+            directory.remove(segment_name(base) + suffix)
+    directory.sync()
+    directory.remove(_PLAN)
+    # Or a power loss might bring the plan back while the next compaction is half written under the same names.
+    directory.sync()
+
+
+def put_aside(directory: Directory) -> None:
+    """Rename a plan that cannot be read, so that it is ignored but can be examined. Raises OSError."""
+    directory.rename(_PLAN, _PLAN + ".damaged")
+    directory.sync()
