@@ -20,10 +20,10 @@ from typing import Any
 
 from penstock.protocols.kafka.messages import request as kafka_request
 from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq import methods as r
-from penstock.protocols.rocketmq.records.batches import Inner, write_batch
-from penstock.protocols.rocketmq.rpc import request as rocket_request
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire import rpc as r
+from penstock.protocols.rocketmq.wire.message_format import Inner, write_batch
+from penstock.protocols.rocketmq.wire.rpc import request as rocket_request
 from penstock.protocols.tubemq import messages as t
 from penstock.protocols.tubemq import methods as tube
 from penstock.protocols.tubemq.rpc import request as tube_request

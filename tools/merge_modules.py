@@ -2,6 +2,8 @@
 
 The table::
 
+    facades = ["penstock.client.wire"]          # packages that only re-export: they go, importers ask the names' homes
+
     [modules]                                   # new module = the old modules that become it, in their order
     "penstock.client.runtime.thread" = ["penstock.client._loop_thread", "penstock.client._brisk"]
 
@@ -22,6 +24,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -58,12 +61,15 @@ class Table:
     modules: dict[str, list[str]]
     names: dict[tuple[str, str], str]
     docs: dict[str, str]
+    facades: dict[str, dict[str, tuple[str, str]]]
+    """Package that goes -> what it re-exports -> where that is, and its name there."""
 
     @classmethod
     def read(cls, path: Path) -> Table:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         names = {(old.rpartition(".")[0], old.rpartition(".")[2]): new for old, new in table.get("names", {}).items()}
-        return cls(table["modules"], names, table.get("docs", {}))
+        facades = {package: _re_exported(package) for package in table.get("facades", ())}
+        return cls(table["modules"], names, table.get("docs", {}), facades)
 
     @cached_property
     def new(self) -> dict[str, str]:
@@ -79,9 +85,19 @@ class Table:
     def name(self, module: str, name: str) -> str:
         return self.names.get((module, name), name)
 
-    def old(self, module: str, name: str) -> str:
-        """The old module that ``from module import name`` reads: ``name`` itself may be one."""
-        return inner if (inner := f"{module}.{name}") in self.new else module
+    def home(self, module: str, name: str) -> tuple[str, str]:
+        """Where a name really is that is imported from there."""
+        return self.facades.get(module, {}).get(name, (module, name))
+
+
+def _re_exported(package: str) -> dict[str, tuple[str, str]]:
+    tree = ast.parse(path_of(package).read_text(encoding="utf-8"))
+    return {
+        binding(alias): (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{package}.")
+        for alias in node.names
+    }
 
 
 def path_of(module: str) -> Path:
@@ -175,16 +191,6 @@ def bound_here(node: ast.AST) -> set[str]:
     return names - elsewhere
 
 
-def imported_here(node: Functions) -> set[str]:
-    """Names that a function imports: they change with what they mean, as the module's own imports do."""
-    return {
-        binding(alias)
-        for each in ast.walk(node)
-        if isinstance(each, ast.Import | ast.ImportFrom)
-        for alias in each.names
-    }
-
-
 def binding(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
@@ -199,7 +205,7 @@ def globals_used(tree: ast.Module) -> Iterator[ast.Name]:
             return
         inner = hidden
         if isinstance(node, Functions):
-            inner = hidden | (bound_here(node) - imported_here(node))
+            inner = hidden | bound_here(node)
             outside: list[ast.AST] = [
                 *node.args.defaults,
                 *(each for each in node.args.kw_defaults if each is not None),
@@ -241,8 +247,10 @@ class Rewritten:
     """Binding -> new binding."""
     dissolved: dict[str, str] = field(default_factory=dict)
     """Binding of a module that is now this file's own -> the old module."""
-    moved: dict[str, str] = field(default_factory=dict)
-    """Binding of a module that is now another one -> the old module."""
+    spread: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Binding of a package that goes -> an attribute of it -> what is written instead of both."""
+    modules: dict[str, str] = field(default_factory=dict)
+    """Binding of another module -> the old module, whose names may have changed."""
 
 
 def rewrite(source: Source, table: Table, own: str | None, me: str | None = None) -> Rewritten:
@@ -256,7 +264,15 @@ def rewrite(source: Source, table: Table, own: str | None, me: str | None = None
             continue
         lines, touched = [], False
         for alias in node.names:
-            line, changed = _import(node.module, alias, table, own, done)
+            if f"{node.module}.{alias.name}" in table.facades:
+                lines += _homes_of(f"{node.module}.{alias.name}", alias, source, table, own, done)
+                touched = True
+                continue
+            home, name = table.home(node.module, alias.name)
+            if home != node.module:
+                alias = ast.alias(name, alias.asname or (binding(alias) if name != alias.name else None))
+                touched = True
+            line, changed = _import(home, alias, table, own, done)
             touched |= changed
             lines.append(line)
         if not touched:
@@ -281,7 +297,7 @@ def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: 
         if table.new[old] == own:
             done.dissolved[bound] = old
             return "", True
-        done.moved[bound] = old
+        done.modules[bound] = old
         if not alias.asname and leaf != alias.name:
             done.names[bound] = leaf
         return f"from {parent} import {leaf}{suffix}", True
@@ -297,18 +313,48 @@ def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: 
     return f"from {table.new[module]} import {new}{suffix}", True
 
 
+def _homes_of(
+    facade: str, alias: ast.alias, source: Source, table: Table, own: str | None, done: Rewritten
+) -> list[str]:
+    """Statements for the modules in which that is what the file uses of a package; most used comes first."""
+    bound = binding(alias)
+    uses = {id(node) for node in globals_used(source.tree)}
+    used: dict[str, set[str]] = {}
+    spread = done.spread.setdefault(bound, {})
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+            continue
+        if node.value.id == bound and id(node.value) in uses:
+            module, name = table.home(facade, node.attr)
+            used.setdefault(table.new.get(module, module), set()).add(node.attr)
+            spread[node.attr] = table.name(module, name)
+    lines: list[str] = []
+    for new in sorted(used, key=lambda each: (-len(used[each]), each)):
+        parent, _, leaf = new.rpartition(".")
+        if new == own:
+            continue
+        name = alias.asname if alias.asname and not lines else leaf
+        lines.append(f"from {parent} import {leaf}" + (f" as {name}" if name != leaf else ""))
+        spread.update({each: f"{name}.{spread[each]}" for each in used[new]})
+    return lines
+
+
 def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
     """Edit every use of what has another name now; what a local variable would catch comes back as sentences."""
     trouble: list[str] = []
-    if not done.names and not done.dissolved and not done.moved:
+    if not done.names and not done.dissolved and not done.spread and not done.modules:
         return trouble
     uses = {id(node) for node in globals_used(source.tree)}
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and id(node.value) in uses:
-            if (old := done.dissolved.get(node.value.id)) is not None:
+            if (spread := done.spread.get(node.value.id)) is not None:
+                source.replace(node, spread[node.attr])
+                uses.discard(id(node.value))
+            elif (old := done.dissolved.get(node.value.id)) is not None:
                 source.replace(node, table.name(old, node.attr))
-            elif (old := done.moved.get(node.value.id)) is not None and table.name(old, node.attr) != node.attr:
-                source.replace(node, f"{done.names.get(node.value.id, node.value.id)}.{table.name(old, node.attr)}")
+            elif (old := done.modules.get(node.value.id)) is not None and table.name(old, node.attr) != node.attr:
+                here = done.names.get(node.value.id, node.value.id)
+                source.replace(node, f"{here}.{table.name(old, node.attr)}")
         elif isinstance(node, ast.Name) and id(node) in uses and node.id in done.names:
             source.replace(node, done.names[node.id])
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node in source.tree.body:
@@ -323,6 +369,24 @@ def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
                 source.replace(node, f"global {', '.join(names)}")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "cast" and node.args:
             _rename_in_text(source, node.args[0], done.names)
+    trouble += [
+        f"line {node.lineno}: {node.id} goes, and is used as a whole"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Name) and id(node) in uses and node.id in done.spread
+    ]
+    modules = {text.partition(".")[0]: bound for bound, each in done.spread.items() for text in each.values()}
+    for scope in ast.walk(source.tree):
+        if isinstance(scope, Functions):
+            inside = {
+                node.value.id
+                for node in ast.walk(scope)
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            }
+            trouble += [
+                f"line {scope.lineno}: a local {name} would catch the module that stands for {modules[name]}"
+                for name in bound_here(scope) & set(modules)
+                if modules[name] in inside and modules[name] != name
+            ]
     for scope in ast.walk(source.tree):
         if isinstance(scope, Functions) and (caught := bound_here(scope) & set(done.names.values())):
             inside = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name) and id(node) in uses}
@@ -367,8 +431,7 @@ def section(module: str, table: Table) -> tuple[Section, list[str]]:
         for node in source.tree.body
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
-        # From a package only the module that is named is needed, not the package's own text.
-        for found in [table.old(node.module, alias.name)]
+        for found in (table.home(node.module, alias.name)[0], f"{node.module}.{alias.name}")
         if found != module and table.new.get(found) == own
     }
     trouble = rename_uses(source, rewrite(source, table, own, module), table)
@@ -391,7 +454,9 @@ def section(module: str, table: Table) -> tuple[Section, list[str]]:
                 only_types += [
                     after.text[slice(*after.span(each))] for each in node.body if not isinstance(each, ast.Pass)
                 ]
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=listed)):
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=listed)) if all(
+                isinstance(each, ast.Constant) for each in listed
+            ):
                 after.remove_lines(node)
                 names = [str(ast.literal_eval(each)) for each in listed]
                 public += [table.name(module, name) for name in names]
@@ -474,53 +539,33 @@ def _written(new: str, sections: list[Section], first_doc: str, table: Table) ->
     if public:
         parts.append(f"__all__ = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in public)}]")
     for each in sections:
-        heading = "" if each.doc == first_doc or not each.text else _comment(_without_warning(each.doc))
+        heading = "" if each.doc == first_doc else _comment(_without_warning(each.doc))
         parts.append("\n".join(part for part in (heading, each.text) if part))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _without_warning(doc: str) -> str:
     """Without "What must not live here": the new module is larger than that."""
-    paragraphs = []
-    for paragraph in doc.split("\n\n"):
-        kept = re.sub(r"\s*What must not live here\b[^.]*(?:\.\w[^.]*)*\.(?=\s|$)", "", paragraph, flags=re.DOTALL)
-        paragraphs.append(paragraph if kept == paragraph else "\n".join(_wrapped(kept.strip(), WIDTH)))
-    return "\n\n".join(each for each in paragraphs if each)
+    kept = re.sub(r"\s*What\s+must\s+not\s+live\s+here\b[^.]*(?:\.\w[^.]*)*\.(?=\s|$)", "", doc, flags=re.DOTALL)
+    return kept.strip()
 
 
 def _comment(doc: str) -> str:
-    lines = [line for paragraph in doc.split("\n\n") for line in (*_wrapped(paragraph, WIDTH - 2), "")]
-    return "\n".join(f"# {line}".rstrip() for line in lines[:-1])
-
-
-def _wrapped(paragraph: str, width: int) -> list[str]:
-    """Tables and what is indented as it is, an item of a list each for itself."""
-    lines = paragraph.splitlines()
-    if any(re.match(r"[|]|\s+[^\s]", line) for line in lines) and not _is_list(paragraph):
-        return lines
-    items = re.split(r"\n(?=(?:[-*]|\d+\.)\s)", paragraph) if _is_list(paragraph) else [paragraph]
-    return [
-        line
-        for item in items
-        for line in textwrap.wrap(
-            " ".join(item.split()), width, subsequent_indent="  " if _is_list(item) else "", break_on_hyphens=False
-        )
+    lines = [
+        line for paragraph in doc.split("\n\n") for line in (*textwrap.wrap(" ".join(paragraph.split()), WIDTH - 2), "")
     ]
-
-
-def _is_list(text: str) -> bool:
-    return re.match(r"(?:[-*]|\d+\.)\s", text) is not None
+    return "\n".join(f"# {line}".rstrip() for line in lines[:-1])
 
 
 def files() -> list[Path]:
     """All text that git keeps, apart from what records something."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    found = [
-        ROOT / line
-        for line in listed.splitlines()
-        if line.endswith(TEXT) and not line.startswith(("tools/moves/", "tools/merge_"))
+    found = [ROOT / line for line in listed.splitlines() if line.endswith(TEXT)]
+    return [
+        each
+        for each in found
+        if each.exists() and not {"results", "moves"} & {*each.parts} and each.name != "CHANGELOG.md"
     ]
-    return [each for each in found if each.exists() and "results" not in each.parts and each.name != "CHANGELOG.md"]
 
 
 def everywhere_else(table: Table, skipped: set[Path]) -> Iterator[tuple[Path, str, list[str]]]:
@@ -534,16 +579,13 @@ def everywhere_else(table: Table, skipped: set[Path]) -> Iterator[tuple[Path, st
             source = Source(text)
             trouble = rename_uses(source, rewrite(source, table, None), table)
             text = source.edited()
-        prose = (
-            path.suffix == ".md" and SOURCE not in path.parents
-        )  # a README within means its own folder by such a path
-        text = dotted(text, table, python=path.suffix == ".py", bare_paths=prose)
+        text = dotted(text, table, python=path.suffix == ".py")
         if text != before:
             yield path, text, [f"{path.relative_to(ROOT)}: {each}" for each in trouble]
 
 
-def dotted(text: str, table: Table, python: bool = True, bare_paths: bool = False) -> str:
-    """Dotted names and paths of old modules, wherever they stand; ``bare_paths``: also paths without ``.py``."""
+def dotted(text: str, table: Table, python: bool = True) -> str:
+    """Dotted names and paths of old modules, wherever they stand; in Python not after ``from``, which is done."""
     moved = {old: new for old, new in table.new.items() if old != new}
     for (module, name), new in table.names.items():
         moved[f"{module}.{name}"] = f"{table.new.get(module, module)}.{new}"
@@ -551,21 +593,15 @@ def dotted(text: str, table: Table, python: bool = True, bare_paths: bool = Fals
         return text
     moved |= {new: new for new in table.modules}  # a new one may begin as an old one does
     names = "|".join(re.escape(old) for old in sorted(moved, key=len, reverse=True))
-    text = re.sub(rf"(?<![\w.])(?<!from )({names})(?!\w)", lambda found: moved[found[1]], text)
-    # Imports are rewritten by now, unless they stand in a text. A new package may have an old module's name.
-    gone = [old for old in moved if not any(new == old or new.startswith(f"{old}.") for new in table.modules)]
-    if gone or not python:
-        names = "|".join(re.escape(old) for old in sorted(gone if python else moved, key=len, reverse=True))
-        text = re.sub(rf"(?<=from )({names})(?!\w)", lambda found: moved[found[1]], text)
+    done = "(?<!from )" if python else ""
+    text = re.sub(rf"{done}(?<![\w.])({names})(?!\w)", lambda found: moved[found[1]], text)
     paths = {old.removeprefix("penstock.").replace(".", "/") + ".py": new for old, new in table.new.items()}
+    wanted = "|".join(re.escape(old) for old in sorted(paths, key=len, reverse=True))
 
     def path(found: re.Match[str]) -> str:
-        end = ".py" if found[0].endswith(".py") else ""
-        return f"{found[1]}{paths[found[2] + '.py'].removeprefix('penstock.').replace('.', '/')}{end}"
+        return f"{found[1]}{paths[found[2]].removeprefix('penstock.').replace('.', '/')}.py"
 
-    wanted = "|".join(re.escape(old.removesuffix(".py")) for old in sorted(paths, key=len, reverse=True))
-    end = r"(?:\.py)?" if bare_paths else r"\.py"
-    return re.sub(rf"(?<![\w/])((?:src/)?(?:penstock/)?)({wanted}){end}(?![\w/])", path, text)
+    return re.sub(rf"(?<![\w/])((?:src/)?(?:penstock/)?)({wanted})(?![\w.])", path, text)
 
 
 def circles(table: Table) -> Iterator[str]:
@@ -574,12 +610,15 @@ def circles(table: Table) -> Iterator[str]:
     why: dict[tuple[str, str], str] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         module = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        if module in table.facades:
+            continue
         new = table.new.get(module, module)
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     old = f"{node.module}.{alias.name}"
-                    target = table.new.get(old) or table.new.get(node.module, node.module)
+                    home, _ = table.home(node.module, alias.name)
+                    target = table.new.get(old) or table.new.get(home, home)
                     if target != new:
                         needs.setdefault(new, set()).add(target)
                         why.setdefault((new, target), f"{module} imports {alias.name} of {node.module}")
@@ -605,7 +644,7 @@ def main(words: list[str]) -> int:
     if missing := [old for old in table.new if not path_of(old).exists()]:
         raise SystemExit(f"not there: {', '.join(missing)}")
     made = {new: merge(new, table) for new in table.modules}
-    old_files = {path_of(old) for old in table.new}
+    old_files = {path_of(old) for old in (*table.new, *table.facades)}
     others = list(everywhere_else(table, old_files))
     trouble = [*circles(table)]
     trouble += [each for _, wrong in made.values() for each in wrong] + [
@@ -625,8 +664,9 @@ def main(words: list[str]) -> int:
 
 
 def write(table: Table, made: dict[str, str], old_files: Iterable[Path]) -> None:
-    targets = {new: _target(new, made) for new in made}
-    for path in set(old_files) - set(targets.values()):
+    old_files = set(old_files)
+    targets = {new: _target(new, made, old_files) for new in made}
+    for path in old_files - set(targets.values()):
         subprocess.run(["git", "rm", "-q", "--cached", str(path)], cwd=ROOT, check=True)
         path.unlink()
     for new, text in made.items():
@@ -638,11 +678,16 @@ def write(table: Table, made: dict[str, str], old_files: Iterable[Path]) -> None
             if not (folder / "__init__.py").exists():
                 package = ".".join(folder.relative_to(SOURCE).parts)
                 (folder / "__init__.py").write_text(f'"""{table.docs.get(package, "")}"""\n', encoding="utf-8")
+    for folder in sorted({path.parent for path in old_files}, reverse=True):
+        if folder.exists() and not any(each.is_file() and each.suffix != ".pyc" for each in folder.rglob("*")):
+            shutil.rmtree(folder)
 
 
-def _target(new: str, made: Iterable[str]) -> Path:
+def _target(new: str, made: Iterable[str], going: set[Path]) -> Path:
     base = SOURCE.joinpath(*new.split("."))
-    package = base.is_dir() or any(other.startswith(f"{new}.") for other in made)
+    package = any(each not in going for each in base.rglob("*.py")) or any(
+        other.startswith(f"{new}.") for other in made
+    )
     return base / "__init__.py" if package else base.with_suffix(".py")
 
 

@@ -15,11 +15,9 @@ import psutil  # type: ignore[import-untyped]
 
 from penstock.config.address import parse_address
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.protocols.rocketmq.dialect import RocketDialect
-from penstock.protocols.rocketmq.framing import command_of
-from penstock.protocols.rocketmq.messages import PullFlag, PullMessage, SendMessage
-from penstock.protocols.rocketmq.methods import PULL_MESSAGE, SEND_MESSAGE_V2
-from penstock.protocols.rocketmq.rpc import read_answer, request
+from penstock.protocols.rocketmq.wire.framing import RocketDialect, command_of
+from penstock.protocols.rocketmq.wire.messages import PullFlag, PullMessage, SendMessage
+from penstock.protocols.rocketmq.wire.rpc import PULL_MESSAGE, SEND_MESSAGE_V2, read_answer, request
 from penstock.seams.channel import Connection
 from tools.peers.rocketmq_frames import BROKER_FACTS, agreed
 

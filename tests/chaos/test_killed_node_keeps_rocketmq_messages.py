@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.framing import RocketFraming
-from penstock.protocols.rocketmq.methods import END_TRANSACTION, SEND_MESSAGE_V2
-from penstock.protocols.rocketmq.records.ids import parse_offset_id
-from penstock.protocols.rocketmq.records.properties import format_properties
-from penstock.protocols.rocketmq.rpc import read_answer, request
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RocketFraming
+from penstock.protocols.rocketmq.wire.message_format import parse_offset_id
+from penstock.protocols.rocketmq.wire.properties import format_properties
+from penstock.protocols.rocketmq.wire.rpc import END_TRANSACTION, SEND_MESSAGE_V2, read_answer, request
 from penstock.seams import NewTopic
 from penstock.seams.framing import Frame
 from penstock.testing import NodeProcess

@@ -2,11 +2,17 @@
 
 from collections.abc import Iterator
 
-from penstock.protocols.rocketmq.command import MAX_FRAME_BYTES, RemotingCommand, decode, encode
-from penstock.protocols.rocketmq.framing import CommandFrame, RocketFraming
-from penstock.protocols.rocketmq.messages import read_body, read_fields
-from penstock.protocols.rocketmq.methods import METHODS
-from penstock.protocols.rocketmq.records import parse_properties
+from penstock.protocols.rocketmq.wire.framing import (
+    MAX_FRAME_BYTES,
+    CommandFrame,
+    RemotingCommand,
+    RocketFraming,
+    decode,
+    encode,
+)
+from penstock.protocols.rocketmq.wire.messages import read_body, read_fields
+from penstock.protocols.rocketmq.wire.properties import parse_properties
+from penstock.protocols.rocketmq.wire.rpc import METHODS
 from tests.vectors.rocketmq_frames.recorded import command, exchanges, files, recorded
 
 _CODES = sorted(METHODS)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.framing import command_of
-from penstock.protocols.rocketmq.front import RocketFrontOptions
-from penstock.protocols.rocketmq.front.table import TABLE
-from penstock.protocols.rocketmq.methods import SEND_MESSAGE_V2
-from penstock.protocols.rocketmq.rpc import request
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.server.dispatch import TABLE
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import command_of
+from penstock.protocols.rocketmq.wire.rpc import SEND_MESSAGE_V2, request
 from penstock.seams.framing import Frame
 from tests.fuzz.feeding import frames
 from tests.unit.rocketmq_front.kit import Client, Kit, serving, unframed

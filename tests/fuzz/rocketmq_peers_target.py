@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.messages import write_body
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.messages import write_body
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import Server, ok
 from tests.unit.rocketmq_relayed.several import FIRST, Snodes, run_with

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from penstock import kernels
 from penstock.errors import PenstockError
-from penstock.protocols.rocketmq.kernels import rocket_kernel
-from penstock.protocols.rocketmq.records import decode, read_batch
+from penstock.protocols.rocketmq.kernels.interface import rocket_kernel
+from penstock.protocols.rocketmq.wire.columns import decode
+from penstock.protocols.rocketmq.wire.message_format import read_batch
 from tests.vectors.rocketmq_frames.recorded import exchanges
 
 

@@ -10,10 +10,10 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand, encode
-from penstock.protocols.rocketmq.front.relayed.table import WAYS
-from penstock.protocols.rocketmq.messages import write_body
+from penstock.protocols.rocketmq.server.relayed.session import WAYS
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand, encode
+from penstock.protocols.rocketmq.wire.messages import write_body
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import Server, World, ok, run_world
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF
-from penstock.protocols.rocketmq.records import (
+from penstock.protocols.rocketmq.wire.message_format import (
     Compression,
     Host,
     Inner,

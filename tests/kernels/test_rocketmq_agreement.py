@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from penstock import kernels
 from penstock.errors import PenstockError
-from penstock.protocols.rocketmq.kernels import rocket_kernel
-from penstock.protocols.rocketmq.kernels.interface import STORED_COLUMNS
-from penstock.protocols.rocketmq.records import decode, is_inner_batch, read_record, read_stored, unwrapped
+from penstock.protocols.rocketmq.kernels.interface import STORED_COLUMNS, rocket_kernel
+from penstock.protocols.rocketmq.wire.columns import decode
+from penstock.protocols.rocketmq.wire.message_format import is_inner_batch, read_stored, unwrapped
+from penstock.protocols.rocketmq.wire.properties import read_record
 from tests.kernels.rocketmq_messages import answers, spoiled_answers
 
 MANY = settings(max_examples=4 * (settings.default or settings()).max_examples)

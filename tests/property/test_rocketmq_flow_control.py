@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.protocols.rocketmq.front.flow import TOO_MANY, TOO_MUCH, Bucket, Flow
+from penstock.protocols.rocketmq.server.call import TOO_MANY, TOO_MUCH, Bucket, Flow
 
 STEPS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 40)), max_size=60)
 

@@ -12,7 +12,7 @@ from penstock.config.toml import toml_options
 from penstock.errors import ConfigError, CorruptBatch, ProtocolViolation, UsageError
 from penstock.model import Offset
 from penstock.protocols.kafka import account
-from penstock.protocols.rocketmq import lenient_json
+from penstock.protocols.rocketmq.wire import lenient_json
 from penstock.protocols.tubemq.client import web_api
 from penstock.protocols.tubemq.flow_control.rules import parse_rules
 from penstock.spark import _checkpoint

@@ -7,11 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.columnar.plain_records import Stored
-from penstock.protocols.rocketmq.front.broker.messages import Dress, properties_of
-from penstock.protocols.rocketmq.front.broker.quick_stored import form_of
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF
-from penstock.protocols.rocketmq.records.ids import Host
-from penstock.protocols.rocketmq.records.stored import read_stored, write_stored
+from penstock.protocols.rocketmq.wire.log_records import Dress, form_of, properties_of
+from penstock.protocols.rocketmq.wire.message_format import Host, read_stored, write_stored
 
 KNOWN = [name.decode() for name in KIND_OF]
 OURS = [

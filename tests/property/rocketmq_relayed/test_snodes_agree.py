@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.protocols.rocketmq.front.relayed.peers import Union
+from penstock.protocols.rocketmq.server.relayed.peer_groups import Union
 from tests.unit.rocketmq_relayed.test_union import G, ask, group, members, union
 
 NAMES = ("one", "two", "three", "four")

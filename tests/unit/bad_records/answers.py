@@ -18,9 +18,9 @@ from penstock.model import Codec, Partition
 from penstock.protocols.kafka.client.fetched import KafkaFetched
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
-from penstock.protocols.rocketmq.client.options import RocketOptions
+from penstock.protocols.rocketmq.client.cluster import RocketOptions
 from penstock.protocols.rocketmq.client.pulls import Got, RocketFetched
-from penstock.protocols.rocketmq.records import StoredMessage, write_stored
+from penstock.protocols.rocketmq.wire.message_format import StoredMessage, write_stored
 from penstock.protocols.tubemq import records
 from penstock.protocols.tubemq.client.private_reader import Batch
 from penstock.protocols.tubemq.client.reading import TubeFetched

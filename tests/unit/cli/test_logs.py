@@ -19,7 +19,7 @@ from penstock.cli.snode import snode
 from penstock.client import Admin
 from penstock.config import ConsumerConfig, ProducerConfig, SnodeConfig
 from penstock.protocols import configs
-from penstock.protocols.rocketmq.config.options import RocketConfig
+from penstock.protocols.rocketmq.config import RocketConfig
 from penstock.protocols.tubemq.config.options import TubeConfig
 from penstock.seams import NewTopic
 from penstock.testing import Broker

@@ -12,18 +12,20 @@ from penstock.config.spellings import BOOTSTRAP, TOPICS
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 from penstock.protocols import address_of
-from penstock.protocols.rocketmq.client import RocketOptions, options_of
+from penstock.protocols.rocketmq.client.cluster import RocketOptions, options_of
 from penstock.protocols.rocketmq.config import (
     ADDED,
+    ROCKET_SPELLINGS,
     Allocation,
     BodyCodec,
     MessageModel,
     RocketConfig,
+    check_group,
+    check_topic,
+    is_internal,
     property_options,
     rocket_config,
 )
-from penstock.protocols.rocketmq.config.names import check_group, check_topic, is_internal
-from penstock.protocols.rocketmq.config.spellings import ROCKET_SPELLINGS
 
 HERE = "rocketmq://h/demo"
 

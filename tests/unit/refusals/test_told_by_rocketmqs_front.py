@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ServerError
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.methods import GET_ROUTEINFO_BY_TOPIC
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.rpc import GET_ROUTEINFO_BY_TOPIC
 from tests.unit.rocketmq_front.kit import ANYTHING, Kit, run
 
 

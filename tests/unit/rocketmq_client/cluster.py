@@ -18,15 +18,14 @@ from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.memory import MemoryNetwork
 from penstock.net.options import TransportOptions
 from penstock.net.server import serve
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq import methods
-from penstock.protocols.rocketmq.client import RocketClient, RocketOptions
-from penstock.protocols.rocketmq.command import ONE_WAY, RemotingCommand, encode
-from penstock.protocols.rocketmq.config.options import RocketConfig
-from penstock.protocols.rocketmq.framing import RocketFraming, command_of
-from penstock.protocols.rocketmq.methods import METHODS
-from penstock.protocols.rocketmq.records import StoredMessage, read_batch, write_stored
-from penstock.protocols.rocketmq.rpc import answer, read_request, refusal
+from penstock.protocols.rocketmq.client.client import RocketClient
+from penstock.protocols.rocketmq.client.cluster import RocketOptions
+from penstock.protocols.rocketmq.config import RocketConfig
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire import rpc
+from penstock.protocols.rocketmq.wire.framing import ONE_WAY, RemotingCommand, RocketFraming, command_of, encode
+from penstock.protocols.rocketmq.wire.message_format import StoredMessage, read_batch, write_stored
+from penstock.protocols.rocketmq.wire.rpc import METHODS, answer, read_request, refusal
 from penstock.seams import Buffers, Frame, Peer
 from tests.unit.client.virtual_time import passing, run
 
@@ -63,7 +62,7 @@ class Cluster:
     answers_to_too_much: tuple[int, str] = (13, "the message is illegal")
     """A batch of more than `most_bytes`: the answer of brokers of 4.9."""
 
-    def asked(self, method: methods.Method[Any, Any]) -> list[Any]:
+    def asked(self, method: rpc.Method[Any, Any]) -> list[Any]:
         return [header for _, code, header in self.seen if code == method.code]
 
     def put(self, queue: Queue, body: bytes, properties: bytes = b"", **said: Any) -> int:
@@ -101,12 +100,12 @@ class Cluster:
         """A broker wants to know what became of a half message."""
         half = self.queues[HALVES, broker, 0][place]
         fields = {"tranStateTableOffset": str(place), "commitLogOffset": str(half.physical_offset)}
-        code = methods.CHECK_TRANSACTION_STATE.code
+        code = rpc.CHECK_TRANSACTION_STATE.code
         self.producers[group, broker].push(encode(RemotingCommand(code, 7, ONE_WAY, fields, write_stored(half))))
 
     def notice(self, group: str) -> None:
         """Brokers say so of their own accord, to all that are there."""
-        method = methods.NOTIFY_CONSUMER_IDS_CHANGED
+        method = rpc.NOTIFY_CONSUMER_IDS_CHANGED
         for peer in self.members[group].values():
             peer.push(encode(RemotingCommand(method.code, 7, ONE_WAY, {"consumerGroup": group})))
 

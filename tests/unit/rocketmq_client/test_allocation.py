@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.model import Partition
-from penstock.protocols.rocketmq.client.allocation import (
+from penstock.protocols.rocketmq.client.membership import (
     Rule,
     averagely,
     by_consistent_hash,
@@ -14,7 +14,7 @@ from penstock.protocols.rocketmq.client.allocation import (
     circle,
     rule_of,
 )
-from penstock.protocols.rocketmq.config.options import Allocation
+from penstock.protocols.rocketmq.config import Allocation
 
 MEMBERS = ("10.0.0.1@1", "10.0.0.1@2", "10.0.0.2@1", "10.0.0.3@1")
 QUEUES = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.rocketmq.client.fault_latency import FaultLatency
+from penstock.protocols.rocketmq.client.sender import FaultLatency
 
 
 def test_a_broker_that_failed_rests_for_a_while_and_is_forgiven_once_it_answers() -> None:

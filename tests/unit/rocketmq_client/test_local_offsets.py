@@ -8,11 +8,11 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.model import Committed, Partition
-from penstock.protocols.rocketmq import methods
 from penstock.protocols.rocketmq.client.client import RocketClient
-from penstock.protocols.rocketmq.client.local_offsets import path_of
-from penstock.protocols.rocketmq.client.options import RocketOptions
-from penstock.protocols.rocketmq.config.options import MessageModel, RocketConfig
+from penstock.protocols.rocketmq.client.cluster import RocketOptions
+from penstock.protocols.rocketmq.client.shared import path_of
+from penstock.protocols.rocketmq.config import MessageModel, RocketConfig
+from penstock.protocols.rocketmq.wire import rpc
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import Stage, go, stage
 from tests.unit.rocketmq_client.test_membership import GROUP, QUEUES
@@ -61,7 +61,7 @@ def test_a_member_goes_on_where_it_was_and_no_broker_hears_of_it() -> None:
             two = client_of(s, file)
             assert await two.committed("g", QUEUES) == {ZERO: Committed(5), ONE: Committed(7)}
             assert await two.committed("g", [ONE]) == {ONE: Committed(7)}
-            assert s.cluster.asked(methods.UPDATE_CONSUMER_OFFSET) == []
+            assert s.cluster.asked(rpc.UPDATE_CONSUMER_OFFSET) == []
 
     go(work())
 
@@ -125,6 +125,6 @@ def test_an_operator_who_puts_the_group_elsewhere_puts_the_file_there() -> None:
             await membership.commit({ZERO: Committed(100)})
             await passing(0.1)
             assert await client.committed("g", [ZERO]) == {ZERO: Committed(3)}
-            assert s.cluster.asked(methods.UPDATE_CONSUMER_OFFSET) == []
+            assert s.cluster.asked(rpc.UPDATE_CONSUMER_OFFSET) == []
 
     go(work())

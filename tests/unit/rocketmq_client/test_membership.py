@@ -8,10 +8,10 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.model import Committed, Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq import methods
 from penstock.protocols.rocketmq.client.membership import RocketMembership
-from penstock.protocols.rocketmq.config.options import MessageModel
+from penstock.protocols.rocketmq.config import MessageModel
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire import rpc
 from penstock.seams.membership import GroupOptions, Verdict
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import Cluster, Stage, go, stage
@@ -48,11 +48,11 @@ def test_nobody_looks_without_a_reason() -> None:
         async with stage() as s:
             one = member(s, "1")
             await one.join(["demo"], (), "")
-            looks = len(s.cluster.asked(methods.GET_CONSUMER_LIST_BY_GROUP))
+            looks = len(s.cluster.asked(rpc.GET_CONSUMER_LIST_BY_GROUP))
             await one.heartbeat()  # the notice of its own coming
             for _ in range(10):
                 assert await one.heartbeat() == type(await one.heartbeat())(Verdict.STEADY)
-            assert len(s.cluster.asked(methods.GET_CONSUMER_LIST_BY_GROUP)) <= looks + 1
+            assert len(s.cluster.asked(rpc.GET_CONSUMER_LIST_BY_GROUP)) <= looks + 1
 
     go(work())
 
@@ -107,12 +107,12 @@ def test_brokers_are_told_again_before_they_forget() -> None:
         async with stage() as s:
             one = member(s, "1", heartbeat_broker_ms=1_000)
             await one.join(["demo"], (), "")
-            assert len(s.cluster.asked(methods.HEART_BEAT)) == 2
+            assert len(s.cluster.asked(rpc.HEART_BEAT)) == 2
             await one.heartbeat()
-            assert len(s.cluster.asked(methods.HEART_BEAT)) == 2
+            assert len(s.cluster.asked(rpc.HEART_BEAT)) == 2
             await passing(1.1)
             await one.heartbeat()
-            assert len(s.cluster.asked(methods.HEART_BEAT)) == 4
+            assert len(s.cluster.asked(rpc.HEART_BEAT)) == 4
 
     go(work())
 
@@ -229,7 +229,7 @@ def test_a_group_that_committed_nothing_stands_nowhere_whatever_old_brokers_say(
 def test_a_group_that_a_broker_does_not_know_is_made() -> None:
     async def work() -> None:
         async with stage() as s:
-            made = methods.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+            made = rpc.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
             s.cluster.refuse[15] = lambda _: None if s.cluster.asked(made) else 26
             await s.client().commit("g", {QUEUES[0]: Committed(3)})
             assert len(s.cluster.asked(made)) == 1
@@ -242,7 +242,7 @@ def test_the_next_name_server_is_asked_where_one_does_not_answer() -> None:
     async def work() -> None:
         async with stage(names=3, down=2) as s:
             assert set(await s.client().topics(["demo"])) == {"demo"}
-            assert isinstance(s.cluster.asked(methods.GET_ROUTEINFO_BY_TOPIC)[0], m.GetRoute)
+            assert isinstance(s.cluster.asked(rpc.GET_ROUTEINFO_BY_TOPIC)[0], m.GetRoute)
 
     go(work())
 

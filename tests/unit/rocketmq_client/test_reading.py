@@ -9,8 +9,8 @@ import pytest
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import OffsetOutOfRange, ServerError
 from penstock.model import LogRange, Node, Offset, OffsetSpec, Partition
-from penstock.protocols.rocketmq import methods
-from penstock.protocols.rocketmq.client import RocketClient
+from penstock.protocols.rocketmq.client.client import RocketClient
+from penstock.protocols.rocketmq.wire import rpc
 from penstock.seams.client import ReadFrom, ReadLimits
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import Cluster, Queue, Stage, go, stage
@@ -80,7 +80,7 @@ def test_a_message_is_there_as_soon_as_it_is_stored_though_another_queue_has_not
             assert await waiting == {TWO: [b"now"]}
             assert asyncio.get_running_loop().time() - before < 0.01
             # The pull of the other queue has waited at its broker all the time.
-            assert [each.queue_id for each in s.cluster.asked(methods.PULL_MESSAGE)] == [0, 1]
+            assert [each.queue_id for each in s.cluster.asked(rpc.PULL_MESSAGE)] == [0, 1]
 
     go(work())
 
@@ -98,7 +98,7 @@ def test_a_broker_that_is_slow_is_not_taken_for_one_that_has_nothing() -> None:
             ]
             assert ends == [(False, 10), (False, 0), (True, 10), (False, 0)]
             # It was asked where they end, and of the one that has nothing no second time.
-            assert [each.queue_id for each in s.cluster.asked(methods.GET_MAX_OFFSET)] == [0, 1]
+            assert [each.queue_id for each in s.cluster.asked(rpc.GET_MAX_OFFSET)] == [0, 1]
 
     go(work())
 
@@ -148,7 +148,7 @@ def test_a_range_is_exactly_what_was_asked_for_however_much_an_answer_brings(mos
         async with stage(filled(1_200, most=most)) as s:
             client, _ = await reader(s)
             assert await whole(client, start, end) == numbers(start, end)
-            assert all(each.queue_offset < end for each in s.cluster.asked(methods.PULL_MESSAGE))
+            assert all(each.queue_offset < end for each in s.cluster.asked(rpc.PULL_MESSAGE))
 
     go(work())
 
@@ -158,7 +158,7 @@ def test_pulls_of_a_range_are_under_way_together() -> None:
         async with stage(filled(2_000)) as s:
             client, _ = await reader(s, pulls_ahead=8)
             await whole(client, 0, 1_024)
-            asked = [each.queue_offset for each in s.cluster.asked(methods.PULL_MESSAGE)]
+            asked = [each.queue_offset for each in s.cluster.asked(rpc.PULL_MESSAGE)]
             assert sorted(asked) == list(range(0, 1_024, 32))
 
     go(work())
@@ -199,7 +199,7 @@ def test_tags_are_compared_once_more() -> None:
             client, node = await reader(s, tags="BBBB || other")
             assert await poll(client, node, {ONE: 0}) == {ONE: [b"BBBB"]}
             assert await whole(client, 0, 3) == [b"BBBB"]
-            (asked, *_) = s.cluster.asked(methods.PULL_MESSAGE)
+            (asked, *_) = s.cluster.asked(rpc.PULL_MESSAGE)
             assert (asked.subscription, asked.expression_type) == ("BBBB || other", "TAG")
 
     go(work())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.model import Committed, Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq import methods
-from penstock.protocols.rocketmq.client.resets import Resets
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.messages import write_body
+from penstock.protocols.rocketmq.client.shared import Resets
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire import rpc
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.messages import write_body
 from penstock.seams.membership import Verdict
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import go, stage
@@ -22,7 +22,7 @@ def told(group: str, offsets: dict[Partition, int]) -> RemotingCommand:
     """What a broker says."""
     table = {m.MessageQueue(topic=at.topic, broker_name=at.node, queue_id=at.id): to for at, to in offsets.items()}
     fields = {"topic": "demo", "group": group, "timestamp": "-1", "isForce": "true"}
-    code = methods.RESET_CONSUMER_CLIENT_OFFSET.code
+    code = rpc.RESET_CONSUMER_CLIENT_OFFSET.code
     return RemotingCommand(code, 7, 0, fields, write_body(m.ResetOffset(offset_table=table)))
 
 
@@ -72,7 +72,7 @@ def test_a_broker_that_cannot_be_told_is_told_later() -> None:
             one = client.membership(GROUP)
             await one.join(["demo"], (), "")
             client.shared.heard.resets.told(told("g", {ZERO: 5}))
-            s.cluster.refuse[methods.UPDATE_CONSUMER_OFFSET.code] = lambda _: 2
+            s.cluster.refuse[rpc.UPDATE_CONSUMER_OFFSET.code] = lambda _: 2
             with pytest.raises(Exception, match="no"):
                 await one.heartbeat()
             s.cluster.refuse.clear()

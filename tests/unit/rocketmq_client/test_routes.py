@@ -6,8 +6,8 @@ import pytest
 
 from penstock.errors import ProtocolViolation
 from penstock.model import Endpoint, Node, Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.client.routes import Routes, route_of
+from penstock.protocols.rocketmq.client.cluster import Routes, route_of
+from penstock.protocols.rocketmq.wire import messages as m
 
 A, B = Endpoint("10.0.0.1", 10911), Endpoint("::1", 10911)
 

@@ -10,8 +10,8 @@ from penstock import Producer
 from penstock.columnar.few import FewRows
 from penstock.errors import ErrorKind, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition
-from penstock.protocols.rocketmq import methods
 from penstock.protocols.rocketmq.client.sender import RocketPacked, RocketSender
+from penstock.protocols.rocketmq.wire import rpc
 from penstock.seams.client import Sent
 from penstock.testing import Broker
 from tests.unit.client.virtual_time import passing
@@ -52,8 +52,8 @@ def test_messages_of_one_time_travel_together_and_have_offsets_of_their_own() ->
             sender, node = await opened(s)
             (sent,) = await send(sender, node, sender.pack(ONE, rows(b"a", b"b", b"c"), Codec.NONE))
             assert (sent.error, sent.base_offset, sent.offsets) == (None, 0, (0, 1, 2))
-            assert len(s.cluster.asked(methods.SEND_BATCH_MESSAGE)) == 1
-            assert s.cluster.asked(methods.SEND_MESSAGE_V2) == []
+            assert len(s.cluster.asked(rpc.SEND_BATCH_MESSAGE)) == 1
+            assert s.cluster.asked(rpc.SEND_MESSAGE_V2) == []
             stored = s.cluster.queues[QUEUE]
             assert [each.body for each in stored] == [b"a", b"b", b"c"]
             assert len({each.property_map["UNIQ_KEY"] for each in stored}) == 3
@@ -180,10 +180,10 @@ def test_a_batch_that_a_broker_finds_too_large_is_halved_and_later_ones_are_smal
             assert (sent.error, sent.offsets) == (None, tuple(range(200)))
             assert [each.body for each in s.cluster.queues[QUEUE]] == values
             assert not sender.avoids(ONE)
-            requests = len(s.cluster.asked(methods.SEND_BATCH_MESSAGE))
+            requests = len(s.cluster.asked(rpc.SEND_BATCH_MESSAGE))
             (sent,) = await send(sender, node, sender.pack(ONE, rows(*values), Codec.NONE))
             assert sent.error is None
-            assert len(s.cluster.asked(methods.SEND_BATCH_MESSAGE)) - requests <= 18  # none of them in vain
+            assert len(s.cluster.asked(rpc.SEND_BATCH_MESSAGE)) - requests <= 18  # none of them in vain
             assert len(s.cluster.queues[QUEUE]) == 400
 
     go(work())
@@ -198,9 +198,9 @@ def test_a_message_that_is_too_large_fails_alone_and_says_nothing_about_others()
             assert isinstance(sent.error, ServerError)
             assert (sent.error.kind, sent.error.retriable) == (ErrorKind.RECORD_TOO_LARGE, False)
             assert sent.offsets == (0, -1, *range(1, 11))
-            before = len(s.cluster.asked(methods.SEND_BATCH_MESSAGE))
+            before = len(s.cluster.asked(rpc.SEND_BATCH_MESSAGE))
             await send(sender, node, sender.pack(ONE, rows(*[b"c"] * 10), Codec.NONE))
-            assert len(s.cluster.asked(methods.SEND_BATCH_MESSAGE)) == before + 1
+            assert len(s.cluster.asked(rpc.SEND_BATCH_MESSAGE)) == before + 1
 
     go(work())
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import OffsetOutOfRange, UsageError
 from penstock.model import Committed, Partition
-from penstock.protocols.rocketmq import methods
+from penstock.protocols.rocketmq.wire import rpc
 from penstock.seams import ReadFrom, ReadLimits
 from tests.unit.rocketmq_client.cluster import go, stage
 
@@ -21,7 +21,7 @@ def test_a_record_comes_back_with_what_it_was_and_its_attempts() -> None:
             for number in range(3):
                 s.cluster.put(("demo", "broker-b", 1), b"%d" % number, b"TAGS\x01A\x02UNIQ_KEY\x01id%d" % number)
             await client.send_back("g", {PLACE: [1, 2]}, delay=0)
-            asked = s.cluster.asked(methods.CONSUMER_SEND_MSG_BACK)
+            asked = s.cluster.asked(rpc.CONSUMER_SEND_MSG_BACK)
             assert [(each.group, each.origin_msg_id, each.origin_topic, each.delay_level) for each in asked] == [
                 ("g", "id1", "demo", 0), ("g", "id2", "demo", 0),
             ]  # fmt: skip
@@ -32,7 +32,7 @@ def test_a_record_comes_back_with_what_it_was_and_its_attempts() -> None:
             assert node is not None
             await client.read(node, [ReadFrom(RETRY, 0, 1 << 20)], LIMITS)
             (fetched,) = await client.read(node, [ReadFrom(RETRY, 0, 1 << 20)], ReadLimits(1_000, 1, 1 << 20))
-            pull = s.cluster.asked(methods.PULL_MESSAGE)[-1]
+            pull = s.cluster.asked(rpc.PULL_MESSAGE)[-1]
             assert pull.subscription == "*"
             messages, following = fetched.decode()
             assert following == 2
@@ -53,7 +53,7 @@ def test_what_cannot_be_given_back_is_refused() -> None:
             with pytest.raises(OffsetOutOfRange):
                 await client.send_back("g", {PLACE: [7]}, delay=1)
             await client.send_back("g", {PLACE: [0]}, delay=-1)
-            (asked,) = s.cluster.asked(methods.CONSUMER_SEND_MSG_BACK)
+            (asked,) = s.cluster.asked(rpc.CONSUMER_SEND_MSG_BACK)
             assert (asked.delay_level, asked.max_reconsume_times) == (-1, 3)
 
     go(work())

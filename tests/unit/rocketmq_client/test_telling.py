@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.model import Committed
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.messages import read_body
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.messages import read_body
 from tests.unit.rocketmq_client.cluster import go, stage
 from tests.unit.rocketmq_client.test_membership import GROUP, QUEUES, queues
 

@@ -11,15 +11,22 @@ from typing import Any, TypeVar
 from penstock.model import Endpoint
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols import protocol
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand, encode
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.framing import RocketFraming, command_of
-from penstock.protocols.rocketmq.front import RocketFront, RocketFrontOptions
-from penstock.protocols.rocketmq.front.session import RocketSession
-from penstock.protocols.rocketmq.methods import HEART_BEAT, PULL_MESSAGE, SEND_MESSAGE_V2, Method
-from penstock.protocols.rocketmq.records.stored import StoredMessage, read_stored
-from penstock.protocols.rocketmq.rpc import Answered, read_answer, request
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.server.dispatch import RocketSession
+from penstock.protocols.rocketmq.server.front import RocketFront
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand, RocketFraming, command_of, encode
+from penstock.protocols.rocketmq.wire.message_format import StoredMessage, read_stored
+from penstock.protocols.rocketmq.wire.rpc import (
+    HEART_BEAT,
+    PULL_MESSAGE,
+    SEND_MESSAGE_V2,
+    Answered,
+    Method,
+    read_answer,
+    request,
+)
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 from penstock.seams.node import NodeIdentity, Services

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.model import Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RESPONSE, RemotingCommand, encode
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.front import RocketFrontOptions
-from penstock.protocols.rocketmq.front.broker.counts import Counts
-from penstock.protocols.rocketmq.front.table import REFUSED, TABLE
-from penstock.protocols.rocketmq.methods import NOTIFY_CONSUMER_IDS_CHANGED, PUSH_REPLY_MESSAGE_TO_CLIENT
-from penstock.protocols.rocketmq.records.properties import parse_properties
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.server.clients import Counts
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.server.dispatch import REFUSED, TABLE
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RESPONSE, RemotingCommand, encode
+from penstock.protocols.rocketmq.wire.properties import parse_properties
+from penstock.protocols.rocketmq.wire.rpc import NOTIFY_CONSUMER_IDS_CHANGED, PUSH_REPLY_MESSAGE_TO_CLIENT
 from tests.unit.rocketmq_front.kit import BROKER, Kit, now_ms, run, serving
 
 NO_PERMISSION, NO_TOPIC, REFUSES = Code.NO_PERMISSION, Code.TOPIC_NOT_EXIST, Code.REQUEST_CODE_NOT_SUPPORTED

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ServerError
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.front import RocketFrontOptions
-from penstock.protocols.rocketmq.front.flow import TOO_MUCH
-from penstock.protocols.rocketmq.methods import GET_SNODE_CLUSTER_INFO, HEART_BEAT
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.server.call import TOO_MUCH
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.rpc import GET_SNODE_CLUSTER_INFO, HEART_BEAT
 from tests.unit.rocketmq_front.kit import Kit, run
 
 

@@ -6,12 +6,11 @@ import pytest
 
 from penstock.errors import ServerError
 from penstock.model import Committed, Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.front import RocketFrontOptions
-from penstock.protocols.rocketmq.front.broker.groups import Who
-from penstock.protocols.rocketmq.front.faults import Refused
-from penstock.protocols.rocketmq.methods import (
+from penstock.protocols.rocketmq.errors import Code, Refused
+from penstock.protocols.rocketmq.server.clients import Who
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.rpc import (
     CHECK_CLIENT_CONFIG,
     DELETE_SUBSCRIPTIONGROUP,
     GET_ALL_CONSUMER_OFFSET,

@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ServerError
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.methods import (
-    DELETE_KV_CONFIG,
-    GET_KV_CONFIG,
-    GET_KVLIST_BY_NAMESPACE,
-    PUT_KV_CONFIG,
-)
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.rpc import DELETE_KV_CONFIG, GET_KV_CONFIG, GET_KVLIST_BY_NAMESPACE, PUT_KV_CONFIG
 from tests.unit.rocketmq_front.kit import Kit, run, serving
 
 ORDER = "ORDER_TOPIC_CONFIG"
@@ -61,7 +56,7 @@ def test_values_are_bounded() -> None:
 
 
 def test_so_is_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.protocols.rocketmq.front.apis.kv._MOST", 2)
+    monkeypatch.setattr("penstock.protocols.rocketmq.server.cluster_requests._MOST_VALUES", 2)
 
     async def check(kit: Kit) -> None:
         await put(kit, "a", "1")

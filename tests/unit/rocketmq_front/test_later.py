@@ -9,12 +9,19 @@ import pytest
 
 from penstock.errors import ServerError
 from penstock.model import Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.front import RocketFrontOptions
-from penstock.protocols.rocketmq.front.broker.delays import LEVELS_S
-from penstock.protocols.rocketmq.front.broker.transactions import GIVEN_UP
-from penstock.protocols.rocketmq.methods import (
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.server.parked_messages import GIVEN_UP, LEVELS_S
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.message_format import (
+    Inner,
+    StoredMessage,
+    parse_offset_id,
+    read_stored,
+    write_batch,
+)
+from penstock.protocols.rocketmq.wire.properties import format_properties
+from penstock.protocols.rocketmq.wire.rpc import (
     CHECK_TRANSACTION_STATE,
     CONSUMER_SEND_MSG_BACK,
     END_TRANSACTION,
@@ -25,10 +32,6 @@ from penstock.protocols.rocketmq.methods import (
     VIEW_MESSAGE_BY_ID,
     Method,
 )
-from penstock.protocols.rocketmq.records.batches import Inner, write_batch
-from penstock.protocols.rocketmq.records.ids import parse_offset_id
-from penstock.protocols.rocketmq.records.properties import format_properties
-from penstock.protocols.rocketmq.records.stored import StoredMessage, read_stored
 from penstock.seams.enode import extent
 from tests.unit.rocketmq_front.kit import Kit, run, serving, stored
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from penstock.config import snode_config
 from penstock.protocols import configs
-from penstock.protocols.rocketmq.front import RocketFrontOptions, open_front
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.server.front import open_front
 from tests.unit.rocketmq_front.kit import Kit, run
 
 

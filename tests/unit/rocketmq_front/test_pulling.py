@@ -10,11 +10,11 @@ from penstock.columnar.plain_records import Stored, encode_batch
 from penstock.columnar.recompress import recompressed, target_of
 from penstock.errors import ServerError
 from penstock.model import Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.front import RocketFrontOptions
-from penstock.protocols.rocketmq.methods import LITE_PULL_MESSAGE, QUERY_CONSUMER_OFFSET
-from penstock.protocols.rocketmq.records.properties import MAX_PROPERTIES_BYTES
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.properties import MAX_PROPERTIES_BYTES
+from penstock.protocols.rocketmq.wire.rpc import LITE_PULL_MESSAGE, QUERY_CONSUMER_OFFSET
 from tests.unit.rocketmq_front.kit import Kit, run, stored
 
 HERE = Partition("demo", 0)

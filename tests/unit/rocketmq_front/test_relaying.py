@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import ServerError
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RESPONSE, RemotingCommand, encode
-from penstock.protocols.rocketmq.methods import CONSUME_MESSAGE_DIRECTLY, GET_CONSUMER_RUNNING_INFO
-from penstock.protocols.rocketmq.records.ids import offset_id
-from penstock.protocols.rocketmq.records.stored import read_stored
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RESPONSE, RemotingCommand, encode
+from penstock.protocols.rocketmq.wire.message_format import offset_id, read_stored
+from penstock.protocols.rocketmq.wire.rpc import CONSUME_MESSAGE_DIRECTLY, GET_CONSUMER_RUNNING_INFO
 from tests.unit.rocketmq_front.kit import Client, Kit, run
 
 QUESTION = m.OfMember(consumer_group="g", client_id="second")
@@ -115,7 +114,7 @@ def test_a_member_that_goes_is_not_waited_for() -> None:
 
 
 def test_nor_for_ever_is_one_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.protocols.rocketmq.front.apis.relaying._PATIENCE_S", 0.05)
+    monkeypatch.setattr("penstock.protocols.rocketmq.server.read_requests._PATIENCE_S", 0.05)
 
     async def check(kit: Kit) -> None:
         member = await member_of(kit)

@@ -12,22 +12,22 @@ from penstock.columnar.batch import batches
 from penstock.columnar.plain_records import stored_records
 from penstock.errors import ServerError
 from penstock.model import Codec, Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.front import RocketFrontOptions
-from penstock.protocols.rocketmq.front.broker.quick import sent
-from penstock.protocols.rocketmq.methods import (
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.server.log_access import sent_answer
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.message_format import Host, Inner, offset_id, write_batch
+from penstock.protocols.rocketmq.wire.properties import format_properties
+from penstock.protocols.rocketmq.wire.rpc import (
     GET_MAX_OFFSET,
     SEND_BATCH_MESSAGE,
     SEND_MESSAGE,
     SEND_MESSAGE_V2,
     Method,
+    answer,
+    request,
 )
-from penstock.protocols.rocketmq.records.batches import Inner, write_batch
-from penstock.protocols.rocketmq.records.ids import Host, offset_id
-from penstock.protocols.rocketmq.records.properties import format_properties
-from penstock.protocols.rocketmq.rpc import answer, request
 from penstock.seams.enode import FetchPart, extent, fetch_one
 from tests.unit.rocketmq_front.kit import Kit, now_ms, run, stored
 
@@ -275,5 +275,5 @@ def test_the_quick_answer_is_the_long_one(host: str) -> None:
     at, asked = Host.of(host, 9_876), RemotingCommand(310, -7, version=493)
     for place, queue, offset in ((0, 0, 0), (5 << 39 | 77, 3, 77), ((1 << 63) - 1, 1, (1 << 39) - 1)):
         header = m.Sent(msg_id=offset_id(at, place), queue_id=queue, queue_offset=offset)
-        assert sent(asked, at, place, queue, offset) == b"".join(answer(asked, header))
-    assert sent(RemotingCommand(310, compact=True), at, 0, 0, 0) is None
+        assert sent_answer(asked, at, place, queue, offset) == b"".join(answer(asked, header))
+    assert sent_answer(RemotingCommand(310, compact=True), at, 0, 0, 0) is None

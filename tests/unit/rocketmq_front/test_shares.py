@@ -9,11 +9,11 @@ import pytest
 
 from penstock.errors import ServerError
 from penstock.model import Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.front import RocketFrontOptions
-from penstock.protocols.rocketmq.methods import HEART_BEAT, LOCK_BATCH_MQ, SEND_BATCH_MESSAGE
-from penstock.protocols.rocketmq.records.batches import Inner, write_batch
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.message_format import Inner, write_batch
+from penstock.protocols.rocketmq.wire.rpc import HEART_BEAT, LOCK_BATCH_MQ, SEND_BATCH_MESSAGE
 from penstock.seams.enode import extent
 from tests.unit.rocketmq_front.kit import BROKER, Kit, run
 

@@ -9,12 +9,12 @@ import pytest
 from penstock.columnar.plain_records import Stored, stored_records
 from penstock.errors import ServerError
 from penstock.model import Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.front import session
-from penstock.protocols.rocketmq.front.apis.single import send
-from penstock.protocols.rocketmq.messages import write_fields
-from penstock.protocols.rocketmq.records.properties import format_properties
+from penstock.protocols.rocketmq.server import dispatch
+from penstock.protocols.rocketmq.server.log_access import send_single
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.messages import write_fields
+from penstock.protocols.rocketmq.wire.properties import format_properties
 from penstock.seams.enode import FetchPart, fetch_one
 from tests.unit.rocketmq_front.kit import Kit, now_ms, run
 
@@ -71,7 +71,7 @@ def outcome(case: dict[str, Any], born_ms: int) -> list[tuple[m.Sent | int, list
 def test_the_quick_way_does_what_the_long_one_does(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     born_ms = now_ms()
     short = outcome(CASES[case], born_ms)
-    monkeypatch.setattr(session, "SINGLE", -1)
+    monkeypatch.setattr(dispatch, "SINGLE", -1)
     assert outcome(CASES[case], born_ms) == short
 
 
@@ -79,7 +79,7 @@ def test_the_quick_way_does_what_the_long_one_does(case: str, monkeypatch: pytes
 @pytest.mark.near
 def test_what_is_unusual_is_left_to_the_long_way(case: str, quick: bool) -> None:
     async def check(kit: Kit) -> None:
-        answered = await send(kit.front.shared, command(**{**CASES, **LEFT}[case]), "127.0.0.1:50000")
+        answered = await send_single(kit.front.shared, command(**{**CASES, **LEFT}[case]), "127.0.0.1:50000")
         assert (answered is not None) is quick
 
     run(check)

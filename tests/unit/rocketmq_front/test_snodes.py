@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import ServerError
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand, encode
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.framing import command_of
-from penstock.protocols.rocketmq.front.snodes import Snodes
-from penstock.protocols.rocketmq.methods import (
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.server.cluster import Snodes
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand, command_of, encode
+from penstock.protocols.rocketmq.wire.rpc import (
     CREATE_RETRY_TOPIC,
     GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
     GET_BROKER_CLUSTER_INFO,
@@ -22,8 +21,8 @@ from penstock.protocols.rocketmq.methods import (
     GET_TOPIC_CONFIG,
     REGISTER_SNODE,
     SNODE_PULL_MESSAGE,
+    Answered,
 )
-from penstock.protocols.rocketmq.rpc import Answered
 from tests.unit.rocketmq_front.kit import Client, Kit, run, stored
 
 HERE = "penstock-1@127.0.0.1:9876"

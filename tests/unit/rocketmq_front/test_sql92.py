@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ServerError
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.front.broker.sql92 import matcher
-from penstock.protocols.rocketmq.front.faults import Refused
-from penstock.protocols.rocketmq.methods import CHECK_CLIENT_CONFIG
+from penstock.protocols.rocketmq.errors import Code, Refused
+from penstock.protocols.rocketmq.server.filters import matcher
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.rpc import CHECK_CLIENT_CONFIG
 from tests.rocketmq_filters import BAD, CASES, MESSAGES, NEW_CASES
 from tests.unit.rocketmq_front.kit import Kit, run, stored
 

@@ -7,15 +7,13 @@ import json
 import pytest
 
 from penstock.errors import ServerError
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand, encode
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.framing import command_of
-from penstock.protocols.rocketmq.front import RocketFrontOptions
-from penstock.protocols.rocketmq.front.faults import Refused
-from penstock.protocols.rocketmq.front.naming import is_hidden, log_name, rocket_name
-from penstock.protocols.rocketmq.front.table import SNODE_PULL, TABLE, handler
-from penstock.protocols.rocketmq.methods import (
+from penstock.protocols.rocketmq.errors import Code, Refused
+from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
+from penstock.protocols.rocketmq.server.dispatch import SNODE_PULL, TABLE, handler
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand, command_of, encode
+from penstock.protocols.rocketmq.wire.log_records import is_hidden, log_name, rocket_name
+from penstock.protocols.rocketmq.wire.rpc import (
     DELETE_TOPIC_IN_BROKER,
     DELETE_TOPIC_IN_NAMESRV,
     GET_ALL_TOPIC_CONFIG,

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from penstock import kernels
 from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import CorruptBatch, ProtocolViolation, UsageError
-from penstock.protocols.rocketmq.records import (
+from penstock.protocols.rocketmq.wire.columns import decode
+from penstock.protocols.rocketmq.wire.message_format import (
     IN_BATCH,
     Compression,
     Host,
@@ -21,22 +22,18 @@ from penstock.protocols.rocketmq.records import (
     StoredMessage,
     UniqueIds,
     compressed,
-    decode,
-    format_properties,
     inflated,
     java_hash,
     offset_id,
     parse_offset_id,
-    parse_properties,
     prepare,
     prepare_all,
     read_batch,
-    read_record,
     read_stored,
     write_batch,
-    write_record,
     write_stored,
 )
+from penstock.protocols.rocketmq.wire.properties import format_properties, parse_properties, read_record, write_record
 
 STORED = bytes.fromhex(
     "000000bbdaa320a769c865ed000000000000000700000000000000000000000000000000000000000000018bcfe568007f000001000080"
@@ -282,7 +279,7 @@ def test_a_batch_that_is_stored_as_one_message_is_read_as_its_messages() -> None
 def test_bodies_of_one_call_inflate_to_so_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
     packed, bits = compressed(b"x" * 1000)
     stored = write_stored(StoredMessage(topic="T", sys_flag=bits, body=bytes(packed)))
-    monkeypatch.setattr("penstock.protocols.rocketmq.records.decoding.MAX_INFLATED_BYTES", 1999)
+    monkeypatch.setattr("penstock.protocols.rocketmq.wire.columns.MAX_INFLATED_BYTES", 1999)
     assert decode([stored]).batch.num_rows == 1
     with pytest.raises(CorruptBatch, match="more than 999 bytes"):
         decode([stored, stored])

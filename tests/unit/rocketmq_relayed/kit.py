@@ -13,11 +13,18 @@ from penstock.model import Endpoint
 from penstock.net.memory import MemoryNetwork
 from penstock.net.network import Listening, ProtocolFactory
 from penstock.net.runtime import AsyncioRuntime
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import ONE_WAY, RESPONSE, VERSION, RemotingCommand, encode
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.framing import RocketFraming, command_of
-from penstock.protocols.rocketmq.messages import write_body
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import (
+    ONE_WAY,
+    RESPONSE,
+    VERSION,
+    RemotingCommand,
+    RocketFraming,
+    command_of,
+    encode,
+)
+from penstock.protocols.rocketmq.wire.messages import write_body
 from penstock.seams.framing import Buffer
 from penstock.snode import Node
 from tests.fuzz.node_in_memory import errors_noted

@@ -11,9 +11,9 @@ from penstock.model import Endpoint
 from penstock.net.memory import MemoryNetwork
 from penstock.net.network import Listening, ProtocolFactory
 from penstock.net.runtime import AsyncioRuntime
-from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config import RocketNodeConfig
-from penstock.protocols.rocketmq.messages import read_body
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.messages import read_body
 from penstock.snode import Node
 from tests.fuzz.node_in_memory import errors_noted
 from tests.unit.client.virtual_time import VirtualLoop

@@ -12,10 +12,10 @@ import pytest
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.config import RocketNodeConfig
-from penstock.protocols.rocketmq.messages import read_body, write_body
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.messages import read_body, write_body
 from penstock.snode import Node
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import HERE, Client, World, ok, run_with, warnings_noted

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from penstock.model import Endpoint
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.enode import relay
+from penstock.protocols.rocketmq.backend import relay
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import End, Server, World, ok, run
 from tests.unit.rocketmq_relayed.test_pulls import HELD, member, now

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.protocols.rocketmq.config import RocketNodeConfig
-from penstock.protocols.rocketmq.front.flow import TOO_MANY
+from penstock.protocols.rocketmq.server.call import TOO_MANY
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import World, run
 

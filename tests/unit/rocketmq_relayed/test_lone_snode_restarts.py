@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.wire import messages as m
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.several import FIRST, Member, Snodes, run
 

@@ -22,11 +22,10 @@ from penstock.errors import (
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.faults import code_of
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.enode.numbering import Numbering
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.records.batches import read_batch
-from penstock.protocols.rocketmq.records.stored import StoredMessage, write_stored
+from penstock.protocols.rocketmq.backend.topics import Numbering
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.message_format import StoredMessage, read_batch, write_stored
 from penstock.protocols.tubemq.front.faults import refusal
 from penstock.seams.enode import Budget, Enode, FetchPart, extent, fetch_one
 from tests.unit.client.virtual_time import passing

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from penstock.model import Endpoint
-from penstock.protocols.rocketmq.command import RemotingCommand
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import NAMES, World, ok, run
 from tests.unit.rocketmq_relayed.test_pulls import HELD, member, now

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.config import SnodeConfig
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.config import RocketNodeConfig
-from penstock.protocols.rocketmq.messages import write_body
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.messages import write_body
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import Client, Server, World, ok, run
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from penstock.protocols.rocketmq.command import RemotingCommand
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import Client, World, ok, run
 

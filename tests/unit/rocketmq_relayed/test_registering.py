@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.messages import read_body, write_body
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.messages import read_body, write_body
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import HERE, Server, World, ok, run, warnings_noted
 

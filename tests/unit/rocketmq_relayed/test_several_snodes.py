@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.protocols.rocketmq.command import RESPONSE, RemotingCommand
+from penstock.protocols.rocketmq.wire.framing import RESPONSE, RemotingCommand
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import ok
 from tests.unit.rocketmq_relayed.several import FIRST, SECOND, THIRD, Snodes, place, run

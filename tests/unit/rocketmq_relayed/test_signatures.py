@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.config import RocketNodeConfig
-from penstock.protocols.rocketmq.signing import Account, is_signed, signed
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.rpc import Account, is_signed, signed
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import NAMES, Client, World, ok, run
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.front.relayed.peers import Union
-from penstock.protocols.rocketmq.front.relayed.peers.told import Key
+from penstock.protocols.rocketmq.server.relayed.peer_groups import Key, Union
+from penstock.protocols.rocketmq.wire import messages as m
 
 G = Key("consumer", "g")
 MOST = 100

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from penstock.model import Endpoint
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.messages import read_body, write_body
-from penstock.protocols.rocketmq.records.stored import StoredMessage, write_stored
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.message_format import StoredMessage, write_stored
+from penstock.protocols.rocketmq.wire.messages import read_body, write_body
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import HERE, World, ok, run
 

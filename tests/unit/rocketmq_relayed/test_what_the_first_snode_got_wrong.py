@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from penstock.model import Endpoint
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.messages import read_body, write_body
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.messages import read_body, write_body
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import NAMES, Client, Server, World, ok, run
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.lenient_json import parse_body as parse
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.lenient_json import parse_body as parse
 
 HEARTBEAT = (
     '{"clientID":"10.0.0.1@1","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET",'

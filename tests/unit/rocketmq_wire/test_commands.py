@@ -13,12 +13,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation, ServerError, UsageError
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq import methods
-from penstock.protocols.rocketmq.command import MAX_FRAME_BYTES, RemotingCommand, UnreadableHeader, decode, encode
-from penstock.protocols.rocketmq.framing import CommandFrame, RocketFraming
-from penstock.protocols.rocketmq.rpc import answer, read_answer, refusal, request
-from penstock.protocols.rocketmq.signing import Account, is_signed, signature, signed
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire import rpc
+from penstock.protocols.rocketmq.wire.framing import (
+    MAX_FRAME_BYTES,
+    CommandFrame,
+    RemotingCommand,
+    RocketFraming,
+    UnreadableHeader,
+    decode,
+    encode,
+)
+from penstock.protocols.rocketmq.wire.rpc import (
+    Account,
+    answer,
+    is_signed,
+    read_answer,
+    refusal,
+    request,
+    signature,
+    signed,
+)
 
 GOLDEN_JSON = (
     '{"code":30,"extFields":{"queueId":"3","topic":"T1"},"flag":0,"language":"PYTHON","opaque":5,'
@@ -53,14 +68,14 @@ def cut(wire: bytes, *, answers: bool = True) -> CommandFrame:
 
 
 def test_a_request_in_json_is_javas() -> None:
-    wire = b"".join(request(methods.GET_MAX_OFFSET, m.OfQueue(topic="T1", queue_id=3))(5))
+    wire = b"".join(request(rpc.GET_MAX_OFFSET, m.OfQueue(topic="T1", queue_id=3))(5))
     assert wire == framed(GOLDEN_JSON.encode())
     assert read(wire).fields == {"queueId": "3", "topic": "T1"}
 
 
 def test_a_request_is_written_once_and_framed_around_any_number() -> None:
     for compact in (False, True):
-        asked = request(methods.GET_MAX_OFFSET, m.OfQueue(topic="T", queue_id=0), b"body", compact=compact)
+        asked = request(rpc.GET_MAX_OFFSET, m.OfQueue(topic="T", queue_id=0), b"body", compact=compact)
         for number in (0, 9, -(2**31), 2**31 - 1):
             command = RemotingCommand(30, number, 0, {"queueId": "0", "topic": "T"}, b"body", compact=compact)
             assert read(b"".join(asked(number))) == command
@@ -76,7 +91,7 @@ def test_a_compact_request_is_javas() -> None:
 def test_a_compact_answer_is_read() -> None:
     frame = cut(framed(bytes.fromhex(GOLDEN_ANSWER), 1))
     assert (frame.correlation, frame.reply, frame.command.language) == (38, True, "JAVA")
-    assert read_answer(methods.GET_MAX_OFFSET, frame).header == m.FoundOffset(offset=5)
+    assert read_answer(rpc.GET_MAX_OFFSET, frame).header == m.FoundOffset(offset=5)
 
 
 def test_a_code_too_large_for_the_compact_form_goes_as_json() -> None:
@@ -274,7 +289,7 @@ def test_a_refusal_is_read_as_the_servers_error_and_says_where() -> None:
     frame = cut(b"".join(refusal(asked, 17, "topic[T] not exist")))
     assert (frame.correlation, frame.reply, frame.command.compact) == (9, True, True)
     with pytest.raises(ServerError, match=r"TOPIC_NOT_EXIST \(17\): topic\[T\] not exist \(topic T, node b\)") as told:
-        read_answer(methods.PULL_MESSAGE, frame, topic="T", node="b")
+        read_answer(rpc.PULL_MESSAGE, frame, topic="T", node="b")
     assert told.value.retriable
 
 
@@ -282,9 +297,9 @@ def test_a_code_may_be_expected_and_a_remark_says_nothing_with_code_0() -> None:
     asked = read(joined(RemotingCommand(11, 9)))
     pulled = m.Pulled(next_begin_offset=5, min_offset=0, max_offset=5)
     frame = cut(b"".join(answer(asked, pulled, code=19, remark="OFFSET_OVERFLOW_ONE")))
-    assert read_answer(methods.PULL_MESSAGE, frame, accept=(0, 19)).header == pulled
+    assert read_answer(rpc.PULL_MESSAGE, frame, accept=(0, 19)).header == pulled
     told = cut(b"".join(answer(asked, remark="not set any response code")))
-    assert read_answer(methods.UPDATE_AND_CREATE_TOPIC, told).code == 0
+    assert read_answer(rpc.UPDATE_AND_CREATE_TOPIC, told).code == 0
 
 
 def test_signatures_are_javas() -> None:
@@ -306,7 +321,7 @@ def test_names_are_signed_in_the_order_of_utf_16() -> None:
 
 def test_a_signed_query_by_key_is_one_that_every_broker_takes() -> None:
     header = m.QueryMessage(topic="T", key="k", max_num=32, begin_timestamp=0, end_timestamp=1, is_unique_key=True)
-    asked = read(b"".join(request(methods.QUERY_MESSAGE, header, account=Account("key", "secret"))(1)))
+    asked = read(b"".join(request(rpc.QUERY_MESSAGE, header, account=Account("key", "secret"))(1)))
     assert asked.version == 399
     assert asked.fields["_UNIQUE_KEY_QUERY"] == "true"
     assert is_signed("secret", asked.fields, b"", without=("_UNIQUE_KEY_QUERY",))

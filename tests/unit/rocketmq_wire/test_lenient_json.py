@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.rocketmq.command import encode
-from penstock.protocols.rocketmq.framing import command_of
+from penstock.protocols.rocketmq.wire.framing import command_of, encode
 from tests.rocketmq_json import NOT_SERVED, PREPARED, ROWS, Answer, Row
 from tests.unit.rocketmq_front.kit import Client, Kit, run
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.rocketmq.command import RemotingCommand, decode, encode, field_of, framed
-from penstock.protocols.rocketmq.usual import USUAL, Written
+from penstock.protocols.rocketmq.wire.framing import USUAL, RemotingCommand, Written, decode, encode, field_of, framed
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 FIELDS = st.dictionaries(TEXTS, TEXTS, max_size=6)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.protocols.kafka.messages.groups import HeartbeatRequest
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.methods import LOCK_BATCH_MQ
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.rpc import LOCK_BATCH_MQ
 from penstock.protocols.tubemq import messages as t
 from penstock.protocols.tubemq.methods import CONSUMER_HEARTBEAT, CONSUMER_REGISTER, PARTITION_HEARTBEAT
 from tests.unit.client.virtual_time import VirtualLoop, passing

@@ -17,10 +17,15 @@ from typing import Any
 import psutil
 import pytest
 
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.framing import RocketFraming, command_of
-from penstock.protocols.rocketmq.methods import GET_CONSUMER_LIST_BY_GROUP, HEART_BEAT, SEND_MESSAGE_V2
-from penstock.protocols.rocketmq.rpc import read_answer, request
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RocketFraming, command_of
+from penstock.protocols.rocketmq.wire.rpc import (
+    GET_CONSUMER_LIST_BY_GROUP,
+    HEART_BEAT,
+    SEND_MESSAGE_V2,
+    read_answer,
+    request,
+)
 from penstock.testing import Broker
 from tests import processes as others
 from tests.chaos.plain_sockets import Line, free_port

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.framing import RocketFraming, command_of
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand, RocketFraming, command_of
 
 DATA = Path(__file__).parents[2] / "data" / "rocketmq"
 

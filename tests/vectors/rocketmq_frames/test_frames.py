@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.rocketmq.command import RemotingCommand, encode
-from penstock.protocols.rocketmq.messages import read_body, read_fields, write_body, write_fields
-from penstock.protocols.rocketmq.methods import METHODS
-from penstock.protocols.rocketmq.rpc import read_request
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand, encode
+from penstock.protocols.rocketmq.wire.messages import read_body, read_fields, write_body, write_fields
+from penstock.protocols.rocketmq.wire.rpc import METHODS, read_request
 from tests.vectors.rocketmq_frames.recorded import Recorded, command, exchanges, files, recorded
 
 # Requests by code, so that a recording which is lost, cut or not read any more is noticed.

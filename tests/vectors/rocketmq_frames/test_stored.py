@@ -8,17 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from penstock import kernels
-from penstock.protocols.rocketmq.messages import Sent, read_fields
-from penstock.protocols.rocketmq.methods import METHODS, SEND_MESSAGE_V2
-from penstock.protocols.rocketmq.records import (
-    decode,
-    parse_properties,
-    read_batch,
-    read_record,
-    read_stored,
-    write_batch,
-    write_stored,
-)
+from penstock.protocols.rocketmq.wire.columns import decode
+from penstock.protocols.rocketmq.wire.message_format import read_batch, read_stored, write_batch, write_stored
+from penstock.protocols.rocketmq.wire.messages import Sent, read_fields
+from penstock.protocols.rocketmq.wire.properties import parse_properties, read_record
+from penstock.protocols.rocketmq.wire.rpc import METHODS, SEND_MESSAGE_V2
 from tests.vectors.rocketmq_frames.recorded import Exchange, exchanges, files
 
 WITH_MESSAGES = (11, 12, 33, 361)

@@ -7,8 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from penstock.model import Endpoint
-from penstock.protocols.rocketmq.config import ADDED
-from penstock.protocols.rocketmq.records.columns import COLUMNS
+from penstock.protocols.rocketmq.config import ADDED, COLUMNS
 from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
 from penstock.seams.faults import Wording
 from penstock.seams.opening import OpenedEnode, Surroundings
@@ -24,34 +23,34 @@ _HERE: Final = "penstock.protocols.rocketmq"
 def _client(
     channel_of: ChannelFactory, bootstrap: Sequence[Endpoint], config: ClientConfig, extra: Mapping[str, OptionValue]
 ) -> LogClient:
-    opened: LogClient = import_module(f"{_HERE}.client").open_client(channel_of, bootstrap, config, extra)
+    opened: LogClient = import_module(f"{_HERE}.client.client").open_client(channel_of, bootstrap, config, extra)
     return opened
 
 
 def _front(services: Services, config: SnodeConfig) -> Front:
-    opened: Front = import_module(f"{_HERE}.front").open_front(services, config)
+    opened: Front = import_module(f"{_HERE}.server.front").open_front(services, config)
     return opened
 
 
 def _enode(url: str, around: Surroundings) -> OpenedEnode:
-    opened: OpenedEnode = import_module(f"{_HERE}.enode").open_enode(url, around)
+    opened: OpenedEnode = import_module(f"{_HERE}.backend.enode").open_enode(url, around)
     return opened
 
 
 def _faults() -> Wording:
-    made: Wording = import_module(f"{_HERE}.faults").RocketWording()
+    made: Wording = import_module(f"{_HERE}.server.dispatch").RocketWording()
     return made
 
 
-_ALWAYS = (f"{_HERE}.client", f"{_HERE}.kernels._pure")
+_ALWAYS = (f"{_HERE}.client.client", f"{_HERE}.kernels._pure")
 PROTOCOL = WireProtocol(
     "rocketmq",
     _client,
     _front,
     ADDED,
     loads={
-        "consumer": (*_ALWAYS, f"{_HERE}.records.decoding"),
-        "producer": (*_ALWAYS, f"{_HERE}.records.encoding"),
+        "consumer": (*_ALWAYS, f"{_HERE}.wire.columns"),
+        "producer": (*_ALWAYS, f"{_HERE}.wire.message_format"),
     },
     columns=COLUMNS,
     column_options={"all_properties": True},

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import ErrorKind, ServerError, UsageError
 from penstock.model import Committed, Node, Partition, TopicInfo
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.client.allocation import rule_of
-from penstock.protocols.rocketmq.client.committing import commit_for, committed
-from penstock.protocols.rocketmq.command import MAX_FRAME_BYTES
-from penstock.protocols.rocketmq.config.names import RETRY, check_topic
-from penstock.protocols.rocketmq.error_codes import Code, error_of
-from penstock.protocols.rocketmq.methods import (
+from penstock.protocols.rocketmq.client.membership import rule_of
+from penstock.protocols.rocketmq.client.offsets import commit_for, committed
+from penstock.protocols.rocketmq.config import RETRY, check_topic
+from penstock.protocols.rocketmq.errors import Code, error_of
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import MAX_FRAME_BYTES
+from penstock.protocols.rocketmq.wire.rpc import (
     DELETE_SUBSCRIPTIONGROUP,
     DELETE_TOPIC_IN_BROKER,
     DELETE_TOPIC_IN_NAMESRV,

@@ -1,5 +1,6 @@
 """RocketClient: the LogClient of RocketMQ. It only puts the parts together; each family of requests has its own
-file."""
+file.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +21,16 @@ from penstock.model import (
     TopicInfo,
 )
 from penstock.protocols.rocketmq.client.admin import RocketAdmin
-from penstock.protocols.rocketmq.client.asked import Heard
-from penstock.protocols.rocketmq.client.committing import commit_for, committed
-from penstock.protocols.rocketmq.client.finding import find_by_id, find_by_key
-from penstock.protocols.rocketmq.client.local_offsets import path_of
+from penstock.protocols.rocketmq.client.cluster import RocketOptions, options_of
 from penstock.protocols.rocketmq.client.membership import RocketMembership
-from penstock.protocols.rocketmq.client.offsets import find_offsets
-from penstock.protocols.rocketmq.client.options import RocketOptions, options_of
+from penstock.protocols.rocketmq.client.offsets import commit_for, committed, find_offsets, send_back
 from penstock.protocols.rocketmq.client.pulls import RocketFetched
-from penstock.protocols.rocketmq.client.ranges import RangePulls
-from penstock.protocols.rocketmq.client.reading import Polling
+from penstock.protocols.rocketmq.client.queue_reads import Polling, RangePulls, find_by_id, find_by_key
 from penstock.protocols.rocketmq.client.sender import RocketSender
-from penstock.protocols.rocketmq.client.sending_back import send_back
-from penstock.protocols.rocketmq.client.shared import share
+from penstock.protocols.rocketmq.client.shared import Heard, path_of, share
 from penstock.protocols.rocketmq.client.transactional_sender import RocketTransactionalSender
-from penstock.protocols.rocketmq.config.names import RETRY, check_topic
-from penstock.protocols.rocketmq.config.options import MessageModel
-from penstock.protocols.rocketmq.dialect import RocketDialect
+from penstock.protocols.rocketmq.config import RETRY, MessageModel, check_topic
+from penstock.protocols.rocketmq.wire.framing import RocketDialect
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import FoundOffset, ReadFrom, ReadLimits
 from penstock.seams.membership import GroupOptions

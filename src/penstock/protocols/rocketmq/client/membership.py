@@ -1,44 +1,268 @@
-"""A member of a group whose members share queues (clustering): it tells brokers that it is there, and works out by
-itself what it reads.
-
-`member_states` is the table. A look asks, for each topic, its brokers who is in the group (Java's asks one of them,
-drawn by lot) and a name server for the topic's queues, and applies the group's rule (`allocation`). It comes with a
-broker's notice, every ``rebalance_ms``, when topics changed, and until one has seen everything. Until all members have
-looked, two may read one queue: nobody hands queues out. With ``orderly`` a queue is taken only once its broker has
-locked it for this member (`locks`). The group's retry topic, which brokers make when they hear of the group, is shared
-out like the others.
-
-A broker that was killed is gone from the routes, and its queues from every member's share, until it is back; and it has
-forgotten what was committed in its last 5 s (of a new group all). A member that gets such a queue back before any other
-member has it puts the group at what it had committed itself. Java's member does so where the topic is left without any
-broker: it keeps the queues then, and reads on at the offset in its memory.
-Source: Apache RocketMQ 4.9 and 5.4, ``RebalanceImpl``, ``MQClientInstance.sendHeartbeatToAllBroker``.
-"""
+"""A member of a group whose members share queues: heartbeats, assignment, locks of queues."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import bisect
+import enum
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.config.logs import ClientLog, whose
 from penstock.errors import ConfigError, PenstockError, ServerError
+from penstock.groups.tables import Table
 from penstock.model import Assignment, Committed, Node, Offset, OffsetSpec, Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.client.allocation import rule_of
-from penstock.protocols.rocketmq.client.committing import commit, committed
-from penstock.protocols.rocketmq.client.locks import Locks
-from penstock.protocols.rocketmq.client.member_states import TABLE, Event, State
-from penstock.protocols.rocketmq.client.offsets import find_offsets
-from penstock.protocols.rocketmq.client.subscriptions import subscription
-from penstock.protocols.rocketmq.config.names import RETRY
-from penstock.protocols.rocketmq.config.options import MessageModel
-from penstock.protocols.rocketmq.methods import GET_CONSUMER_LIST_BY_GROUP, HEART_BEAT, UNREGISTER_CLIENT
+from penstock.protocols.rocketmq.client.cluster import subscription
+from penstock.protocols.rocketmq.client.offsets import commit, committed, find_offsets
+from penstock.protocols.rocketmq.client.shared import partition_of, queue_of
+from penstock.protocols.rocketmq.config import RETRY, Allocation, MessageModel
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.rpc import (
+    GET_CONSUMER_LIST_BY_GROUP,
+    HEART_BEAT,
+    LOCK_BATCH_MQ,
+    UNLOCK_BATCH_MQ,
+    UNREGISTER_CLIENT,
+)
 from penstock.seams.membership import Beat, GroupOptions, Verdict
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.client.shared import Shared
 
-__all__ = ["RocketMembership"]
+__all__ = [
+    "TABLE",
+    "Event",
+    "Locks",
+    "RocketMembership",
+    "Rule",
+    "State",
+    "averagely",
+    "by_consistent_hash",
+    "by_machine_room",
+    "by_rooms_nearby",
+    "circle",
+    "rule_of",
+]
+
+
+# Where a member of a group stands with what it reads: a table.
+#
+# Nobody hands out queues in RocketMQ: members work out by themselves what each of them reads, from who is there and
+# from which queues there are. ABSENT a member has told nobody of itself. UNSURE it may be reading what it should not,
+# or not reading what it should: it must look at who is there. SURE it has looked, and nothing has come since that says
+# otherwise.
+#
+# Rule 1: only a look that saw everything (members and queues of every topic) leads from UNSURE to SURE; whoever could
+# not see goes on with what it has. Rule 2: notices get lost, so that SURE never lasts longer than ``rebalance_ms``.
+class State(enum.Enum):
+    """What this member knows of its share."""
+
+    ABSENT = "absent"
+    UNSURE = "unsure"
+    SURE = "sure"
+
+
+class Event(enum.Enum):
+    """What can happen to a member."""
+
+    JOINS = "it subscribes, and tells brokers that it is there"
+    NOTICE = "a broker says that members came or went"
+    DUE = "it has not looked for rebalance_ms, or topics changed"
+    SEEN = "it saw all members and queues, and took its share"
+    BLIND = "members or queues of some topic could not be seen"
+    LEAVES = "it tells brokers that it goes"
+
+
+TABLE: Final = Table(
+    "a member of a RocketMQ group",
+    {
+        State.ABSENT: {
+            Event.JOINS: State.UNSURE,
+            Event.NOTICE: State.ABSENT,
+            Event.LEAVES: State.ABSENT,
+        },
+        State.UNSURE: {
+            Event.JOINS: State.UNSURE,
+            Event.NOTICE: State.UNSURE,
+            Event.DUE: State.UNSURE,
+            Event.SEEN: State.SURE,
+            Event.BLIND: State.UNSURE,
+            Event.LEAVES: State.ABSENT,
+        },
+        State.SURE: {
+            Event.JOINS: State.UNSURE,
+            Event.NOTICE: State.UNSURE,
+            Event.DUE: State.UNSURE,
+            Event.LEAVES: State.ABSENT,
+        },
+    },
+)
+
+# Locks: queues of a group that reads in order, each locked at its broker for one member.
+#
+# A broker forgets a lock that was not renewed for 60 seconds, and Java's members trust theirs for 30: they are renewed
+# every 20. A member that went without a word keeps the others waiting for as long as the broker remembers it. Source:
+# Apache RocketMQ 4.9 and 5.4, ``RebalanceImpl.lock``, ``RebalanceLockManager``.
+
+
+class Locks:
+    """One member's."""
+
+    def __init__(self, shared: Shared, group: str) -> None:
+        self._shared = shared
+        self._group = group
+        self._log = ClientLog("penstock.group", whose(shared.options.client_id))
+
+    async def take(self, wanted: Collection[Partition]) -> frozenset[Partition]:
+        """Lock, or go on locking; those that are this member's now."""
+        by_node = self._by_node(wanted)
+        outcomes = await self._shared.channel.gather([self._take(node, those) for node, those in by_node.items()])
+        held: set[Partition] = set()
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                self._log.warning("queues could not be locked: %s", outcome)
+            else:
+                held |= outcome
+        return frozenset(held)
+
+    async def release(self, partitions: Collection[Partition]) -> None:
+        """Others may have them; where that cannot be said, the broker forgets them by itself."""
+        by_node = self._by_node(partitions)
+        work = [
+            self._shared.calls.call(
+                node.endpoint, UNLOCK_BATCH_MQ, m.Routed(broker_name=node.name), self._body(those), within_s=_MOMENT_S
+            )
+            for node, those in by_node.items()
+        ]
+        for outcome in await self._shared.channel.gather(work):
+            if isinstance(outcome, BaseException):
+                self._log.info("queues stay locked until their broker forgets them: %s", outcome)
+
+    async def _take(self, node: Node, those: Collection[Partition]) -> set[Partition]:
+        answer = await self._shared.calls.call(
+            node.endpoint, LOCK_BATCH_MQ, m.Routed(broker_name=node.name), self._body(those), within_s=_MOMENT_S
+        )
+        found = m.read_body(m.LockedQueues, answer.body).lock_ok_mq_set
+        return set(map(partition_of, found)) & set(those)
+
+    def _body(self, those: Collection[Partition]) -> m.LockQueues:
+        return m.LockQueues(consumer_group=self._group, client_id=self._shared.id, mq_set=tuple(map(queue_of, those)))
+
+    def _by_node(self, partitions: Collection[Partition]) -> dict[Node, list[Partition]]:
+        found: dict[Node, list[Partition]] = {}
+        for partition in sorted(partitions):
+            node = self._shared.topics.routing.leader(partition)
+            if node is not None:
+                found.setdefault(node, []).append(partition)
+        return found
+
+
+# Allocation: how members of a group share out a topic's queues, each by itself, all with the same result. Pure.
+#
+# Everybody sorts queues by (topic, broker, number) and members by their ids, and takes what one of the rules below
+# gives to its own place. A rule must therefore be Java's to the letter: a group with members of both reads every queue
+# once only if both compute the same. Members that see other lists, for a moment, overlap or leave queues alone for as
+# long. Source: Apache RocketMQ 4.9 and 5.4, ``AllocateMessageQueue…``; `tests/unit/rocketmq_client/test_allocation.py`
+# has what Java's classes printed.
+Rule = Callable[[str, Sequence[str], Sequence[Partition]], Sequence[Partition]]
+"""From a member, all members and a topic's queues, both sorted, to what is that member's; nothing if it is no member.
+"""
+
+_VIRTUAL_NODES: Final = 10
+_ROOM_SEPARATOR: Final = "@"
+
+
+def averagely(member: str, members: Sequence[str], queues: Sequence[Partition]) -> Sequence[Partition]:
+    """A run of neighbours each; the first members get one more where it does not come out even."""
+    if member not in members:
+        return ()
+    place, (each, over) = members.index(member), divmod(len(queues), len(members))
+    first = place * each + min(place, over)
+    return queues[first : first + each + (place < over)]
+
+
+def circle(member: str, members: Sequence[str], queues: Sequence[Partition]) -> Sequence[Partition]:
+    """Dealt out like cards."""
+    return queues[members.index(member) :: len(members)] if member in members else ()
+
+
+def by_consistent_hash(member: str, members: Sequence[str], queues: Sequence[Partition]) -> Sequence[Partition]:
+    """Members lie on a ring, each at ten places; a queue is the next one's. Few queues move when a member does."""
+    if member not in members:
+        return ()
+    ring = sorted({_hash(f"{each}-{number}"): each for each in members for number in range(_VIRTUAL_NODES)}.items())
+    places = [place for place, _ in ring]
+
+    def owner(queue: Partition) -> str:
+        text = f"MessageQueue [topic={queue.topic}, brokerName={queue.node}, queueId={queue.id}]"
+        return ring[bisect.bisect_left(places, _hash(text)) % len(ring)][1]
+
+    return [queue for queue in queues if owner(queue) == member]
+
+
+def by_machine_room(rooms: Sequence[str]) -> Rule:
+    """Only queues of brokers called ``room@…`` with one of these rooms; runs of neighbours, the rest dealt out."""
+
+    def rule(member: str, members: Sequence[str], queues: Sequence[Partition]) -> Sequence[Partition]:
+        if member not in members:
+            return ()
+        there = [queue for queue in queues if _is_in(queue, rooms)]
+        place, (each, over) = members.index(member), divmod(len(there), len(members))
+        mine = there[place * each : (place + 1) * each]
+        return [*mine, there[each * len(members) + place]] if place < over else mine
+
+    return rule
+
+
+def by_rooms_nearby(
+    inner: Rule, room_of_queue: Callable[[Partition], str], room_of_member: Callable[[str], str]
+) -> Rule:
+    """``inner`` within each room; queues of rooms without a member are shared by everybody."""
+
+    def rule(member: str, members: Sequence[str], queues: Sequence[Partition]) -> Sequence[Partition]:
+        if member not in members:
+            return ()
+        queues_in: dict[str, list[Partition]] = {}
+        for queue in queues:
+            queues_in.setdefault(room_of_queue(queue), []).append(queue)
+        members_in: dict[str, list[str]] = {}
+        for each in members:
+            members_in.setdefault(room_of_member(each), []).append(each)
+        own = room_of_member(member)
+        mine = list(inner(member, members_in[own], queues_in.pop(own, [])))
+        for room, there in queues_in.items():
+            if room not in members_in:
+                mine += inner(member, members, there)
+        return mine
+
+    return rule
+
+
+def rule_of(allocation: Allocation, rooms: Sequence[str]) -> Rule:
+    """The rule of an option's value. ``rooms`` are for those by rooms; with "nearby" the part of a member's id before
+    the ``@`` is its room, as of a broker's name."""
+    plain: Mapping[Allocation, Rule] = {
+        Allocation.AVERAGELY: averagely,
+        Allocation.CIRCLE: circle,
+        Allocation.CONSISTENT_HASH: by_consistent_hash,
+        Allocation.MACHINE_ROOM: by_machine_room(rooms),
+        Allocation.MACHINE_ROOM_NEARBY: by_rooms_nearby(averagely, lambda queue: _room(queue.node), _room),
+    }
+    return plain[allocation]
+
+
+def _is_in(queue: Partition, rooms: Sequence[str]) -> bool:
+    room, separator, name = queue.node.partition(_ROOM_SEPARATOR)
+    return bool(separator) and _ROOM_SEPARATOR not in name and room in rooms
+
+
+def _room(name: str) -> str:
+    return name.partition(_ROOM_SEPARATOR)[0]
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.md5(text.encode(), usedforsecurity=False).digest()[:4], "big")
+
 
 _TICK_S: Final = 0.1
 _MOMENT_S: Final = 1.0

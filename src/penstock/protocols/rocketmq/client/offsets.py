@@ -1,34 +1,41 @@
-"""Offsets: where queues begin and end, and which message was stored first at or after a time.
-
-Brokers search by the time of storing. Those of 5.x answer with the first message that is not earlier; those of 4.9 with
-the nearest one, and of several of one millisecond with any: there we look for ourselves, message by message, in halves.
-Source: Apache RocketMQ 4.9 and 5.4, ``AdminBrokerProcessor``, ``ConsumeQueue.getOffsetInQueueByTime``.
-"""
+"""Offsets: where queues begin and end, where groups are, and records that a group gives back."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from penstock.errors import PenstockError, ProtocolViolation, UsageError
-from penstock.model import Endpoint, Offset, OffsetSpec, Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.client.pulls import pull, take
-from penstock.protocols.rocketmq.methods import (
+from penstock.config.logs import ClientLog
+from penstock.errors import PenstockError, ProtocolViolation, ServerError, UsageError
+from penstock.model import Committed, Endpoint, Node, Offset, OffsetSpec, Partition
+from penstock.protocols.rocketmq.client.pulls import gone, pull, take
+from penstock.protocols.rocketmq.config import RETRY
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import MAX_FRAME_BYTES
+from penstock.protocols.rocketmq.wire.rpc import (
+    CONSUMER_SEND_MSG_BACK,
+    GET_ALL_CONSUMER_OFFSET,
     GET_MAX_OFFSET,
     GET_MIN_OFFSET,
     PULL_MESSAGE,
+    QUERY_CONSUMER_OFFSET,
     SEARCH_OFFSET_BY_TIMESTAMP,
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    UPDATE_AND_CREATE_TOPIC,
+    UPDATE_CONSUMER_OFFSET,
     Method,
 )
 from penstock.seams.client import FoundOffset
+from penstock.seams.framing import Buffer
 from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.client.shared import Shared
+    from penstock.protocols.rocketmq.wire.message_format import StoredMessage
 
-__all__ = ["bound", "find_offsets"]
+__all__ = ["bound", "by_node", "commit", "commit_for", "committed", "find_offsets", "make_group", "send_back"]
 
 FIRST_5: Final = 413
 """The version that servers of 5.0.0 say they are."""
@@ -123,3 +130,234 @@ async def _stored_at(shared: Shared, node: Endpoint, partition: Partition, offse
         raise ProtocolViolation("a message that is none", topic=partition.topic, partition=partition.id, offset=offset)
     found: int = _TIME.unpack_from(got.body, at)[0]
     return found
+
+
+# Committed offsets: where groups stand, kept by each broker for its own queues.
+#
+# A broker of 4.9 says 0 of a group that has committed nothing in a young queue; what such a group really has is in the
+# list of all offsets. A broker of 5.x refuses groups that it does not know (26): they are made, as a member's heartbeat
+# would. Source: Apache RocketMQ 4.9 and 5.4, ``ConsumerManageProcessor``.
+_LOG: Final = ClientLog("penstock.group")
+
+T = TypeVar("T")
+
+
+async def committed(shared: Shared, group: str, partitions: Collection[Partition] | None) -> dict[Partition, Committed]:
+    """Where a group stands, in those queues of ``partitions`` (None: of all) in which it has committed."""
+    if partitions is None:
+        nodes = await shared.topics.brokers()
+        return _joined(await shared.together([_all_of(shared, node, group) for node in nodes]))
+
+    async def once() -> dict[Partition, Committed]:
+        nodes_of = await by_node(shared, partitions)
+        return _joined(
+            await shared.together([_those_of(shared, node, group, those) for node, those in nodes_of.items()])
+        )
+
+    return await _retried(shared, partitions, once)
+
+
+async def commit(shared: Shared, group: str, offsets: Mapping[Partition, Committed]) -> None:
+    """Put a group at these offsets. Raises ServerError."""
+
+    async def once() -> None:
+        nodes_of = await by_node(shared, offsets)
+        await shared.together([_commit_at(shared, node, group, those, offsets) for node, those in nodes_of.items()])
+
+    await _retried(shared, offsets, once)
+
+
+async def commit_for(shared: Shared, group: str, offsets: Mapping[Partition, Committed]) -> None:
+    """As ``commit``, by somebody who is no member: the first time the group is made known, too."""
+    await commit(shared, group, offsets)
+    if group not in shared.shown:
+        await _show(shared, group, offsets)
+        shared.shown.add(group)
+
+
+async def _show(shared: Shared, group: str, partitions: Collection[Partition]) -> None:
+    """Have operators' tools find a group that never had members: they look for it where its retry topic is, which
+    brokers make when they hear of a member. Where that may not be done, its offsets count all the same."""
+    topic = RETRY + group
+    header = m.CreateTopic(topic=topic, read_queue_nums=1, write_queue_nums=1)
+    try:
+        if topic in await shared.topics.topics([topic]):
+            return
+        for node in await by_node(shared, partitions):
+            await shared.calls.call(node.endpoint, UPDATE_AND_CREATE_TOPIC, header)
+    except PenstockError as error:
+        _LOG.info("group %s is not made known to those who look for it by its retry topic: %s", group, error)
+
+
+async def make_group(shared: Shared, node: Node, group: str) -> None:
+    """Have a broker know a group."""
+    body = m.SubscriptionGroupConfig(group_name=group)
+    await shared.calls.call(node.endpoint, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, m.NoFields(), body)
+
+
+async def by_node(shared: Shared, partitions: Iterable[Partition]) -> dict[Node, list[Partition]]:
+    """Queues by their brokers. Raises ServerError for one that nobody has."""
+    found: dict[Node, list[Partition]] = {}
+    for partition in partitions:
+        found.setdefault(await shared.topics.leader(partition), []).append(partition)
+    return found
+
+
+async def _retried(shared: Shared, partitions: Iterable[Partition], once: Callable[[], Awaitable[T]]) -> T:
+    retry = Retry(shared.channel, shared.options)
+    while True:
+        try:
+            return await once()
+        except PenstockError as error:
+            for partition in partitions if error.retriable else ():
+                shared.topics.routing.distrust(partition)
+            await retry.after(error)
+
+
+async def _those_of(shared: Shared, node: Node, group: str, asked: Sequence[Partition]) -> dict[Partition, Committed]:
+    requests = [
+        shared.calls.request(
+            QUERY_CONSUMER_OFFSET,
+            m.QueryConsumerOffset(
+                consumer_group=group,
+                topic=partition.topic,
+                queue_id=partition.id,
+                set_zero_if_not_found=False,
+                broker_name=partition.node,
+            ),
+        )
+        for partition in asked
+    ]
+    found: dict[Partition, Committed] = {}
+    doubtful = False
+    started = await shared.calls.start(node.endpoint, QUERY_CONSUMER_OFFSET, requests)
+    for partition, each in zip(asked, started, strict=True):
+        try:
+            answer = await each.answer(of=partition)
+        except ServerError as error:
+            if error.code != Code.QUERY_NOT_FOUND:
+                raise
+            continue
+        found[partition] = Committed(answer.header.offset)
+        doubtful |= answer.command.version < FIRST_5 and not answer.header.offset
+    if doubtful:
+        really = await _all_of(shared, node, group)
+        found = {partition: each for partition, each in found.items() if each.offset or partition in really}
+    return found
+
+
+async def _all_of(shared: Shared, node: Node, group: str) -> dict[Partition, Committed]:
+    answer = await shared.calls.call(node.endpoint, GET_ALL_CONSUMER_OFFSET, m.NoFields())
+    table = m.read_body(m.ConsumerOffsets, answer.body, max_bytes=MAX_FRAME_BYTES).offset_table
+    found: dict[Partition, Committed] = {}
+    for name, offsets in table.items():
+        topic, _, of_group = name.partition("@")
+        if of_group == group:
+            found |= {Partition(topic, number, node.name): Committed(offset) for number, offset in offsets.items()}
+    return found
+
+
+async def _commit_at(
+    shared: Shared, node: Node, group: str, those: Sequence[Partition], offsets: Mapping[Partition, Committed]
+) -> None:
+    try:
+        await _update(shared, node, group, those, offsets)
+    except ServerError as error:
+        if error.code != Code.SUBSCRIPTION_GROUP_NOT_EXIST:
+            raise
+        await make_group(shared, node, group)
+        await _update(shared, node, group, those, offsets)
+
+
+async def _update(
+    shared: Shared, node: Node, group: str, those: Sequence[Partition], offsets: Mapping[Partition, Committed]
+) -> None:
+    requests = [
+        shared.calls.request(
+            UPDATE_CONSUMER_OFFSET,
+            m.UpdateConsumerOffset(
+                consumer_group=group,
+                topic=partition.topic,
+                queue_id=partition.id,
+                commit_offset=offsets[partition].offset,
+                broker_name=partition.node,
+            ),
+        )
+        for partition in those
+    ]
+    started = await shared.calls.start(node.endpoint, UPDATE_CONSUMER_OFFSET, requests)
+    for partition, each in zip(those, started, strict=True):
+        await each.answer(of=partition)
+
+
+def _joined(found: Iterable[dict[Partition, Committed]]) -> dict[Partition, Committed]:
+    return {partition: offset for each in found for partition, offset in each.items()}
+
+
+# Sending back: records that a group could not consume are delivered to it once more, later, and the others go on.
+#
+# A broker finds a message by its place in the commit log, which a record does not tell: each is read once more. What it
+# makes of it lies in the group's retry topic after a while, or among its dead letters once there were as many attempts
+# as the group is allowed. Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQPushConsumerImpl.sendMessageBack``,
+# ``SendMessageProcessor``.
+_AT_ONCE: Final = 32
+_PATIENCE_MS: Final = 10_000
+_LEVELS: Final = range(-1, 19)
+
+
+async def send_back(shared: Shared, group: str, offsets: Mapping[Partition, Sequence[int]], level: int) -> None:
+    """Give them back, those of one queue in their order. Raises UsageError for a level that there is not,
+    OffsetOutOfRange for what is not there any more, ServerError."""
+    if level not in _LEVELS:
+        raise UsageError(
+            f"the delay is {level}, RocketMQ has levels 1 to 18, 0 for a longer one each time, -1 for no other attempt"
+        )
+    for partition, those in offsets.items():
+        for begin in range(0, len(those), _AT_ONCE):
+            await _some(shared, group, partition, those[begin : begin + _AT_ONCE], level)
+
+
+async def _some(shared: Shared, group: str, partition: Partition, offsets: Sequence[int], level: int) -> None:
+    left = list(offsets)
+    retry = Retry(shared.channel, shared.options, timeout_ms=min(_PATIENCE_MS, shared.options.api_timeout_ms))
+    while left:
+        try:
+            node = await shared.topics.leader(partition)
+            requests = [pull(shared.calls, partition, each, 1, held=False, everything=True) for each in left]
+            started = await shared.calls.start(node.endpoint, PULL_MESSAGE, requests)
+            found = [
+                _message((await take(each, partition, offset)).body, partition, offset)
+                for offset, each in zip(left, started, strict=True)
+            ]
+            for message in found:
+                header = _header(shared, group, partition, message, level)
+                await shared.calls.call(node.endpoint, CONSUMER_SEND_MSG_BACK, header, of=partition)
+                left.pop(0)
+        except PenstockError as error:
+            if error.retriable:
+                shared.topics.routing.distrust(partition)
+            await retry.after(error)
+
+
+def _message(body: Buffer, partition: Partition, offset: int) -> StoredMessage:
+    from penstock.protocols.rocketmq.wire.message_format import read_stored
+
+    found = next((each for each in read_stored(body, check_crcs=False) if each.queue_offset == offset), None)
+    if found is None:
+        raise gone(partition, f"there is no message at {offset} any more", offset, "Retention deleted it")
+    return found
+
+
+def _header(shared: Shared, group: str, partition: Partition, message: StoredMessage, level: int) -> m.SendBack:
+    properties = message.property_map
+    most = shared.options.rocket.max_reconsume_times
+    return m.SendBack(
+        offset=message.physical_offset,
+        group=group,
+        delay_level=level,
+        origin_msg_id=properties.get("UNIQ_KEY"),
+        origin_topic=properties.get("RETRY_TOPIC", message.topic),
+        unit_mode=False,
+        max_reconsume_times=most if most >= 0 else None,
+        broker_name=partition.node,
+    )

@@ -1,33 +1,27 @@
-"""Pulls: one question about one queue, and what its answer says. Every way of reading is made of these.
-
-A pull names its subscription itself, so that brokers need not have heard of this client. A broker that has nothing
-answers at once, or holds the question until there is something, or its time is over (``held``). What it brings is
-bounded by the broker: 32 messages, 256 KiB; of what lies on disk a fourth of that.
-Source: Apache RocketMQ 4.9 and 5.4, ``PullMessageProcessor``, ``DefaultMessageStore.getMessage``.
-"""
+"""Pulls: one question about one queue; and bursts of them, put together in order."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock._dataclasses import dataclass
 from penstock.columnar.halving import halved
 from penstock.errors import CorruptBatch, OffsetOutOfRange, PenstockError, ProtocolViolation
-from penstock.model import Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.client.calls import Calls, Started
-from penstock.protocols.rocketmq.client.options import RocketOptions
-from penstock.protocols.rocketmq.config.names import is_retry
-from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.methods import PULL_MESSAGE
+from penstock.model import Endpoint, Partition
+from penstock.protocols.rocketmq.client.cluster import Calls, RocketOptions, Started
+from penstock.protocols.rocketmq.config import is_retry
+from penstock.protocols.rocketmq.errors import Code
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.rpc import PULL_MESSAGE
 from penstock.seams.channel import Outgoing
 from penstock.seams.framing import Buffer
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
 
-__all__ = ["Got", "RocketFetched", "gone", "pull", "take"]
+__all__ = ["Burst", "Got", "RocketFetched", "Steps", "gone", "pull", "take"]
 
 _ANSWERS = (Code.SUCCESS, Code.PULL_NOT_FOUND, Code.PULL_RETRY_IMMEDIATELY, Code.PULL_OFFSET_MOVED)
 
@@ -172,7 +166,7 @@ class RocketFetched:
     ) -> Iterator[Messages | CorruptBatch]:
         """``penstock.seams.client.DecodesInPieces``: message by message where one cannot be decoded."""
         from penstock.columnar.messages import Messages, Part
-        from penstock.protocols.rocketmq.records.frames import frames_of, raw_body
+        from penstock.protocols.rocketmq.wire.message_format import frames_of, raw_body
 
         end = self.next_offset if stop is None else min(self.next_offset, stop)
         frames = [each for each in frames_of(self._bodies, self.offset) if self.offset <= each.offset < end]
@@ -199,7 +193,7 @@ class RocketFetched:
         self, bodies: Sequence[Buffer], stop: int | None, columns: Sequence[str] | None, following: int
     ) -> Messages:
         from penstock.columnar import Messages
-        from penstock.protocols.rocketmq.records import decode
+        from penstock.protocols.rocketmq.wire.columns import decode
 
         again = is_retry(self.partition.topic)  # chosen once already; what it was is in its properties
         every = again or self._options.rocket.all_properties
@@ -212,3 +206,78 @@ class RocketFetched:
             error.topic, error.partition, error.node = self.partition.topic, self.partition.id, self.partition.node
             raise
         return Messages.of(self.partition, found.batch, following)
+
+
+# Bursts: the messages ``[start, end)`` of a queue by several pulls at once, put together in order.
+#
+# A broker answers a pull with 32 messages at most, so that a round trip for each would be all there is to a reader's
+# rate. Offsets have no holes, so that it is known where each pull begins before the ones before it are answered. An
+# answer that is shorter than was asked for (large messages) leaves a gap, which is asked for before what lies behind it
+# is used. Where brokers choose messages by tags, nobody knows where the next answer begins: then there is one pull at a
+# time.
+class Steps:
+    """How many messages an answer brings, by the answers so far."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.each = most
+
+    def learn(self, asked: int, came: int, *, at_end: bool) -> None:
+        """Of so many, so many came; not because the queue ended."""
+        if came < asked and not at_end:
+            self.each = max(1, came)
+        elif came >= self.each:
+            self.each = min(self._most, self.each * 2)
+
+
+class Burst:
+    """One: made, sent with ``start``, taken with ``answers``."""
+
+    def __init__(
+        self, calls: Calls, node: Endpoint, partition: Partition, bounds: tuple[int, int], steps: Steps, lane: str
+    ) -> None:
+        self._calls = calls
+        self._node = node
+        self._partition = partition
+        self.start_offset, self.end = bounds
+        self._steps = steps
+        self._lane = lane
+        self._asked: deque[tuple[int, int, Pull]] = deque()
+
+    async def start(self) -> None:
+        """Send all pulls in one write."""
+        each = self._steps.each
+        places = [(offset, min(each, self.end - offset)) for offset in range(self.start_offset, self.end, each)]
+        self._asked = deque(await self._start(places))
+
+    async def answers(self) -> list[Got]:
+        """What came, in order and without gaps, up to the end or where the queue ended. All answers are waited for."""
+        found: list[Got] = []
+        place = self.start_offset
+        ended = False
+        while self._asked:
+            offset, count, started = self._asked.popleft()
+            got = await take(started, self._partition, offset)
+            if ended or offset < place:
+                continue  # the log ended before it
+            found.append(got)
+            place = got.next_offset
+            ended = got.moved or place == offset
+            at_end = place >= got.end
+            if not self._calls.options.chooses:
+                self._steps.learn(count, place - offset, at_end=at_end)
+            following = self._asked[0][0] if self._asked else self.end
+            if place < following and not ended:
+                self._asked.extendleft(reversed(await self._start([(place, following - place)])))
+        return found
+
+    def abandon(self) -> None:
+        """Hang up, if anything is on its way."""
+        if self._asked:
+            self._asked[0][2].abandon()
+            self._asked.clear()
+
+    async def _start(self, places: Sequence[tuple[int, int]]) -> list[tuple[int, int, Pull]]:
+        requests = [pull(self._calls, self._partition, offset, count, held=False) for offset, count in places]
+        started = await self._calls.start(self._node, PULL_MESSAGE, requests, lane=self._lane)
+        return [(offset, count, each) for (offset, count), each in zip(places, started, strict=True)]

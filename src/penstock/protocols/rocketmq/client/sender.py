@@ -1,53 +1,119 @@
-"""Sending: one producer's messages.
-
-A broker works off a connection's requests side by side, in any order. So of one queue only one request is under way at
-a time; what keeps that from being slow is that several messages travel in one (SEND_BATCH_MESSAGE). They have one time
-in common, the request's; messages of another time, and those that may not be in a batch (delayed, or compressed because
-they are long), go by themselves between them, so that order is kept. What was stored is remembered row by row, so that
-after a failure only the others are sent again.
-
-| answer | what is done |
-| --- | --- |
-| 0 | stored, at its own offset |
-| 10, 11, 12 | stored, too, though not yet as safely as the broker should: taken as 0, as by Java's producers |
-| a code that another attempt may mend (`error_codes`), a connection that broke, no answer in time | sent again, though
-  it may be stored; its broker is avoided by what may go elsewhere (`fault_latency`) |
-| 13, or 1 with "size exceeded", to several messages | halved, and each half sent; later requests to that broker are
-  as small. Where a batch has more bytes than `maxMessageSize`, brokers of 5.4 answer 1 and those of 4.9 answer 13 |
-| anything else | the error |
-
-Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQProducerImpl``.
-"""
+"""One producer's messages: prepared, and sent to brokers that do not fail."""
 
 from __future__ import annotations
 
+import bisect
 import copy
 import zlib
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._dataclasses import dataclass
+from penstock.columnar.few import FewRows, Rows
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition
-from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.client.fault_latency import FaultLatency
-from penstock.protocols.rocketmq.client.preparing import is_delayed, prepared, unique_ids
-from penstock.protocols.rocketmq.config.names import RETRY, UNWRITABLE, check_topic
-from penstock.protocols.rocketmq.error_codes import Code, error_of, is_too_large
-from penstock.protocols.rocketmq.methods import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, Method
-from penstock.protocols.rocketmq.rpc import Answered
+from penstock.protocols.rocketmq.config import RETRY, UNWRITABLE, BodyCodec, RocketConfig, check_topic
+from penstock.protocols.rocketmq.errors import Code, error_of, is_too_large
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.message_format import Compression, Prepared, UniqueIds, prepare, prepare_all
+from penstock.protocols.rocketmq.wire.rpc import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, Answered, Method
 from penstock.seams.batch_limits import BatchLimits
+from penstock.seams.channel import Channel
 from penstock.seams.client import Packed, Sent
 from penstock.seams.framing import Buffer
 
 if TYPE_CHECKING:
-    from penstock.columnar.few import Rows
-    from penstock.protocols.rocketmq.client.shared import Shared
-    from penstock.protocols.rocketmq.records import Prepared
+    from collections.abc import Callable
 
-__all__ = ["LANE", "STORED", "RocketPacked", "RocketSender"]
+    from penstock.protocols.rocketmq.client.shared import Shared
+
+__all__ = ["LANE", "STORED", "FaultLatency", "RocketPacked", "RocketSender", "is_delayed", "prepared", "unique_ids"]
+
+# Preparing: rows of a producer become messages, with ids of their own that stay theirs however often they are sent.
+#
+# Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQProducerImpl.sendKernelImpl``, ``MessageClientIDSetter``.
+_USUAL: Final = {
+    BodyCodec.ZLIB: Compression.ZLIB,
+    BodyCodec.LZ4: Compression.LZ4,
+    BodyCodec.ZSTD: Compression.ZSTD,
+}
+_SAID: Final = {Codec.GZIP: Compression.ZLIB, Codec.LZ4: Compression.LZ4, Codec.ZSTD: Compression.ZSTD}
+_DELAYS: Final = ("DELAY\x01", "TIMER_DELAY_MS\x01", "TIMER_DELAY_SEC\x01", "TIMER_DELIVER_MS\x01")
+_ANY_ADDRESS: Final = 2**32
+_ANY_PROCESS: Final = 2**16
+
+
+def unique_ids(channel: Channel[Any]) -> UniqueIds:
+    """Ids of one producer. Who it is, is drawn by lot: protocols know neither their address nor their process."""
+    address = int(channel.random() * _ANY_ADDRESS).to_bytes(4, "big")
+    process, salt = int(channel.random() * _ANY_PROCESS), int(channel.random() * _ANY_ADDRESS)
+    return UniqueIds(address, process, salt, channel.now_ms())
+
+
+def prepared(rows: Rows, ids: UniqueIds, now_ms: int, codec: Codec, options: RocketConfig) -> Sequence[Prepared]:
+    """Rows as messages. ``codec`` says how long bodies are compressed, if RocketMQ knows it. Raises UsageError."""
+    compression = _SAID.get(codec, _USUAL[options.compress_type]) if options.compress_over_bytes else None
+    over = options.compress_over_bytes
+    next_id: Callable[[], str] = lambda: ids.next(now_ms)  # noqa: E731
+    if not isinstance(rows, FewRows):
+        return prepare_all(rows, next_id, now_ms=now_ms, compression=compression, compress_from=over)
+    return [
+        prepare(
+            key, value, rows.headers.get(place, ()),
+            unique_id=next_id(), born_ms=time if time >= 0 else now_ms, compression=compression, compress_from=over,
+        )
+        for place, (key, value, time) in enumerate(zip(rows.keys, rows.values, rows.timestamps, strict=True))
+    ]  # fmt: skip
+
+
+def is_delayed(message: Prepared) -> bool:
+    """Whether it is kept elsewhere until its time comes; its offset is then told of there."""
+    return any(name in message.properties for name in _DELAYS)
+
+
+# FaultLatency: which brokers a producer leaves alone for a while. A pure table with the clock passed in.
+#
+# | what happened | left alone for | | --- | --- | | a broker refused, broke off or kept silent | ``avoid_failed_ms`` |
+# | it took long to answer (with ``avoid_slow_brokers``) | by how long it took, as in the table below |
+#
+# Another broker than the one that failed is what Java's producers try next, too. Who has only one goes on with it.
+# Source: Apache RocketMQ 5.4, ``MQFaultStrategy``.
+_LATENCY_S: Final = (0.05, 0.1, 0.55, 1.8, 3.0, 5.0, 15.0)
+_REST_S: Final = (0.0, 0.0, 2.0, 5.0, 6.0, 10.0, 30.0)
+
+
+class FaultLatency:
+    """One producer's. Times are seconds of a clock that never goes back; brokers go by their names."""
+
+    def __init__(self, *, failed_s: float, by_latency: bool) -> None:
+        self._failed_s = failed_s
+        self._by_latency = by_latency
+        self._until: dict[str, float] = {}
+
+    def avoids(self, broker: str, now: float) -> bool:
+        """Whether it is better to send elsewhere now."""
+        return now < self._until.get(broker, now)
+
+    def answered(self, broker: str, took_s: float, now: float) -> None:
+        """It stored something; how long that took."""
+        rest_s = self.rest_s(took_s) if self._by_latency else 0.0
+        if rest_s:
+            self._until[broker] = now + rest_s
+        else:
+            self._until.pop(broker, None)
+
+    def failed(self, broker: str, now: float) -> None:
+        """It refused for a reason of its own, or nothing was heard."""
+        self._until[broker] = now + self._failed_s
+
+    @staticmethod
+    def rest_s(took_s: float) -> float:
+        """For how long a broker rests that took so long: by the largest threshold that was reached."""
+        place = bisect.bisect_right(_LATENCY_S, took_s) - 1
+        return _REST_S[place] if place >= 0 else 0.0
+
 
 LANE: Final = "send"
 _NO_LIMIT: Final = 1 << 62
@@ -215,7 +281,7 @@ class RocketSender:
     def _request(
         self, packed: RocketPacked, rows: Sequence[int]
     ) -> tuple[Method[m.SendMessage, m.Sent], m.SendMessage, Buffer]:
-        from penstock.protocols.rocketmq.records import write_batch
+        from penstock.protocols.rocketmq.wire.message_format import write_batch
 
         first = packed.messages[rows[0]]
         single = len(rows) == 1

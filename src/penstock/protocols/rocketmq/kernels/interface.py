@@ -1,7 +1,7 @@
 """What a kernel can do for RocketMQ: the functions, the columns of their table, the properties they know.
 
 As in `penstock.kernels.interface`, both implementations give the same results, and the same fault at the same byte on
-bad input. What must not live here: loops over bytes, Arrow, exceptions.
+bad input.
 
 A stored message is a fixed part, two hosts of 8 or 20 bytes, then body, topic and properties, each behind its length.
 Properties are ``name 0x01 value 0x02``, the last 0x02 optional; an entry with an empty name or value means nothing.
@@ -11,9 +11,11 @@ Sources: Apache RocketMQ 4.9 and 5.x, ``MessageDecoder``, ``CommitLog``, ``Messa
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
-if TYPE_CHECKING:  # a node that takes single messages does without NumPy
+from penstock.kernels import kernel_of
+
+if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
@@ -30,6 +32,7 @@ __all__ = [
     "RocketKernel",
     "Stored",
     "StoredFault",
+    "rocket_kernel",
 ]
 
 LEAST_BYTES: Final = 91
@@ -189,3 +192,12 @@ class RocketKernel(Protocol):
     ) -> None:
         """Note where the names and values of the headers are that `find_properties` counted."""
         ...
+
+
+# Which of RocketMQ's kernels runs: chosen as all are, by `penstock.kernels`.
+_HOME: Final = __name__.rpartition(".")[0]
+
+
+def rocket_kernel(size: int | None = None) -> RocketKernel:
+    """Return the kernel for a piece of work of ``size`` bytes; None means "the chosen one, now"."""
+    return cast("RocketKernel", kernel_of(_HOME, size))

@@ -1,0 +1,548 @@
+"""The way to a cluster's name servers and brokers: for frames that go on as they came, and the node's own requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import field
+from typing import Any, Final, NamedTuple, TypeVar
+
+from penstock._dataclasses import dataclass
+from penstock.config.address import host_and_port
+from penstock.errors import (
+    BatchTooLarge,
+    ConnectionLost,
+    ErrorKind,
+    OutcomeUnknown,
+    PenstockError,
+    ProtocolViolation,
+    RequestTimeout,
+    ServerError,
+    StoreError,
+    UnknownTopic,
+    Unsupported,
+    UpstreamLost,
+    UsageError,
+)
+from penstock.model import Endpoint
+from penstock.protocols.rocketmq.errors import Code, is_too_large
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import Framed, framed
+from penstock.protocols.rocketmq.wire.message_format import Host
+from penstock.protocols.rocketmq.wire.rpc import (
+    ACCESS_KEY,
+    GET_BROKER_CLUSTER_INFO,
+    SECURITY_TOKEN,
+    SIGNATURE,
+    UNSIGNED_KEY,
+    UNSIGNED_KEY_VERSION,
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    Account,
+    Answered,
+    Method,
+    read_answer,
+    request,
+    signed,
+)
+from penstock.seams.channel import Channel, Connection, Outgoing, Told
+from penstock.seams.framing import Frame
+from penstock.seams.relay import Heard
+from penstock.seams.runtime import Promise
+from penstock.seams.shares import NoRoom
+
+__all__ = [
+    "CONTROL",
+    "MASTER",
+    "SNODES",
+    "WRITE_S",
+    "Asking",
+    "Broker",
+    "Brokers",
+    "Credentials",
+    "RocketRelay",
+    "endpoint_of",
+]
+
+# Brokers: which there are, by name and id, and where each is reached, as name servers said last.
+#
+# A name that name servers do not say any more keeps its last addresses for ten minutes: one that has just started knows
+# only those brokers that have said so already.
+MASTER: Final = 0
+_FORGOTTEN_S: Final = 600.0
+_MOST: Final = 10_000
+"""Brokers whose names are kept: who says more lies."""
+
+
+class Broker(NamedTuple):
+    """One server: ``number`` 0 is the master of its name, others are its standbys."""
+
+    name: str
+    number: int
+    endpoint: Endpoint
+
+
+class Brokers:
+    """All of one cluster's name servers; addresses come from them only, never from a client."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[int, Endpoint]] = {}
+        self._said_s: dict[str, float] = {}
+        self._names: dict[Endpoint, str] = {}
+        self.clusters: Mapping[str, tuple[str, ...]] = {}
+
+    def told(self, info: m.ClusterInfo, now_s: float) -> None:
+        """What a name server says. Addresses that are none are passed over, and so is one that knows no broker at all.
+
+        ``now_s`` is of a clock that never goes back.
+        """
+        for name, broker in info.broker_addr_table.items():
+            found = {number: at for number, text in broker.broker_addrs.items() if (at := endpoint_of(text))}
+            if found and (name in self._known or len(self._known) < _MOST):
+                self._known[name] = found
+                self._said_s[name] = now_s
+        if info.broker_addr_table:
+            for name in [each for each, said_s in self._said_s.items() if now_s - said_s > _FORGOTTEN_S]:
+                del self._known[name], self._said_s[name]
+        self.clusters = info.cluster_addr_table
+        self._names = {at: name for name, places in self._known.items() for at in places.values()}
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Sorted."""
+        return sorted(self._known)
+
+    def masters(self) -> Sequence[Broker]:
+        """Those that are known, by name."""
+        return [Broker(name, MASTER, self._known[name][MASTER]) for name in self.names if MASTER in self._known[name]]
+
+    def of(self, name: str, number: int = MASTER, *, standby: bool = False) -> Broker:
+        """The server with this number; with ``standby`` another of its name where that is not there.
+
+        Raises UsageError for a name that the cluster does not have, so that no client chooses where the node connects.
+        """
+        places = self._known.get(name)
+        if places is None:
+            raise UsageError(f"the cluster has no broker {name[:100]!r}")
+        if number not in places and standby:
+            number = MASTER if MASTER in places else min(places)
+        if number not in places:
+            raise UsageError(f"no name server knows a master of broker {name[:100]!r} now")
+        return Broker(name, number, places[number])
+
+    def known(self, name: str) -> str | None:
+        """A broker's name, given that, or its address as ``host:port``, or its VIP address, which is two ports below;
+        None for what is neither."""
+        if name in self._known:
+            return name
+        at = endpoint_of(name)
+        return None if at is None else self._names.get(at) or self._names.get(Endpoint(at.host, at.port + 2))
+
+    def at(self, host: Host) -> str | None:
+        """The name of the broker that an id of a message says, if there is one."""
+        return self.known(str(host))
+
+
+def endpoint_of(text: str) -> Endpoint | None:
+    """``host:port`` as brokers register; None for anything else."""
+    host, port = host_and_port(text)
+    if not host or not port.isascii() or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 1 << 16:
+        return None
+    return Endpoint(host, int(port))
+
+
+# In whose name requests go on to brokers and name servers: signed anew, because what the node writes is not what came.
+#
+# A client whose account the node knows, and whose signature it has found true (``server/call``), keeps its name:
+# brokers give it the rights that it has. Everything else is the node's own. Without any account, what clients signed
+# goes on as it came, which does for what is not changed on the way; pulls are. Source: Apache RocketMQ 4.9,
+# ``AclClientRPCHook``.
+_QUERY_MESSAGE: Final = 12
+_OF_SIGNATURES: Final = frozenset({ACCESS_KEY, SECURITY_TOKEN, SIGNATURE})
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """``own`` is the node's account, ``clients`` are those of clients, by access key, that keep their names.
+
+    ``peers`` is one that other Snodes know, which have the same clients, and believe whoever signs as one of them.
+    """
+
+    own: Account | None = None
+    clients: Mapping[str, Account] = field(default_factory=dict)
+    peers: Account | None = None
+
+    def sign_for_peers(self, request: Outgoing) -> Outgoing:
+        """A question to another Snode, as it is written."""
+        return request if self.peers is None else Credentials(self.peers).sign(request)
+
+    def sign(self, request: Outgoing) -> Outgoing:
+        """The request as it is written; as it was, where nobody's name is known."""
+        if (self.own is None and not self.clients) or not isinstance(request, Framed):
+            return request
+        command = request.command
+        account = self.clients.get(command.fields.get(ACCESS_KEY, ""), self.own)
+        if account is None:
+            return request
+        fields = {name: value for name, value in command.fields.items() if name not in _OF_SIGNATURES}
+        version, without = command.version, _NOTHING
+        if command.code == _QUERY_MESSAGE:
+            version, without = UNSIGNED_KEY_VERSION, (UNSIGNED_KEY,)
+        return framed(command._replace(fields=signed(account, fields, command.body, without=without), version=version))
+
+
+_NOTHING: Final[Collection[str]] = ()
+
+CONTROL: Final = "control"
+"""The connection that brokers ask the node's producers over."""
+
+SNODES: Final = "snodes"
+"""The connection to another Snode."""
+
+WRITE_S: Final = 60.0
+"""How long a broker may take to answer a write: longer than a client waits, whose own timeout is not on the wire."""
+
+_CONNECT_S: Final = 1.5
+_MOST_WRITES: Final = 10_000
+"""Writes that wait on one connection to a broker: a silent one must not take the room of all others."""
+_LOST: Final = (ConnectionLost, RequestTimeout, ProtocolViolation)
+
+
+class RocketRelay:
+    """``penstock.seams.relay.Relay``; ``names`` are asked in a ring, the one that answered last first.
+
+    ``snodes`` are connections to other Snodes, whose listeners are not encrypted though brokers' may be.
+    """
+
+    scheme = "rocketmq"
+
+    def __init__(
+        self,
+        channel: Channel[None],
+        names: Sequence[Endpoint],
+        new_promise: Callable[[], Promise[Any]],
+        timeout_s: float,
+        credentials: Credentials | None = None,
+        snodes: Channel[None] | None = None,
+    ) -> None:
+        self._channel = channel
+        self._snodes = snodes or channel
+        self._new_promise = new_promise
+        self._opening: dict[tuple[Endpoint, str], Promise[None]] = {}
+        self._names = list(names)
+        self._current = 0
+        self._heard: Heard | None = None
+        self._looked_s = -1.0
+        self.timeout_s = timeout_s
+        credentials = credentials or Credentials()
+        self._sign, self._sign_for_peers = credentials.sign, credentials.sign_for_peers
+        self.brokers = Brokers()
+
+    # What `Relay` says.
+
+    async def hand_on(self, request: Outgoing, node: str | None, *, held_s: float = 0.0) -> Frame:
+        if node is None:
+            return await self.ask_names(request)
+        return await self.ask(self.brokers.of(node), request, held_s=held_s)
+
+    async def hand_over(self, message: Outgoing, node: str | None) -> None:
+        if node is None:
+            raise UsageError("nothing is told to name servers without an answer")
+        await self.tell(self.brokers.of(node), message)
+
+    def hear(self, heard: Heard) -> None:
+        self._heard = heard
+
+    # Brokers.
+
+    def begin(
+        self, broker: Broker, request: Outgoing, told: Told, *, lane: str, held_s: float = 0.0, writes: bool = False
+    ) -> bool:
+        """Write a request now, if a connection is open and nobody waits for it; ``told`` is called with its answer.
+
+        An error that it is told is UpstreamLost; where the request ``writes`` and was not answered in time, it is
+        OutcomeUnknown. Nothing has happened where this returns False. Raises NoRoom where too many writes wait there.
+        """
+        link = self._channel.prompt(broker.endpoint, lane)
+        if link is None:
+            return False
+        if writes and link.connection.under_way >= _MOST_WRITES:
+            raise NoRoom(f"{_MOST_WRITES} writes wait for broker {broker.name}, more are not taken: try again")
+
+        def came(answer: Frame | PenstockError) -> None:
+            told(self._lost(broker.name, answer, writes=writes) if isinstance(answer, PenstockError) else answer)
+
+        timeout_s = WRITE_S if writes else self.timeout_s + held_s
+        try:
+            link.connection.tell(self._sign(request), came, timeout_s=timeout_s, held_s=held_s)
+        except ConnectionLost:
+            return False
+        return True
+
+    async def open(self, broker: Broker, lane: str) -> None:
+        """Wait until there is a connection; all who want it wait for one attempt. Raises UpstreamLost: nothing has
+        happened then."""
+        key = broker.endpoint, lane
+        opening = self._opening.get(key)
+        if opening is not None:
+            await opening
+            return
+        opened = self._opening[key] = self._new_promise()
+        try:
+            await self._connection(broker.endpoint, lane)
+        except _LOST as error:
+            raise self._lost(broker.name, error) from error
+        finally:
+            del self._opening[key]
+            opened.set(None)
+
+    async def ask(
+        self,
+        broker: Broker,
+        request: Outgoing,
+        *,
+        lane: str = "",
+        held_s: float = 0.0,
+        timeout_s: float | None = None,
+        writes: bool = False,
+    ) -> Frame:
+        """The broker's answer, whatever it says. Raises UpstreamLost: what was asked may have happened; OutcomeUnknown
+        where it ``writes`` and the broker did not answer in time."""
+        usual_s = WRITE_S if writes else self.timeout_s
+        patience_s = (usual_s if timeout_s is None else timeout_s) + held_s
+        try:
+            connection = await self._connection(broker.endpoint, lane)
+        except _LOST as error:
+            raise self._lost(broker.name, error) from error
+        try:
+            return await connection.call(self._sign(request), timeout_s=patience_s, held_s=held_s)
+        except _LOST as error:
+            raise self._lost(broker.name, error, writes=writes) from error
+
+    async def tell(self, broker: Broker, message: Outgoing, *, lane: str = "") -> None:
+        """Send what is never answered. Raises UpstreamLost where it could not be written."""
+        try:
+            connection = await self._connection(broker.endpoint, lane)
+            await connection.send(self._sign(message))
+        except _LOST as error:
+            raise self._lost(broker.name, error) from error
+
+    async def ask_snode(self, endpoint: Endpoint, request: Outgoing, *, held_s: float = 0.0) -> Frame:
+        """Another Snode's answer. Raises UpstreamLost: what was asked may have happened."""
+        try:
+            connection = await self._connection(endpoint, SNODES)
+            return await connection.call(
+                self._sign_for_peers(request), timeout_s=self.timeout_s + held_s, held_s=held_s
+            )
+        except _LOST as error:
+            raise UpstreamLost(f"the Snode at {endpoint} did not answer: {error.message}") from error
+
+    async def gather(self, work: Sequence[Any]) -> list[Any]:
+        """All of it side by side; what each returns or raises."""
+        return await self._channel.gather(work)
+
+    # Name servers.
+
+    async def ask_names(self, request: Outgoing) -> Frame:
+        """The answer of one name server. Raises UpstreamLost where none answers."""
+        last: PenstockError | None = None
+        for _ in self._names:
+            at = self._current
+            try:
+                connection = await self._connection(self._names[at], "")
+                return await connection.call(self._sign(request), timeout_s=self.timeout_s)
+            except _LOST as error:
+                last = error
+                if self._current == at:
+                    self._current = (at + 1) % len(self._names)
+        said = ", ".join(map(str, self._names))
+        raise UpstreamLost(f"no name server answers ({said}): {last.message if last else ''}") from last
+
+    @property
+    def names(self) -> Sequence[Endpoint]:
+        """The name servers, as they were given."""
+        return self._names
+
+    async def ask_name(self, name: Endpoint, request: Outgoing, *, lane: str = "") -> Frame:
+        """The answer of this one. Raises ConnectionLost, RequestTimeout, ProtocolViolation."""
+        connection = await self._connection(name, lane)
+        return await connection.call(self._sign(request), timeout_s=self.timeout_s)
+
+    async def ask_all_names(self, request: Outgoing) -> list[Frame]:
+        """The answers of those that answer. Raises UpstreamLost where none does."""
+        found = await self.gather([self.ask_name(each, request) for each in self._names])
+        answers = [each for each in found if isinstance(each, Frame)]
+        if not answers:
+            raise UpstreamLost("no name server answers")
+        return answers
+
+    async def look(self) -> None:
+        """Ask name servers where the brokers are. Raises UpstreamLost, ServerError, ProtocolViolation."""
+        self._looked_s = self._channel.monotonic()
+        frame = await self.ask_names(request(GET_BROKER_CLUSTER_INFO, m.NoFields()))
+        answered = read_answer(GET_BROKER_CLUSTER_INFO, frame)
+        self.told(m.read_body(m.ClusterInfo, answered.command.body))
+
+    def told(self, info: m.ClusterInfo) -> None:
+        """What a name server says of brokers."""
+        self.brokers.told(info, self._channel.monotonic())
+
+    def looked_within(self, seconds: float) -> bool:
+        """Whether they were asked that short a time ago."""
+        return self._looked_s >= 0 and self._channel.monotonic() - self._looked_s < seconds
+
+    async def unreachable(self) -> str | None:
+        """What is in the way of all clients, if anything is: no name server answers, or no master takes a connection.
+
+        Raises PenstockError, which says it too.
+        """
+        await self.look()
+        masters = self.brokers.masters()
+        if not masters:
+            return "no name server knows a master broker"
+        found = await self.gather([self.open(each, "") for each in masters])
+        if None not in found:
+            return "no master broker takes a connection: " + ", ".join(str(each.endpoint) for each in masters[:3])
+        return None
+
+    # Inside.
+
+    def pushed(self, connection: Connection, frame: Frame) -> None:
+        """What a broker sends of its own accord."""
+        if self._heard is not None:
+            self._heard(self.brokers.known(str(connection.endpoint)), frame)
+
+    async def _connection(self, endpoint: Endpoint, lane: str) -> Connection:
+        channel = self._snodes if lane == SNODES else self._channel
+        return (await channel.reach(endpoint, lane, within_s=_CONNECT_S)).connection
+
+    def _lost(self, name: str, error: PenstockError, *, writes: bool = False) -> UpstreamLost:
+        self._looked_s = -1.0  # what name servers say may have changed
+        if writes and isinstance(error.__cause__ or error, RequestTimeout):
+            return OutcomeUnknown(
+                f"broker {name} did not answer: {error.message}: it may store this yet, look before you send it again",
+                node=name,
+            )
+        return UpstreamLost(f"broker {name} did not answer: {error.message}", node=name)
+
+
+# Requests of the enode's own to brokers and name servers, and what their refusals are called on this side.
+_OK: Final = (Code.SUCCESS,)
+
+Req = TypeVar("Req")
+Ans = TypeVar("Ans")
+T = TypeVar("T")
+
+
+class Asking:
+    """All that the neutral form asks goes through here. Errors are those that `penstock.seams.enode.Enode` names."""
+
+    def __init__(self, relay: RocketRelay) -> None:
+        self._relay = relay
+
+    @property
+    def clusters(self) -> Mapping[str, Sequence[str]]:
+        """Names of the brokers of each cluster that the name servers know."""
+        return self._relay.brokers.clusters
+
+    def masters(self) -> list[Broker]:
+        """Every broker that has one, by name. Raises UpstreamLost where none is known."""
+        masters = list(self._relay.brokers.masters())
+        if not masters:
+            raise UpstreamLost("no broker of the RocketMQ cluster is known now")
+        return masters
+
+    async def broker(
+        self,
+        name: str,
+        method: Method[Req, Ans],
+        header: Req,
+        body: object = b"",
+        *,
+        accept: Collection[int] = _OK,
+        lane: str = "neutral",
+        held_s: float = 0.0,
+        standby: bool = False,
+        write_s: float | None = None,
+    ) -> Answered[Ans]:
+        """The answer of a broker's master, or with ``standby`` of whoever is there of that name.
+
+        ``write_s``: it writes, and the answer is waited for that long (OutcomeUnknown then).
+        """
+        try:
+            broker = self._relay.brokers.of(name, standby=standby)
+        except UsageError as error:
+            raise UpstreamLost(error.message, node=name) from error
+        frame = await self._relay.ask(
+            broker,
+            request(method, header, body),
+            lane=lane,
+            held_s=held_s,
+            timeout_s=write_s,
+            writes=write_s is not None,
+        )
+        return _read(method, frame, accept, name)
+
+    async def of_group(
+        self,
+        name: str,
+        group: str,
+        method: Method[Req, Ans],
+        header: Req,
+        *,
+        accept: Collection[int] = _OK,
+        lane: str = "neutral",
+        held_s: float = 0.0,
+        standby: bool = False,
+    ) -> Answered[Ans]:
+        """What is about a group; a broker that has not heard of it (5.x) is told that there is one."""
+
+        async def once(*codes: int) -> Answered[Ans]:
+            return await self.broker(
+                name, method, header, accept=(*accept, *codes), lane=lane, held_s=held_s, standby=standby
+            )
+
+        answer = await once(Code.SUBSCRIPTION_GROUP_NOT_EXIST)
+        if answer.code != Code.SUBSCRIPTION_GROUP_NOT_EXIST:
+            return answer
+        settings = m.SubscriptionGroupConfig(group_name=group)
+        await self.broker(name, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, m.NoFields(), settings)
+        return await once()
+
+    async def names(self, method: Method[Req, Ans], header: Req, *, accept: Collection[int] = _OK) -> Answered[Ans]:
+        """The answer of one name server."""
+        return _read(method, await self._relay.ask_names(request(method, header)), accept)
+
+    async def all_names(self, method: Method[Req, Ans], header: Req) -> None:
+        """Tell every name server that answers."""
+        for frame in await self._relay.ask_all_names(request(method, header)):
+            _read(method, frame, _OK)
+
+    async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | PenstockError]:
+        """All of it side by side; what each returns, or raises of ours."""
+        found: list[T | PenstockError] = await self._relay.gather(work)
+        for each in found:
+            if isinstance(each, BaseException) and not isinstance(each, PenstockError):
+                raise each
+        return found
+
+
+def _read(method: Method[Req, Ans], frame: Frame, accept: Collection[int], node: str | None = None) -> Answered[Ans]:
+    try:
+        return read_answer(method, frame, accept=accept, node=node)
+    except ServerError as error:
+        raise _as_log_says(error) from error
+    except ProtocolViolation as error:
+        raise UpstreamLost(f"an answer makes no sense: {error.message}", node=node) from error
+
+
+def _as_log_says(error: ServerError) -> PenstockError:
+    """A refusal of a broker's, as a log would have refused here."""
+    words = f"RocketMQ says: {error.message}"
+    if error.kind is ErrorKind.UNKNOWN_TOPIC:
+        return UnknownTopic(words, node=error.node)
+    if is_too_large(error):
+        return BatchTooLarge(words, node=error.node)
+    if error.code == Code.NO_PERMISSION:
+        return Unsupported(words, node=error.node, hint="Allow it at the brokers: mqadmin updateTopicPerm")
+    if error.retriable:
+        return UpstreamLost(words, node=error.node)
+    return StoreError(words, node=error.node)

@@ -1,1 +1,0 @@
-"""Handlers, one file a family of requests."""

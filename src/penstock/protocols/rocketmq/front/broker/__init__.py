@@ -1,1 +1,0 @@
-"""What a broker does: messages in and out, groups, offsets."""

@@ -1,0 +1,1 @@
+"""A node that RocketMQ clients take for a name server and its one broker."""

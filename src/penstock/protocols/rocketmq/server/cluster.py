@@ -1,0 +1,424 @@
+"""What the node is to its clients: options, name and address of a cluster of one broker, further ports, and Snodes."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Final
+
+from penstock._dataclasses import dataclass
+from penstock.errors import TopicExists
+from penstock.model import Endpoint, Partition
+from penstock.protocols.rocketmq.config import DEAD_LETTER, RETRY
+from penstock.protocols.rocketmq.errors import Code, Refused
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.log_records import is_hidden, log_name, rocket_name
+from penstock.protocols.rocketmq.wire.message_format import Host
+from penstock.seams.enode import TopicState
+from penstock.seams.front import OpenDoor, Opens
+from penstock.seams.node import Services
+from penstock.seams.shares import Shares
+
+if TYPE_CHECKING:
+    from penstock.protocols.rocketmq.server.call import Connected, Line
+    from penstock.protocols.rocketmq.server.ledger import Settings
+
+__all__ = [
+    "TEMPLATE",
+    "VIP_BELOW",
+    "BrokerPorts",
+    "Cluster",
+    "RocketFrontOptions",
+    "Snodes",
+    "info",
+    "names_no_broker",
+    "open_vip_port",
+    "own",
+]
+
+
+# What an operator may choose about the RocketMQ front. Data only.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RocketFrontOptions:
+    """Defaults are RocketMQ's brokers' own where they have them.
+
+    ``cluster``: the name of the cluster that clients are told. ``auto_create_topics``: a topic that a message is sent
+    to is made, with as many queues as its producer wants, at most ``template_queues``.
+
+    ``snode_name``: what the node is called among Snodes; empty: by its number and address. ``register_snode_ms``: how
+    often a node before a cluster says at its name servers that it is a Snode; 0: never.
+
+    ``client_timeout_ms``: without a heartbeat for so long a client is out of its groups; clients beat every 30 s.
+    ``lock_timeout_ms``: a queue that an orderly consumer has locked is free again, unless locked anew.
+    ``max_clients``: places of connections in groups, over all groups; ``max_locks``: queues that are locked at once;
+    ``max_held``: pulls that wait for messages at once. One connection may have a twentieth of each, and one address
+    ``address_share_percent``.
+
+    ``housekeeping_ms``: how often it is looked who was silent. ``notify_members``: members are told who comes and goes;
+    without that they find out when they look by themselves. ``auto_create_groups``: any name is a group; else only one
+    that somebody has made (200), others are refused what brokers make groups for. ``producer_beat_ms``: how often
+    brokers are told whose transactions they may ask about here.
+
+    ``accounts``: access keys of clients and their secrets; where there are some, everybody has to sign.
+    ``flow_requests`` and ``flow_kilobytes``: what is let in within a second (``flow``).
+
+    ``transfer_messages`` and ``transfer_bytes``: the most that one answer to a pull carries; a single message that is
+    larger is sent all the same. ``examined_messages``: so many are looked at, at most, for those that a filter wants.
+    ``max_hold_ms``: a pull is held for as long as its client asks, at most so long.
+    ``max_message_bytes``: a message's body as it is sent.
+
+    ``retries``: so often a message that a group could not consume is delivered again. ``delay_scale``: what the waits
+    of delay levels are multiplied with. ``check_every_ms``: how often half messages are looked at; their producer is
+    asked about those older than ``transaction_timeout_ms``, ``transaction_checks`` times at most.
+    ``max_under_way``: over real brokers, requests that they have not answered yet, over all clients; a held pull is
+    one, and takes some 4 KB. ``peers``: where other Snodes of the cluster are; ``finds_peers``: name servers are asked
+    for them, too, and told of this one. ``broker_ports``: where clients are told that a broker is; what comes there and
+    names no broker is for that one.
+    """
+
+    cluster: str = "DefaultCluster"
+    snode_name: str = ""
+    register_snode_ms: int = 30_000
+    auto_create_topics: bool = True
+    template_queues: int = 8
+    client_timeout_ms: int = 120_000
+    lock_timeout_ms: int = 60_000
+    max_clients: int = 20_000
+    max_locks: int = 100_000
+    max_held: int = 50_000
+    address_share_percent: int = 50
+    housekeeping_ms: int = 10_000
+    notify_members: bool = True
+    auto_create_groups: bool = True
+    producer_beat_ms: int = 15_000
+    accounts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    flow_requests: Mapping[str, int] = field(default_factory=dict)
+    flow_kilobytes: Mapping[str, int] = field(default_factory=dict)
+    transfer_messages: int = 32
+    transfer_bytes: int = 256 << 10
+    examined_messages: int = 800
+    max_hold_ms: int = 60_000
+    max_message_bytes: int = 4 << 20
+    retries: int = 16
+    delay_scale: float = 1.0
+    max_under_way: int = 50_000
+    check_every_ms: int = 10_000
+    transaction_timeout_ms: int = 6_000
+    transaction_checks: int = 15
+    peers: tuple[Endpoint, ...] = ()
+    finds_peers: bool = True
+    broker_ports: Mapping[str, int] = field(default_factory=dict)
+
+
+TEMPLATE: Final = "TBW102"
+"""The topic after which producers have others made."""
+
+_SCHEME: Final = "rocketmq"
+_NO_ADDRESS: Final = b"\0\0\0\0"
+_INHERIT: Final = int(m.Perm.INHERIT)
+
+
+class Cluster:
+    """``broker`` is the one broker's name, ``name`` the cluster's."""
+
+    def __init__(self, services: Services, options: RocketFrontOptions, settings: Settings) -> None:
+        self._services = services
+        self._options = options
+        self._settings = settings
+        self._host: Host | None = None
+        self.name = options.cluster
+        self.broker = f"penstock-{services.identity.node_id}"
+
+    @property
+    def address(self) -> str:
+        """``host:port`` of the broker, which is the name server's, too."""
+        return str(self._services.identity.advertised[_SCHEME])
+
+    @property
+    def host(self) -> Host:
+        """The same as ids of messages carry it, which have no room for names."""
+        if self._host is None:
+            told = self._services.identity.advertised[_SCHEME]
+            self._host = Host(_packed(told.host), told.port)
+        return self._host
+
+    # Topics.
+
+    async def topics(self) -> list[TopicState]:
+        """All that clients may see."""
+        return [topic for topic in await self._services.enode.topics() if not is_hidden(topic.name)]
+
+    async def names(self) -> list[str]:
+        """The same as RocketMQ calls them."""
+        return [rocket_name(topic.name) for topic in await self.topics()]
+
+    async def topic(self, name: str) -> TopicState | None:
+        """A topic that clients may see, by RocketMQ's name."""
+        inner = log_name(name)
+        return None if is_hidden(inner) else await self._services.enode.topic(inner)
+
+    async def known(self, name: str) -> TopicState:
+        """A topic that is there. Raises Refused (TOPIC_NOT_EXIST)."""
+        topic = await self.topic(name)
+        if topic is None:
+            raise Refused(Code.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
+        return topic
+
+    async def queue(self, name: str, number: int) -> Partition:
+        """A queue that is there. Raises Refused."""
+        topic = await self.known(name)
+        if not 0 <= number < topic.partitions:
+            raise Refused(
+                Code.INVALID_PARAMETER, f"queueId[{number}] is illegal, topic:[{name}] has {topic.partitions} queues"
+            )
+        return Partition(topic.name, number)
+
+    async def ensure(self, name: str, queues: int) -> TopicState:
+        """A topic, made if it is not there. Raises Refused."""
+        inner = log_name(name)
+        if is_hidden(inner):
+            raise Refused(Code.NO_PERMISSION, f"topic[{name}] is the node's own")
+        enode = self._services.enode
+        topic = await enode.topic(inner)
+        while topic is None:
+            try:
+                return await enode.create_topic(inner, queues, {})
+            except TopicExists:  # somebody was quicker
+                topic = await enode.topic(inner)
+        return topic
+
+    async def written(self, name: str, template: str, queues: int) -> TopicState:
+        """A topic to be written to, made if its producer may have that. Raises Refused (TOPIC_NOT_EXIST)."""
+        topic = await self.topic(name)
+        if topic is not None:
+            return topic
+        if name.startswith((RETRY, DEAD_LETTER)):
+            return await self.ensure(name, 1)
+        if template == TEMPLATE:
+            most, perm = self._options.template_queues if self._options.auto_create_topics else 0, None
+        else:
+            most, perm = await self._offers(template)
+        if not most:
+            raise Refused(Code.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
+        made = await self.ensure(name, max(1, min(queues, most)))
+        if perm is not None and perm != self._settings.queues(made).perm:
+            await self._settings.set_topic(made, replace(self._settings.topic(made), perm=perm))
+        return made
+
+    async def _offers(self, template: str) -> tuple[int, int | None]:
+        """How many queues topics get that are made after this one, 0 if none may be, and what may be done with them."""
+        topic = await self.topic(template)
+        if topic is None:
+            return 0, None
+        found = self._settings.queues(topic)
+        return (found.write, found.perm & ~_INHERIT) if found.perm & _INHERIT else (0, None)
+
+
+def _packed(host: str) -> bytes:
+    if host == "localhost":
+        host = "127.0.0.1"
+    try:
+        return ipaddress.ip_address(host).packed
+    except ValueError:
+        return _NO_ADDRESS
+
+
+# Which Snodes there are, as they register at a name server, which this front is to its clients. The node is one, too.
+#
+# A Snode is forgotten when its connection is gone, or when it was silent for two minutes, as brokers are at name
+# servers; the first Snode's own name server never forgot one. Source: the Snode of 2018 and 2019, ``RouteInfoManager``.
+_SILENT_S: Final = 120.0
+_MOST: Final = 1_000
+_LONGEST: Final = 255
+_SNODE_BYTES: Final = 2_000
+
+
+@dataclass(slots=True)
+class _Registered:
+    said: m.SnodeData
+    line: Line
+    seen: float
+
+
+class Snodes:
+    """Of one front, by name; times are seconds of a clock that never goes back.
+
+    ``elsewhere`` are those that other name servers said last, where this node asks some.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Registered] = {}
+        self._shares: Shares[str] = Shares("Snodes registered", "fixed", _MOST)
+        self.elsewhere: tuple[m.SnodeData, ...] = ()
+
+    def register(self, line: Line, said: m.RegisterSnode, now: float) -> None:
+        """A Snode is here; where one of its name was known, it has moved. Raises Refused."""
+        for text in (said.snode_name, said.snode_addr, said.cluster_name):
+            if not 0 < len(text) <= _LONGEST:
+                raise Refused(Code.SYSTEM_ERROR, f"a Snode's name, address or cluster has {len(text)} letters")
+        if (full := self._shares.put(said.snode_name, line, _SNODE_BYTES)) is not None:
+            raise Refused(Code.SYSTEM_BUSY, full)
+        data = m.SnodeData(snode_name=said.snode_name, address=said.snode_addr, cluster_name=said.cluster_name)
+        self._known[said.snode_name] = _Registered(data, line, now)
+
+    def lost(self, line: Line) -> None:
+        """A connection is gone, and whoever registered over it last."""
+        self._keep(each for each in self._known.values() if each.line is not line)
+
+    def expire(self, now: float) -> None:
+        """Forget who was silent."""
+        self._keep(each for each in self._known.values() if each.seen >= now - _SILENT_S)
+
+    @property
+    def all(self) -> list[m.SnodeData]:
+        """All of them; of two of a name the one that registered here stands last."""
+        return [*self.elsewhere, *(each.said for each in self._known.values())]
+
+    def _keep(self, kept: Iterable[_Registered]) -> None:
+        before = self._known.keys()
+        self._known = {each.said.snode_name: each for each in kept}
+        for name in before - self._known.keys():
+            self._shares.drop(name)
+
+
+def own(shared: Connected) -> m.SnodeData:
+    """This node, as others are told."""
+    identity, options = shared.services.identity, shared.options
+    address = str(identity.advertised[_SCHEME])
+    name = options.snode_name or f"penstock-{identity.node_id}@{address}"
+    return m.SnodeData(snode_name=name, address=address, cluster_name=options.cluster)
+
+
+def info(snodes: Iterable[m.SnodeData], cluster: str | None = None) -> m.SnodeClusterInfo:
+    """As answers tell them, of one cluster or of all; of two of a name the last counts."""
+    table = {each.snode_name: each for each in snodes if cluster is None or each.cluster_name == cluster}
+    clusters: dict[str, tuple[str, ...]] = {}
+    for name, each in table.items():
+        clusters[each.cluster_name] = (*clusters.get(each.cluster_name, ()), name)
+    return m.SnodeClusterInfo(snode_table=table, snode_cluster=clusters)
+
+
+# Further ports of a front, beside its listener's: the VIP port, and a port for each broker of a cluster.
+#
+# Java's clients before 4.5 send to the port that is two below a broker's (``vipChannelEnabled``), so something has to
+# listen there. Clients that name no broker in their requests count on the address that they connect to, so before
+# several brokers each has a port. It follows from the broker's name alone: clients remember for half a minute what a
+# port meant, and it must not mean another broker after a restart. Where two names lead to one port, neither has it, and
+# ``rocketmq_broker_ports`` has to choose.
+#
+# Source: Apache RocketMQ 4.4, ``MixAll.brokerVIPChannel``; rocketmq-client-go 2.1.2 and ali-ons name no broker.
+_log = logging.getLogger("penstock.node")
+VIP_BELOW: Final = 2
+_APART: Final = 4
+"""Ports of brokers are so far apart, so that none is another one's VIP port, nor the listener's."""
+_PORTS: Final = 1_000
+_HIGHEST: Final = 65_535
+_NAMES_BROKERS: Final = frozenset({"JAVA", "PYTHON", "RUST"})
+"""In other languages clients count versions of their own. PYTHON is ours, and RUST follows Java's 5.x."""
+_NAMES_BROKERS_FROM: Final = 403
+"""4.9.5."""
+
+
+async def open_vip_port(open_at: OpenDoor, port: int, who: Opens, taken: Collection[int] = ()) -> None:
+    """Listen two below a port, if that can be had; what comes there is for ``who``."""
+    vip = port - VIP_BELOW
+    if vip <= 0:
+        return
+    why: object = "it is another broker's"
+    if vip not in taken:
+        try:
+            await open_at(vip, who)
+        except OSError as error:
+            why = error.strerror or error
+        else:
+            return
+    _log.warning(
+        "cannot listen on port %d, two below RocketMQ's %d: Java's clients before 4.5 send there unless they say "
+        "vipChannelEnabled=false: %s",
+        vip,
+        port,
+        why,
+    )
+
+
+def names_no_broker(asked: RemotingCommand) -> bool:
+    """Whether a client's requests say no broker, as far as its language and version tell."""
+    return asked.language not in _NAMES_BROKERS or asked.version < _NAMES_BROKERS_FROM
+
+
+class BrokerPorts:
+    """Which port stands for which broker. ``given`` are those that an operator chose, which all clients are told.
+
+    ``door`` makes what serves a broker's port.
+    """
+
+    def __init__(self, given: Mapping[str, int], door: Callable[[str], Opens]) -> None:
+        self._given = given
+        self._door = door
+        self._own: dict[str, int] = {}
+        self._lacking: set[str] = set()
+        self._meant = {port - below: name for name, port in given.items() for below in (0, VIP_BELOW)}
+        self._meant |= {port: name for name, port in given.items()}
+        self._main = 0
+        self._open_at: OpenDoor | None = None
+
+    async def open(self, open_at: OpenDoor, main: int, who: Opens) -> None:
+        """Once the listener listens at ``main``: the VIP ports of all that is open, as far as they can be had."""
+        self._main, self._open_at = main, open_at
+        given = set(self._given.values())
+        await open_vip_port(open_at, main, who, given)
+        for name, port in self._given.items():
+            await open_vip_port(open_at, port, self._door(name), given | {main})
+
+    async def keep_up(self, names: Collection[str]) -> None:
+        """Have a port for each of several brokers that has none yet. What cannot be had is said once, and tried again
+        with the next call."""
+        open_at = self._open_at
+        if open_at is None or len(names) < 2:
+            return
+        wanted = {name: _port_of(self._main, name) for name in names if name not in self._given}
+        for name, port in sorted(wanted.items()):
+            if name in self._own:
+                continue
+            if list(wanted.values()).count(port) > 1 or port in self._meant:
+                self._lacks(name, port, "another broker's name leads to it, too")
+                continue
+            try:
+                await open_at(port, self._door(name))
+            except OSError as error:
+                self._lacks(name, port, error.strerror or error)
+                continue
+            self._own[name] = port
+            self._meant[port] = self._meant[port - VIP_BELOW] = name
+            _log.info("RocketMQ clients that name no broker reach %s at port %d", name, port)
+            await open_vip_port(open_at, port, self._door(name))
+
+    def port(self, name: str, main: int, *, needed: bool) -> int:
+        """Where a client is told that a broker is; ``needed``: it names no broker, so the port has to."""
+        own = self._own.get(name, main) if needed else main
+        return self._given.get(name, own)
+
+    def meaning(self, port: int) -> str | None:
+        """The broker that a port of this node stands for, its VIP port, too; None: none in particular."""
+        return self._meant.get(port)
+
+    def _lacks(self, name: str, port: int, why: object) -> None:
+        if name in self._lacking:
+            return
+        self._lacking.add(name)
+        _log.warning(
+            "RocketMQ clients that name no broker do not reach %s: port %d cannot be had, choose one with "
+            "rocketmq_broker_ports: %s",
+            name,
+            port,
+            why,
+        )
+
+
+def _port_of(main: int, name: str) -> int:
+    port = main + _APART * (1 + zlib.crc32(name.encode()) % _PORTS)
+    return port if port <= _HIGHEST else port - 2 * _APART * (_PORTS + 1)

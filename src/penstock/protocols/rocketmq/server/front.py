@@ -1,0 +1,183 @@
+"""The RocketMQ front of a node over its own log, and how it is opened: over real brokers it is `server.relayed`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.columnar.plain_records import Stored
+from penstock.errors import ConfigError
+from penstock.protocols.rocketmq.backend.relay import RocketRelay
+from penstock.protocols.rocketmq.config import RocketNodeConfig
+from penstock.protocols.rocketmq.server.call import IDLE_S, Shared
+from penstock.protocols.rocketmq.server.clients import Clients, Counts, QueueLocks, meter_of
+from penstock.protocols.rocketmq.server.cluster import Cluster, RocketFrontOptions, open_vip_port
+from penstock.protocols.rocketmq.server.dispatch import RocketSession
+from penstock.protocols.rocketmq.server.ledger import Ledger, Places, Positions, Settings
+from penstock.protocols.rocketmq.server.log_access import Reader, Writing
+from penstock.protocols.rocketmq.server.parked_messages import HALF, Delays, Transactions, header_of
+from penstock.protocols.rocketmq.server.relayed.front import RelayedFront
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.log_records import Dress
+from penstock.protocols.rocketmq.wire.message_format import offset_id
+from penstock.protocols.rocketmq.wire.rpc import CHECK_TRANSACTION_STATE, request
+from penstock.seams.beside import Beside, Turns
+from penstock.seams.front import OpenDoor, Peer
+from penstock.seams.node import Services
+from penstock.seams.shares import Shares
+
+if TYPE_CHECKING:
+    from penstock.config import SnodeConfig
+
+__all__ = ["RocketFront", "open_front"]
+
+
+class RocketFront:
+    """``penstock.seams.front.Front``."""
+
+    def __init__(self, services: Services, options: RocketFrontOptions | None = None) -> None:
+        options = options or RocketFrontOptions()
+        self._sessions: set[RocketSession] = set()
+        self._runtime = runtime = services.runtime
+        enode, node_id = services.enode, services.identity.node_id
+        ledger = Ledger(services.journals)
+        settings = Settings(ledger)
+        cluster = Cluster(services, options, settings)
+        writing = Writing(enode, runtime, cluster)
+        beside = Beside(runtime, services.memory)
+        percent = options.address_share_percent
+        clients = Clients(
+            Shares("places in groups", "rocketmq_max_clients", options.max_clients, services.memory, percent),
+            options.client_timeout_ms / 1_000,
+            notify=options.notify_members,
+        )
+        clients.may_notify = settings.notifies
+        self.shared = Shared(
+            services,
+            options,
+            clients,
+            cluster,
+            settings,
+            Places(ledger, enode),
+            QueueLocks(
+                options.lock_timeout_ms / 1_000,
+                Shares("locks of queues", "rocketmq_max_locks", options.max_locks, services.memory, percent),
+            ),
+            Positions(services.offsets, runtime.now_ms),
+            Reader(enode, beside),
+            writing,
+            Delays(enode, runtime, ledger, node_id, writing.deliver, options.delay_scale),
+            Transactions(
+                enode,
+                runtime,
+                ledger,
+                node_id,
+                writing.deliver,
+                self._ask,
+                timeout_s=options.transaction_timeout_ms / 1_000,
+                checks=options.transaction_checks,
+            ),
+            ledger,
+            beside,
+            Turns(runtime),
+            Shares("held pulls", "rocketmq_max_held", options.max_held, services.memory, percent),
+            meter_of(services, clients, lambda: sum(each.line.held for each in self._sessions)),
+            Counts(),
+        )
+
+    @property
+    def scheme(self) -> str:
+        return "rocketmq"
+
+    @property
+    def idle_timeout_s(self) -> float:
+        """``penstock.seams.front.HangsUpIdle``."""
+        return IDLE_S
+
+    async def start(self) -> None:
+        """Read back what is remembered. Raises StoreError, CorruptBatch."""
+        await self.shared.ledger.load()
+        await self.shared.delays.start()
+        self._runtime.spawn(self._expire(), "look which RocketMQ clients are gone")
+        every_s = self.shared.options.check_every_ms / 1_000
+        self._runtime.spawn(self.shared.transactions.check_for_ever(every_s), "ask what became of transactions")
+
+    def session(self, peer: Peer) -> RocketSession:
+        session = RocketSession(self.shared, peer, self._sessions.discard)
+        self._sessions.add(session)
+        return session
+
+    async def open_doors(self, main: int, open_at: OpenDoor) -> None:
+        """``penstock.seams.front.OpensDoors``: the VIP port."""
+        await open_vip_port(open_at, main, self)
+
+    async def stop(self) -> None:
+        """Answer what is held, with what there is."""
+        for session in self._sessions:
+            session.line.release()
+
+    def expire(self) -> None:
+        """Take out who has not been heard of for too long; the front does so by itself now and then."""
+        self.shared.snodes.expire(self.shared.now)
+        for line in self.shared.clients.expire(self.shared.now):
+            line.hang_up()
+        self.shared.queue_locks.expire(self.shared.now)
+
+    async def _ask(self, group: str, record: Stored, topic: str, queue: int) -> None:
+        """Ask a producer of the group, if there is one now."""
+        shared = self.shared
+        place = await shared.places.base(await shared.transactions.topic.made(), 0)
+        dress = Dress(topic, queue, place, shared.cluster.host, shared.cluster.name)
+        unique = header_of(record, "UNIQ_KEY")
+        header = m.CheckTransaction(
+            tran_state_table_offset=record.offset,
+            commit_log_offset=place | record.offset,
+            msg_id=unique,
+            transaction_id=unique,
+            offset_msg_id=offset_id(shared.cluster.host, place | record.offset),
+            topic=HALF,
+            broker_name=shared.cluster.broker,
+        )
+        shared.clients.ask_producer(group, request(CHECK_TRANSACTION_STATE, header, dress.stored(record), one_way=True))
+
+    async def _expire(self) -> None:
+        while True:
+            await self._runtime.sleep(self.shared.options.housekeeping_ms / 1_000)
+            self.expire()
+
+
+# From a node's configuration to its RocketMQ front.
+def open_front(services: Services, config: SnodeConfig) -> RocketFront | RelayedFront:
+    """The front of a node: over its log, or where that is a RocketMQ cluster, over the brokers. Raises ConfigError."""
+    own = config.front(RocketNodeConfig)
+    options = RocketFrontOptions(
+        cluster=own.rocketmq_cluster,
+        max_clients=own.rocketmq_max_clients,
+        max_locks=own.rocketmq_max_locks,
+        max_held=own.rocketmq_max_held,
+        address_share_percent=config.address_share_percent,
+        snode_name=own.snode_name,
+        register_snode_ms=own.register_snode_ms,
+        auto_create_topics=config.auto_create_topics,
+        housekeeping_ms=own.rocketmq_housekeeping_ms,
+        notify_members=own.rocketmq_notify_members,
+        auto_create_groups=own.rocketmq_auto_create_groups,
+        producer_beat_ms=own.producer_beat_ms,
+        accounts=own.accounts,
+        flow_requests=own.flow_requests,
+        flow_kilobytes=own.flow_kilobytes,
+        client_timeout_ms=own.rocketmq_timeout_ms,
+        check_every_ms=own.transaction_check_ms,
+        delay_scale=own.delay_scale_percent / 100,
+        peers=own.other_snodes(),
+        finds_peers=own.find_snodes,
+        broker_ports=own.broker_ports,
+    )
+    relay = services.enode.relay("rocketmq")
+    if isinstance(relay, RocketRelay):
+        return RelayedFront(services, options, relay)
+    if options.broker_ports:
+        raise ConfigError(
+            "rocketmq_broker_ports is for nodes before a RocketMQ cluster: here is one broker, the node",
+            hint="Leave it out",
+        )
+    return RocketFront(services, options)

@@ -1,0 +1,235 @@
+"""The front over real brokers: makes sessions, starts and stops what they share, hears what brokers ask."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from itertools import count
+from typing import Final
+
+from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
+from penstock.model import Endpoint
+from penstock.protocols.rocketmq.backend.relay import RocketRelay
+from penstock.protocols.rocketmq.server.call import IDLE_S
+from penstock.protocols.rocketmq.server.clients import Clients, meter_of
+from penstock.protocols.rocketmq.server.cluster import BrokerPorts, RocketFrontOptions, own
+from penstock.protocols.rocketmq.server.relayed.broker_groups import MadeGroups, ProducerGroups, RetryTopics
+from penstock.protocols.rocketmq.server.relayed.forwarding import Around, Traffic
+from penstock.protocols.rocketmq.server.relayed.peer_groups import Union
+from penstock.protocols.rocketmq.server.relayed.peers import SILENT_S, Finding, Peers
+from penstock.protocols.rocketmq.server.relayed.session import RelayedSession, pass_on_check
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.framing import command_of
+from penstock.protocols.rocketmq.wire.rpc import (
+    CHECK_TRANSACTION_STATE,
+    GET_SNODE_CLUSTER_INFO,
+    REGISTER_SNODE,
+    read_answer,
+    request,
+)
+from penstock.seams.beside import Beside
+from penstock.seams.framing import Buffers, Frame
+from penstock.seams.front import OpenDoor, Peer
+from penstock.seams.node import Services
+from penstock.seams.shares import Shares
+
+__all__ = ["BrokerDoor", "Registering", "RelayedFront", "peers_of"]
+
+# The node says at name servers that it is a Snode (350), and hears from them which others there are (353).
+#
+# Stock name servers know neither: those of 5.x refuse, those of 4.9 say nothing at all. Both are left alone for ten
+# minutes then, without a word that anybody has to read. It has a connection of its own, because a name server that
+# knows the code forgets the Snode with its connection: there is no request that takes it back. Source: the Snode of
+# 2018 and 2019, ``ScheduledService``, ``NnodeServiceImpl``.
+_log = logging.getLogger("penstock.node")
+
+_FIRST_S: Final = 0.5
+"""Where clients reach the node is known once it listens."""
+_LEFT_ALONE_S: Final = 600.0
+_LANE: Final = "snode"
+
+
+class Registering:
+    """Of one front."""
+
+    def __init__(self, around: Around) -> None:
+        self._around = around
+        self._again_at: dict[Endpoint, float] = {}
+        self._knows: set[Endpoint] = set()
+        self._told: dict[Endpoint, tuple[m.SnodeData, ...]] = {}
+
+    async def for_ever(self, every_s: float) -> None:
+        """Each name server is told, whatever the others say."""
+        relay, runtime = self._around.relay, self._around.services.runtime
+        await runtime.sleep(_FIRST_S)
+        while True:
+            due = [each for each in relay.names if self._again_at.get(each, 0.0) <= self._around.now]
+            await relay.gather([self._register(each) for each in due])
+            others = {each.snode_name: each for told in self._told.values() for each in told}
+            others.pop(own(self._around).snode_name, None)
+            self._around.snodes.elsewhere = tuple(others.values())
+            await runtime.sleep(every_s)
+
+    async def _register(self, name: Endpoint) -> None:
+        relay, said = self._around.relay, own(self._around)
+        header = m.RegisterSnode(snode_name=said.snode_name, snode_addr=said.address, cluster_name=said.cluster_name)
+        try:
+            frame = await relay.ask_name(name, request(REGISTER_SNODE, header), lane=_LANE)
+            read_answer(REGISTER_SNODE, frame)
+            self._knows.add(name)
+            frame = await relay.ask_name(name, request(GET_SNODE_CLUSTER_INFO, m.NoFields()), lane=_LANE)
+            known = m.read_body(m.SnodeClusterInfo, read_answer(GET_SNODE_CLUSTER_INFO, frame).body)
+            self._told[name] = tuple(known.snode_table.values())
+        except PenstockError as error:
+            self._failed(name, error)
+
+    def _failed(self, name: Endpoint, error: PenstockError) -> None:
+        """Who is away, or has known the code before, is told again with the next round."""
+        if isinstance(error, ConnectionLost) or (isinstance(error, RequestTimeout) and name in self._knows):
+            _log.debug("name server %s is not told of this Snode, will try again: %s", name, error)
+            return
+        if name not in self._again_at:
+            _log.info("name server %s keeps no Snodes, clients that look for them there find none: %s", name, error)
+        self._again_at[name] = self._around.now + _LEFT_ALONE_S
+        self._knows.discard(name)
+        self._told.pop(name, None)
+
+
+# From a node's services and options to its part among several Snodes.
+_ID_BYTES: Final = 12
+
+
+def peers_of(services: Services, options: RocketFrontOptions, relay: RocketRelay, clients: Clients) -> Peers:
+    """Nothing is asked before `Peers.start`."""
+    runtime = services.runtime
+    union = Union(
+        runtime.random_bytes(_ID_BYTES).hex(),
+        timeout_s=options.client_timeout_ms / 1_000,
+        silent_s=SILENT_S,
+        most=options.max_clients,
+        now=runtime.monotonic(),
+    )
+    finding = Finding(relay, options.peers, asks=options.finds_peers)
+    return Peers(relay, clients, runtime, finding, union, services.identity)
+
+
+class RelayedFront:
+    """``penstock.seams.front.Front``."""
+
+    def __init__(self, services: Services, options: RocketFrontOptions, relay: RocketRelay) -> None:
+        self._sessions: set[RelayedSession] = set()
+        self._numbers = count()
+        self._runtime = runtime = services.runtime
+        clients = Clients(
+            Shares(
+                "places in groups",
+                "rocketmq_max_clients",
+                options.max_clients,
+                services.memory,
+                options.address_share_percent,
+            ),
+            options.client_timeout_ms / 1_000,
+            notify=options.notify_members,
+        )
+        beside = Beside(runtime, services.memory)
+        made = MadeGroups(relay, runtime, beside, everything=options.auto_create_groups)
+        who = f"penstock-{services.identity.node_id}@{runtime.random_bytes(4).hex()}"
+        clients.may_notify = lambda group: group not in made.silent
+        traffic = Traffic(options.max_under_way)
+        self.around = Around(
+            services,
+            options,
+            clients,
+            relay,
+            ProducerGroups(relay, clients, runtime, who, options.producer_beat_ms / 1_000),
+            RetryTopics(relay, runtime, made),
+            peers_of(services, options, relay, clients),
+            traffic,
+            made,
+            beside,
+            Shares(
+                "held requests", "rocketmq_max_held", options.max_held, services.memory, options.address_share_percent
+            ),
+            meter_of(services, clients, lambda: traffic.held),
+            BrokerPorts(options.broker_ports, lambda broker: BrokerDoor(self, broker)),
+        )
+        relay.hear(self._heard)
+
+    @property
+    def idle_timeout_s(self) -> float:
+        """``penstock.seams.front.HangsUpIdle``."""
+        return IDLE_S
+
+    @property
+    def siblings(self) -> int:
+        """How many other Snodes are heard."""
+        return len(self.around.peers.union.others)
+
+    @property
+    def scheme(self) -> str:
+        return "rocketmq"
+
+    async def start(self) -> None:
+        """What other Snodes know of groups is heard; clients say who they are within half a minute."""
+        await self.around.made_groups.keep_up()
+        await self.around.peers.start()
+        self._runtime.spawn(self._expire(), "look which RocketMQ clients are gone")
+        self._runtime.spawn(self.around.producers.beat_for_ever(), "tell RocketMQ's brokers of producer groups")
+        if every_ms := self.around.options.register_snode_ms:
+            registering = Registering(self.around).for_ever(every_ms / 1_000)
+            self._runtime.spawn(registering, "tell RocketMQ's name servers of this Snode")
+
+    def session(self, peer: Peer, broker: str | None = None) -> RelayedSession:
+        """``broker``: whose port it is."""
+        session = RelayedSession(self.around, next(self._numbers), peer, self._sessions.discard, broker)
+        self._sessions.add(session)
+        return session
+
+    @property
+    def side_doors(self) -> Mapping[int, BrokerDoor]:
+        """``penstock.seams.front.HasSideDoors``: a port for each broker that shall have one."""
+        return {port: BrokerDoor(self, broker) for broker, port in self.around.options.broker_ports.items()}
+
+    async def open_doors(self, main: int, open_at: OpenDoor) -> None:
+        """``penstock.seams.front.OpensDoors``: VIP ports, and before several brokers a port for each."""
+        await self.around.ports.open(open_at, main, self)
+        await self.around.ports.keep_up(self.around.relay.brokers.names)
+
+    async def stop(self) -> None:
+        """Nothing waits here: what is under way to brokers is answered by them, or cut off with its connection."""
+        self.around.peers.stopping = True
+        for session in self._sessions:
+            session.line.release()
+        await self.around.peers.stop()
+
+    def expire(self) -> None:
+        """Take out who has not been heard of for too long; the front does so by itself now and then."""
+        self.around.snodes.expire(self.around.now)
+        for line in self.around.clients.expire(self.around.now):
+            line.hang_up()
+
+    def _heard(self, broker: str | None, frame: Frame) -> Buffers | None:
+        """Of what brokers say, only questions about transactions concern anybody here."""
+        asked = command_of(frame)
+        if broker is not None and asked.code == CHECK_TRANSACTION_STATE.code:
+            pass_on_check(self.around, broker, asked)
+        return None
+
+    async def _expire(self) -> None:
+        while True:
+            await self._runtime.sleep(self.around.options.housekeeping_ms / 1_000)
+            self.expire()
+            if self.around.clients.consumers:
+                await self.around.made_groups.keep_up()
+            await self.around.ports.keep_up(self.around.relay.brokers.names)
+
+
+class BrokerDoor:
+    """``penstock.seams.front.Opens``: a port of the node that stands for one broker."""
+
+    def __init__(self, front: RelayedFront, broker: str) -> None:
+        self._front = front
+        self._broker = broker
+
+    def session(self, peer: Peer) -> RelayedSession:
+        return self._front.session(peer, self._broker)

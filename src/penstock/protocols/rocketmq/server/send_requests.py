@@ -1,0 +1,260 @@
+"""Handlers of producers' messages, ends of transactions, and messages that a consumer gives back."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import Final
+
+from penstock.columnar.plain_records import Stored
+from penstock.model import Partition
+from penstock.protocols.rocketmq.config import DEAD_LETTER, RETRY, UNWRITABLE
+from penstock.protocols.rocketmq.errors import Code, Refused
+from penstock.protocols.rocketmq.server.call import Call, Reply
+from penstock.protocols.rocketmq.server.group_requests import made_group
+from penstock.protocols.rocketmq.server.ledger import WRITE
+from penstock.protocols.rocketmq.server.log_access import sent_answer
+from penstock.protocols.rocketmq.server.parked_messages import header_of, record_at
+from penstock.protocols.rocketmq.wire import messages as m
+from penstock.protocols.rocketmq.wire.log_records import number_of, record_of, rocket_name
+from penstock.protocols.rocketmq.wire.message_format import offset_id
+from penstock.protocols.rocketmq.wire.properties import RECONSUMED, parse_properties
+from penstock.seams.enode import TopicState
+from penstock.seams.framing import Buffer
+
+__all__ = ["end_transaction", "send", "send_back"]
+
+_BATCH: Final = 320
+_COMPRESSED: Final = 0x1
+_TRANSACTION: Final = 0xC
+_PREPARED: Final = 0x4
+_MOST_PROPERTIES: Final = 32_767
+_DELAY: Final = "DELAY"
+_JAVA_INT: Final = re.compile(r"[+-]?\d{1,100}")
+"""What Java's ``Integer.parseInt`` takes, if its value is an int: digits of any script, no blanks."""
+_NO_LEVEL: Final = "DELAY has to be the number of a delay level"
+_RATIO: Final = 16
+_MOST_MESSAGES: Final = 50_000
+_QUICK_BYTES: Final = 32 << 10
+_QUICK_MESSAGES: Final = 2_000
+"""To read a message of a batch takes about five microseconds; so many are read where they arrived."""
+
+
+async def send(call: Call, request: m.SendMessage) -> Reply | bytes:
+    """Serve send message, and its forms."""
+    shared = call.shared
+    name = _destination(call, request)
+    topic = await shared.cluster.written(name, request.default_topic, request.default_topic_queue_nums)
+    _allowed(call, topic)
+    queue = _queue(call, topic, request)
+    records = await _records(call, request)
+    level = _level(call, request)
+    prepared = request.sys_flag & _TRANSACTION == _PREPARED
+    if prepared or level > 0:
+        return await _later(call, name, queue, records[0], 0 if prepared else level)
+    # Before the message is stored: once it is, nothing may fail any more, or it would be sent again.
+    place = await shared.places.base(topic, queue)
+    first = (await shared.writing.append(topic, Partition(topic.name, queue), records)).base_offset
+    said = sent_answer(call.asked, shared.cluster.host, place | first, queue, first) if len(records) == 1 else None
+    if said is None and len(records) > _QUICK_MESSAGES:
+        # The answer names each message.
+        await shared.turns.take(len(records) // 4)
+    return said or Reply(_sent(call, place, queue, first, len(records)))
+
+
+async def _later(call: Call, topic: str, queue: int, record: Stored, level: int) -> Reply:
+    """Keep a message until its time, or, where ``level`` is 0, its producer's decision; the answer says where."""
+    shared = call.shared
+    waits = shared.delays if level else shared.transactions
+    number = shared.delays.number(level) if level else 0
+    place = await shared.places.base(await waits.topic.made(), number)
+    if level:
+        first = await shared.delays.park(level, topic, queue, record)
+    else:
+        first = await shared.transactions.prepare(topic, queue, record)
+    said = _sent(call, place, queue, first, 1)
+    return Reply(said if level else replace(said, transaction_id=header_of(record, "UNIQ_KEY") or None))
+
+
+def _sent(call: Call, place: int, queue: int, first: int, count: int) -> m.Sent:
+    """``place`` is that of the first offset where the messages are."""
+    host = call.shared.cluster.host
+    ids = ",".join(offset_id(host, place | first + row) for row in range(count))
+    return m.Sent(msg_id=ids, queue_id=queue, queue_offset=first)
+
+
+def _destination(call: Call, request: m.SendMessage) -> str:
+    """The topic; of what a group could not consume often enough, that of its dead letters. Raises Refused."""
+    name = request.topic
+    if name in UNWRITABLE:
+        raise Refused(Code.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
+    if name.startswith(RETRY):
+        group = name.removeprefix(RETRY)
+        most = request.max_reconsume_times
+        if (request.reconsume_times or 0) >= (call.shared.retries(group) if most is None else most):
+            return f"{DEAD_LETTER}{group}"
+    return name
+
+
+def _queue(call: Call, topic: TopicState, request: m.SendMessage) -> int:
+    """The queue; any that is written where the request names none. Raises Refused."""
+    queue, has = request.queue_id, call.shared.settings.queues(topic)
+    if queue < 0 and has.write:
+        return int.from_bytes(call.shared.services.runtime.random_bytes(4), "big") % has.write
+    if not 0 <= queue < has.most:
+        raise Refused(
+            Code.INVALID_PARAMETER,
+            f"request queueId[{queue}] is illegal, {request.topic} has {has.write} queues to write to",
+        )
+    return queue
+
+
+def _allowed(call: Call, topic: TopicState) -> None:
+    """A broker that may not be written to takes no messages for topics whose order counts; for others it leaves that to
+    their producers, who see it in the route. Raises Refused."""
+    settings = call.shared.settings
+    if not settings.perm & WRITE and settings.topic(topic).order:
+        raise Refused(Code.NO_PERMISSION, f"the broker[{call.shared.cluster.broker}] sending message is forbidden")
+
+
+def _level(call: Call, request: m.SendMessage) -> int:
+    """The level by which a message is delayed; 0 or less: it is not. Raises Refused.
+
+    In a batch only the request's own properties count, not those of its messages, and a batch cannot be delayed.
+    """
+    properties = request.properties or ""
+    text = parse_properties(properties).get(_DELAY, "0") if _DELAY in properties else "0"
+    level = int(text) if _JAVA_INT.fullmatch(text) else None
+    if level is None or not -(1 << 31) <= level < 1 << 31:
+        raise Refused(
+            Code.SYSTEM_ERROR, f'java.lang.NumberFormatException: For input string: "{text[:100]}": {_NO_LEVEL}'
+        )
+    if level > 0 and _is_batch(call, request):
+        raise Refused(Code.MESSAGE_ILLEGAL, "a batch cannot be delayed: send its messages one by one")
+    return level
+
+
+def _is_batch(call: Call, request: m.SendMessage) -> bool:
+    return call.asked.code == _BATCH or bool(request.batch)
+
+
+async def _records(call: Call, request: m.SendMessage) -> list[Stored]:
+    """The messages of a request as records. Raises Refused, ProtocolViolation, CorruptBatch."""
+    asked, most = call.asked, call.shared.options.max_message_bytes
+    if len(asked.body) > most:
+        raise Refused(Code.MESSAGE_ILLEGAL, f"message body length over max value, {len(asked.body)} > {most}")
+    properties = (request.properties or "").encode()
+    if len(properties) > _MOST_PROPERTIES:
+        raise Refused(
+            Code.MESSAGE_ILLEGAL, f"message properties length over max value, {len(properties)} > {_MOST_PROPERTIES}"
+        )
+    born_ms = request.born_timestamp if request.born_timestamp > 0 else call.shared.now_ms
+    if _is_batch(call, request):
+        if len(asked.body) <= _QUICK_BYTES or _count(asked.body) < _QUICK_MESSAGES:
+            return _batched(call, born_ms)
+        return await call.shared.beside.run(partial(_batched, call, born_ms), _RATIO * len(asked.body))
+    if "TIMER_DEL" in (request.properties or ""):
+        raise Refused(Code.MESSAGE_ILLEGAL, "timer messages are not served, delays by level are")
+    body = bytes(asked.body)
+    if request.sys_flag & _COMPRESSED:
+        body = await call.shared.beside.run(partial(_inflated, body, request.sys_flag), _RATIO * len(body))
+    return [
+        record_of(
+            body,
+            properties,
+            born_ms,
+            call.shared.now_ms,
+            flag=request.flag,
+            reconsumed=max(request.reconsume_times or 0, 0),
+            born_host=call.line.born_host,
+        )
+    ]
+
+
+def _count(body: Buffer) -> int:
+    from penstock.protocols.rocketmq.wire.message_format import count_of
+
+    return count_of(memoryview(body), _QUICK_MESSAGES)
+
+
+def _batched(call: Call, born_ms: int) -> list[Stored]:
+    from penstock.protocols.rocketmq.wire.message_format import read_batch
+
+    now_ms = call.shared.now_ms
+    records = [
+        record_of(body, properties, born_ms, now_ms, flag=flag, born_host=call.line.born_host)
+        for flag, body, properties in read_batch(memoryview(call.asked.body))
+    ]
+    if not records:
+        raise Refused(Code.MESSAGE_ILLEGAL, "a batch without a message")
+    if len(records) > _MOST_MESSAGES:  # the answer names each of them, and its header has an end
+        raise Refused(Code.MESSAGE_ILLEGAL, f"a batch of {len(records)} messages; {_MOST_MESSAGES} are allowed")
+    return records
+
+
+def _inflated(body: bytes, sys_flag: int) -> bytes:
+    """In a thread: what inflates loads Arrow."""
+    plain: bytes = import_module("penstock.protocols.rocketmq.wire.message_format").inflated(body, sys_flag)
+    return plain
+
+
+# What a consumer could not consume: delivered again later, to its group only, and in the end a dead letter. 36.
+#
+# Source: Apache RocketMQ 4.9 and 5.x, ``AbstractSendMessageProcessor.consumerSendMsgBack``.
+_FIRST_LEVEL: Final = 3
+_SAYS_HOW_OFTEN_FROM: Final = 121
+
+
+async def send_back(call: Call, request: m.SendBack) -> Reply:
+    """Serve consumer send message back."""
+    shared = call.shared
+    made_group(call, request.group)
+    if not shared.settings.perm & WRITE:
+        raise Refused(Code.NO_PERMISSION, f"the broker[{shared.cluster.broker}] sending message is forbidden")
+    queues = shared.settings.retry_queues(request.group)
+    if not queues:  # as with brokers: who set that wants nothing to be delivered again
+        return Reply()
+    found = await shared.places.find(request.offset)
+    record = None if found is None else await record_at(shared.enode, *found)
+    if found is None or record is None:
+        raise Refused(Code.SYSTEM_ERROR, f"look message by offset failed, {request.offset}")
+    before = number_of(record, RECONSUMED)
+    most = request.max_reconsume_times if call.asked.version >= _SAYS_HOW_OFTEN_FROM else None
+    dead = before >= (shared.retries(request.group) if most is None else most) or request.delay_level < 0
+    again = _again(call, record, found[0], request.offset, before + 1)
+    if dead:
+        await shared.cluster.ensure(f"{DEAD_LETTER}{request.group}", 1)
+        await shared.writing.deliver(f"{DEAD_LETTER}{request.group}", 0, again)
+    else:
+        retry = f"{RETRY}{request.group}"
+        topic = await shared.cluster.ensure(retry, queues)
+        queue = request.offset % min(queues, topic.partitions)
+        await shared.delays.park(request.delay_level or _FIRST_LEVEL + before, retry, queue, again)
+    return Reply()
+
+
+def _again(call: Call, record: Stored, partition: Partition, place: int, times: int) -> Stored:
+    """The record as it is delivered the next time."""
+    headers = [pair for pair in record.headers if pair[0] not in {RECONSUMED, "DELAY", "REAL_TOPIC", "REAL_QID"}]
+    names = {name for name, _ in headers}
+    if "RETRY_TOPIC" not in names:
+        headers.append(("RETRY_TOPIC", rocket_name(partition.topic).encode()))
+    if "ORIGIN_MESSAGE_ID" not in names:
+        headers.append(("ORIGIN_MESSAGE_ID", offset_id(call.shared.cluster.host, place).encode()))
+    headers.append((RECONSUMED, b"%d" % times))
+    return record._replace(headers=tuple(headers))
+
+
+# What became of a transaction. 37.
+#
+# Source: Apache RocketMQ 4.9 and 5.x, ``EndTransactionProcessor``.
+async def end_transaction(call: Call, request: m.EndTransaction) -> Reply:
+    """Serve end transaction; clients send it one-way, and are asked again where it got lost."""
+    shared = call.shared
+    found = await shared.places.find(request.commit_log_offset)
+    if found is None or found[1] != request.tran_state_table_offset:
+        raise Refused(Code.SYSTEM_ERROR, "The transaction state table offset wrong")
+    await shared.transactions.end(*found, request.commit_log_offset, request.producer_group, request.commit_or_rollback)
+    return Reply()

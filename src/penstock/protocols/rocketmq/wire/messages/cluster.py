@@ -1,0 +1,525 @@
+"""Topics, brokers and groups, as name servers and administrators see and set them; and which Snodes there are."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import field
+from typing import Annotated
+
+from penstock._dataclasses import dataclass
+from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, named
+from penstock.protocols.rocketmq.wire.messages.members import MessageQueue, SubscriptionData
+
+__all__ = [
+    "AddedTopics",
+    "BrokerData",
+    "ClusterInfo",
+    "Connection",
+    "ConsumeStats",
+    "ConsumeStatsOfAll",
+    "ConsumerConnection",
+    "ConsumerOffsets",
+    "CreateRetryTopic",
+    "CreateTopic",
+    "DataVersion",
+    "DeleteGroup",
+    "GetRoute",
+    "GroupRetryPolicy",
+    "Groups",
+    "KvValue",
+    "OfBroker",
+    "OfCluster",
+    "OfGroupName",
+    "OfKv",
+    "OfNamespace",
+    "OfProducers",
+    "OfSnodeCluster",
+    "OfTopic",
+    "OffsetsOfQueue",
+    "Perm",
+    "ProducerInfo",
+    "Producers",
+    "PutKv",
+    "QueueData",
+    "QueueStats",
+    "RegisterSnode",
+    "ResetOffsetsOfGroup",
+    "RetryPolicy",
+    "Route",
+    "SnodeClusterInfo",
+    "SnodeData",
+    "StatsOf",
+    "StatsOfAll",
+    "StatsOfGroup",
+    "SubscriptionGroupConfig",
+    "SubscriptionGroupList",
+    "SubscriptionGroups",
+    "Table",
+    "TopicConfig",
+    "TopicConfigList",
+    "TopicConfigs",
+    "TopicList",
+    "TopicStats",
+    "WipedTopics",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterSnode:
+    """350: a Snode is here. Said anew every half minute; there is no request that takes it back."""
+
+    snode_name: str
+    snode_addr: str
+    cluster_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfSnodeCluster:
+    """354: the Snodes of a cluster, or all."""
+
+    snode_cluster_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnodeData:
+    """One Snode: ``address`` is its ``host:port``."""
+
+    snode_name: str
+    address: str
+    cluster_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnodeClusterInfo:
+    """The body of the answers to 353 and 354: Snodes by their names, and their names by clusters."""
+
+    snode_table: dict[str, SnodeData] = field(default_factory=dict)
+    snode_cluster: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateRetryTopic:
+    """355: make a group's retry topic at a broker (*enode*). The group's name is understood in either spelling."""
+
+    group_name: str | None = None
+    consumer_group: str | None = None
+    enode_name: str | None = None
+
+
+# Topics, brokers and groups, as name servers and administrators see them: 105, 106, 206, 224, 17, 200, 202, 208, …
+#
+# Source: Apache RocketMQ 4.9 and 5.x, ``TopicRouteData``, ``ClusterInfo``, ``TopicList``, ``CreateTopicRequestHeader``,
+# ``TopicStatsTable``, ``ConsumeStats``, ``SubscriptionGroupConfig``, ``ConsumerConnection``.
+class Perm(enum.IntFlag):
+    """What may be done with a topic's queues on a broker."""
+
+    INHERIT = 1
+    WRITE = 2
+    READ = 4
+    PRIORITY = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetRoute:
+    """105. A name server writes standard JSON to versions from 401 on, or where this asks for it."""
+
+    topic: str
+    accept_standard_json_only: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerData:
+    """Brokers of one name, by their ids (0 is the master): ``host:port`` each.
+
+    Name servers of 5.x always say ``enable_acting_master``, and there are clients that read no route without it.
+    """
+
+    cluster: str | None = None
+    broker_name: str
+    broker_addrs: dict[Int64, str] = field(default_factory=dict)
+    zone_name: str | None = None
+    enable_acting_master: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueData:
+    """A topic's queues on the brokers of one name."""
+
+    broker_name: str
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_sys_flag: Int32 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """The body of the answer to 105."""
+
+    broker_datas: tuple[BrokerData, ...] = ()
+    filter_server_table: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    order_topic_conf: str | None = None
+    queue_datas: tuple[QueueData, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterInfo:
+    """The body of the answer to 106. The Snode's branch says here, too, which Snodes there are."""
+
+    broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
+    cluster_addr_table: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    snode_table: dict[str, SnodeData] | None = None
+    snode_cluster: dict[str, tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicList:
+    """The body of the answers to 206, 224, 304 and 305."""
+
+    topic_list: tuple[str, ...] = ()
+    broker_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfCluster:
+    """224: topics of a cluster."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfBroker:
+    """205 and 327: have a name server say that a broker cannot be written to, and that it can."""
+
+    broker_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WipedTopics:
+    """The answer to 205."""
+
+    wipe_topic_count: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedTopics:
+    """The answer to 327."""
+
+    add_topic_count: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutKv:
+    """100: keep a value at a name server."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfKv:
+    """101 and 102: read a value, or take it away."""
+
+    namespace: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvValue:
+    """The answer to 101."""
+
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfNamespace:
+    """219: all values of a namespace."""
+
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfTopic:
+    """202 (offsets of its queues), 215 and 216 (delete it), 300 (who consumes it)."""
+
+    topic: str
+    cluster_name: str | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    """17: make a topic, or change it."""
+
+    topic: str
+    default_topic: str = "TBW102"
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32 = int(Perm.READ | Perm.WRITE)
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: Int32 | None = 0
+    order: bool = False
+    attributes: str | None = None
+    force: bool | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroup:
+    """207; with its offsets, which 4.9 and 5.x ask for by different names."""
+
+    group_name: str
+    clean_offset: bool | None = None
+    remove_offset: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Milliseconds: from ``initial`` to ``max``, multiplied each time, or one after the other of ``next``."""
+
+    initial: Int64 | None = None
+    max: Int64 | None = None
+    multiplier: Int64 | None = None
+    next: tuple[Int64, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRetryPolicy:
+    """When a group's messages come again: CUSTOMIZED (by a list, that of the delay levels) or EXPONENTIAL."""
+
+    type: str = "CUSTOMIZED"
+    exponential_retry_policy: RetryPolicy | None = None
+    customized_retry_policy: RetryPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionGroupConfig:
+    """The body of 200: make a group, or change it."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    retry_queue_nums: Int32 = 1
+    retry_max_times: Int32 = 16
+    broker_id: Int64 = 0
+    which_broker_when_consume_slowly: Int64 = 1
+    notify_consumer_ids_changed_enable: bool = True
+    consume_message_orderly: bool | None = None
+    consume_timeout_minute: Int32 | None = None
+    group_sys_flag: Int32 | None = None
+    group_retry_policy: GroupRetryPolicy | None = None
+    attributes: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionGroupList:
+    """The body of 225: several of them."""
+
+    group_config_list: tuple[SubscriptionGroupConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsOfQueue:
+    """A queue in the answer to 202."""
+
+    min_offset: Int64 = 0
+    max_offset: Int64 = 0
+    last_update_timestamp: Int64 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStats:
+    """The body of the answer to 202."""
+
+    offset_table: dict[MessageQueue, OffsetsOfQueue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsOfGroup:
+    """208: how far a group is."""
+
+    consumer_group: str
+    topic: str | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStats:
+    """A queue in the answer to 208."""
+
+    broker_offset: Int64 = 0
+    consumer_offset: Int64 = 0
+    last_timestamp: Int64 = 0
+    pull_offset: Int64 | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeStats:
+    """The body of the answer to 208."""
+
+    offset_table: dict[MessageQueue, QueueStats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsOfAll:
+    """317: how far all groups are; those in order, or the others."""
+
+    is_order: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeStatsOfAll:
+    """The body of the answer to 317: by group, of each of its topics."""
+
+    broker_addr: str
+    consume_stats_list: tuple[dict[str, tuple[ConsumeStats, ...]], ...] = ()
+    total_diff: Int64 = 0
+    total_inflight_diff: Int64 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOffsets:
+    """The body of the answer to 43: ``topic@group`` to its queues' offsets."""
+
+    offset_table: dict[str, dict[Int32, Int64]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOffsetsOfGroup:
+    """222, and 220 as a broker asks it of members. ``timestamp`` -1 means the end."""
+
+    topic: str
+    group: str
+    timestamp: Int64
+    is_force: bool
+    queue_id: Int32 | None = None
+    offset: Int64 | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """One client in the answers to 203 and 204."""
+
+    client_id: str
+    client_addr: str | None = None
+    language: str | None = None
+    version: Int32 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConnection:
+    """The body of the answer to 203."""
+
+    connection_set: tuple[Connection, ...] = ()
+    subscription_table: dict[str, SubscriptionData] = field(default_factory=dict)
+    consume_type: str | None = None
+    message_model: str | None = None
+    consume_from_where: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """The body of the answer to 300."""
+
+    group_list: tuple[str, ...] = ()
+
+
+# How brokers, topics and groups are set and used, as operators see it: 18, 21, 26, 28, 201, 315, 328, 351, 352.
+#
+# Source: Apache RocketMQ 4.9 and 5.x, ``KVTable``, ``TopicConfig``, ``TopicConfigSerializeWrapper``,
+# ``SubscriptionGroupWrapper``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Names and values: the body of the answer to 28."""
+
+    table: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataVersion:
+    """Which state of a table it is."""
+
+    counter: Int64 = 0
+    state_version: Int64 = 0
+    timestamp: Int64 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """A topic on a broker; the body of the answer to 351."""
+
+    topic_name: str
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32 = 6
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: Int32 = 0
+    order: bool = False
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigList:
+    """The body of 18: several topics to be made, or changed. Attributes are called ``+name`` there."""
+
+    topic_config_list: tuple[TopicConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigs:
+    """The body of the answer to 21."""
+
+    topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
+    data_version: DataVersion | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionGroups:
+    """The body of the answer to 201."""
+
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = field(default_factory=dict)
+    data_version: DataVersion | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfGroupName:
+    """352: how a group is set."""
+
+    group: str
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerInfo:
+    """A producer in the answer to 328."""
+
+    client_id: str
+    remote_ip: Annotated[str, named("remoteIP")]
+    language: str
+    version: Int32
+    last_update_timestamp: Int64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producers:
+    """The body of the answer to 328: all producers, by their groups."""
+
+    data: dict[str, tuple[ProducerInfo, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsOf:
+    """315: how often something happened to something, by the names that brokers have for both."""
+
+    stats_name: str
+    stats_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfProducers:
+    """204: a producer group's connections."""
+
+    producer_group: str
+    broker_name: Annotated[str | None, named("bname")] = None

@@ -1,0 +1,382 @@
+"""How headers and bodies are declared, and the one reader and one writer that all of them share."""
+
+from __future__ import annotations
+
+import json
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from penstock._dataclasses import dataclass
+from penstock.errors import ProtocolViolation, UsageError
+from penstock.protocols.rocketmq.wire import lenient_json as lenient
+from penstock.protocols.rocketmq.wire.lenient_json import MAX_JSON_BYTES, parse, parse_body
+
+__all__ = [
+    "Bits",
+    "Field",
+    "Int32",
+    "Int64",
+    "Kind",
+    "Named",
+    "Names",
+    "NoFields",
+    "NotNull",
+    "fields_of",
+    "letter",
+    "named",
+    "read_body",
+    "read_fields",
+    "write_body",
+    "write_fields",
+]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """How long an integer is; signed."""
+
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a field is called on the wire, "" for its own name; and in the short form, "" where it is not in there."""
+
+    name: str = ""
+    letter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of an enumeration, in its order; some write a value's place instead. What is none of them is absent."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """A list that may be left out, but not be null: brokers fail at that."""
+
+
+Int32 = Annotated[int, Bits(32)]
+Int64 = Annotated[int, Bits(64)]
+
+
+def named(name: str, letter: str = "") -> Named:
+    """Called otherwise on the wire."""
+    return Named(name, letter)
+
+
+def letter(which: str) -> Named:
+    """Called by this letter in the short form."""
+    return Named(letter=which)
+
+
+@dataclass(frozen=True, slots=True)
+class NoFields:
+    """The header of requests and answers that have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A field's type: ``of`` is str, int, bool, list, dict or a declared class; ``inner`` are the types within.
+
+    ``names`` are those of an enumeration.
+    """
+
+    of: type
+    bits: int = 0
+    inner: tuple[Kind, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its attribute, its name on the wire and in the short form, its type, whether it must be there.
+
+    ``null`` is what null stands for: None where that is what is absent. ``not_null``: there may be none.
+    """
+
+    attribute: str
+    name: str
+    letter: str
+    kind: Kind
+    required: bool
+    null: int | None = None
+    not_null: bool = False
+
+
+@cache
+def fields_of(declared: type) -> tuple[Field, ...]:
+    """Return the fields of a declared class in the order of their names on the wire, as Java writes them."""
+    hints = get_type_hints(declared, include_extras=True)
+    found = [_field(each, hints[each.name]) for each in fields(declared)]
+    return tuple(sorted(found, key=lambda each: each.name))
+
+
+def _field(declared: Any, hint: Any) -> Field:
+    said, kind = _metadata(hint), _kind(hint)
+    called = next((each for each in said if isinstance(each, Named)), Named())
+    first, *rest = declared.name.split("_")
+    java = first + "".join(word.capitalize() for word in rest)
+    required = declared.default is MISSING and declared.default_factory is MISSING
+    # As in Java, whose numbers and truth values are never null; but for those that are objects there.
+    null = kind.of(0) if kind.of in {int, bool} and not _is_optional(hint) else None
+    not_null = any(isinstance(each, NotNull) for each in said)
+    return Field(declared.name, called.name or java, called.letter, kind, required, null, not_null)
+
+
+def _is_optional(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        return _is_optional(get_args(hint)[0])
+    return _is_union(hint)
+
+
+def _metadata(hint: Any) -> list[Any]:
+    """Return what is said beside a type, at any depth of Annotated and Optional."""
+    if get_origin(hint) is Annotated:
+        inner, *said = get_args(hint)
+        return [*said, *_metadata(inner)]
+    if _is_union(hint):
+        return [said for each in get_args(hint) for said in _metadata(each)]
+    return []
+
+
+def _kind(hint: Any) -> Kind:
+    bits = next((each.bits for each in _metadata(hint) if isinstance(each, Bits)), 0)
+    plain = _plain(hint)
+    origin: Any = get_origin(plain)
+    if origin is None:
+        names = next((each.names for each in _metadata(hint) if isinstance(each, Names)), ())
+        return Kind(plain, bits, (), names)
+    container = _CONTAINERS[origin]
+    arguments = [each for each in get_args(plain) if each is not Ellipsis]
+    return Kind(container, 0, tuple(_kind(each) for each in arguments))
+
+
+_CONTAINERS: Final[Mapping[Any, type]] = {list: list, Sequence: list, tuple: list, dict: dict, Mapping: dict}
+
+
+def _plain(hint: Any) -> Any:
+    """Return a type without what is said beside it, and without None."""
+    if get_origin(hint) is Annotated:
+        return _plain(get_args(hint)[0])
+    if _is_union(hint):
+        (inner,) = (each for each in get_args(hint) if each is not types.NoneType)
+        return _plain(inner)
+    return hint
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in {Union, types.UnionType}
+
+
+# Custom headers to ext fields and back: text by text, as Java's ``makeCustomHeaderToNet`` does it.
+#
+# Fields that nobody declared are ignored.
+H = TypeVar("H")
+
+_SIGNED: Final = re.compile("[+-][0-9]+").fullmatch
+_BOUND: Final = {32: 1 << 31, 64: 1 << 63}
+
+
+def write_fields(header: object, *, letters: bool = False) -> dict[str, str]:
+    """Return a header as ext fields, in alphabetical order; what is None is left out. Raises UsageError.
+
+    ``letters``: by the letters of the short form; what has none keeps its name.
+    """
+    written = {}
+    for attribute, name, write in _writers(cast(type, type(header)), letters):
+        value = getattr(header, attribute)
+        if value is not None:
+            written[name] = write(value)
+    return written
+
+
+def read_fields(declared: type[H], fields: Mapping[str, str], *, letters: bool = False) -> H:
+    """Return the header that ext fields stand for. Raises ProtocolViolation that names the field.
+
+    A required field must be there; of any other that is absent, the declared default stands.
+    """
+    found: dict[str, Any] = {}
+    for attribute, name, required, read in _readers(cast(type, declared), letters):
+        text = fields.get(name)
+        if text is not None:
+            found[attribute] = read(text)
+        elif required:
+            raise ProtocolViolation(f"{declared.__name__} lacks its field {name}")
+    return declared(**found)
+
+
+@cache
+def _writers(declared: type, letters: bool) -> tuple[tuple[str, str, Callable[[Any], str]], ...]:
+    named = [(_name(each, letters), each) for each in fields_of(declared)]
+    return tuple((each.attribute, name, _writer(each, name)) for name, each in sorted(named, key=lambda pair: pair[0]))
+
+
+@cache
+def _readers(declared: type, letters: bool) -> tuple[tuple[str, str, bool, Callable[[str], Any]], ...]:
+    named = [(_name(each, letters), each) for each in fields_of(declared)]
+    return tuple((each.attribute, name, each.required, _reader(each, name)) for name, each in named)
+
+
+def _name(field: Field, letters: bool) -> str:
+    return field.letter if letters and field.letter else field.name
+
+
+def _writer(field: Field, name: str) -> Callable[[Any], str]:
+    if field.kind.of is bool:
+        return lambda value: "true" if value else "false"
+    if field.kind.of is str:
+        return cast("Callable[[Any], str]", str)
+    bound = _BOUND[field.kind.bits]
+
+    def number(value: int) -> str:
+        if not -bound <= value < bound:
+            raise UsageError(f"{name} is {value}, which does not fit {field.kind.bits} bits")
+        return str(int(value))
+
+    return number
+
+
+def _reader(field: Field, name: str) -> Callable[[str], Any]:
+    if field.kind.of is bool:
+        return lambda text: text.lower() == "true"  # as Java's parseBoolean
+    if field.kind.of is str:
+        return str
+    bound = _BOUND[field.kind.bits]
+
+    def number(text: str) -> int:
+        plain = text.isdecimal() and text.isascii()
+        value = int(text) if (plain or _SIGNED(text)) and len(text) <= 20 else bound
+        if not -bound <= value < bound:
+            raise ProtocolViolation(f"{name} is {text[:40]!r}, which is no number of {field.kind.bits} bits")
+        return value
+
+    return number
+
+
+# Declared bodies to JSON and back, one reader and one writer for all of them.
+#
+# Written as Java's fastjson writes: names in alphabetical order, nothing where there is nothing to say, keys that are
+# objects as objects.
+B = TypeVar("B")
+
+_QUOTE: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def read_body(declared: type[B], data: bytes | bytearray | memoryview, *, max_bytes: int = MAX_JSON_BYTES) -> B:
+    """Return the body that some JSON stands for. Raises ProtocolViolation that says where in it something is wrong.
+
+    What nobody declared is ignored; null is what is absent, but 0 and false where a field is a plain number or truth
+    value.
+    """
+    return cast(B, _read(Kind(declared), parse_body(data, max_bytes=max_bytes), declared.__name__))
+
+
+def write_body(body: object, *, bare_numbers: bool = False) -> bytes:
+    """Return a declared body as JSON. ``bare_numbers``: keys that are numbers without quotes, as old servers write."""
+    return _write(Kind(type(body)), body, bare_numbers).encode()
+
+
+@cache
+def _declared(declared: type) -> tuple[Field, ...]:
+    return fields_of(declared)
+
+
+def _read(kind: Kind, value: Any, where: str) -> Any:
+    if is_dataclass(kind.of):
+        return _read_object(kind.of, value, where)
+    if kind.of is list:
+        return _read_list(kind.inner[0], value, where)
+    if kind.of is dict:
+        if not isinstance(value, dict):
+            raise ProtocolViolation(f"{where} is no object")
+        keys, values = kind.inner
+        return {_read_key(keys, name, where): _read(values, each, where) for name, each in value.items()}
+    if type(value) is not kind.of or kind.names:
+        value = _converted(kind, value, where)
+    if kind.bits and value is not None and not -(1 << kind.bits - 1) <= cast(int, value) < 1 << kind.bits - 1:
+        raise ProtocolViolation(f"{where} does not fit {kind.bits} bits")
+    return value
+
+
+def _converted(kind: Kind, value: Any, where: str) -> Any:
+    if kind.of is int:
+        return lenient.number(value, kind.bits, where)
+    if kind.of is bool:
+        return lenient.flag(value, where)
+    return lenient.name(value, kind.names, where) if kind.names else lenient.text(value)
+
+
+def _read_list(kind: Kind, value: Any, where: str) -> tuple[Any, ...] | None:
+    """Read a list; what is none is the only one in it. None for no text at all."""
+    if value == "":
+        return None
+    every = value if isinstance(value, list) else [value]
+    if is_dataclass(kind.of):
+        return tuple(_read_object(kind.of, each, where) for each in every)
+    if kind.of is int:
+        # Numbers in a list are cut to their bits: a hash that somebody holds for unsigned is the one that Java has.
+        half = 1 << kind.bits - 1
+        numbers = (each if type(each) is int else lenient.number(each, kind.bits, where) for each in every)
+        return tuple((each + half) % (2 * half) - half for each in numbers if each is not None)
+    return tuple(found for each in every if each is not None and (found := _read(kind, each, where)) is not None)
+
+
+def _read_object(declared: type, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ProtocolViolation(f"{where} is no object")
+    found = {}
+    for field in _declared(declared):
+        inner = value.get(field.name)
+        if inner is not None:
+            inner = _read(field.kind, inner, f"{where}.{field.name}")
+        if inner is not None:
+            found[field.attribute] = inner
+        elif field.name in value and field.not_null:
+            raise ProtocolViolation(f"{where}.{field.name} is null")
+        elif field.name in value and field.null is not None:
+            found[field.attribute] = field.null
+        elif field.required:
+            raise ProtocolViolation(f"{where} lacks {field.name}")
+    return declared(**found)
+
+
+def _read_key(kind: Kind, name: str, where: str) -> Any:
+    if kind.of is str:
+        return name
+    return _read(kind, parse(name), f"a key of {where}")
+
+
+def _write(kind: Kind, value: Any, bare: bool) -> str:
+    if is_dataclass(kind.of):
+        return _write_object(kind.of, value, bare)
+    if kind.of is list:
+        return f"[{','.join(_write(kind.inner[0], each, bare) for each in value)}]"
+    if kind.of is dict:
+        keys, values = kind.inner
+        return _joined((_write_key(keys, key, bare), _write(values, each, bare)) for key, each in value.items())
+    if kind.of is bool:
+        return "true" if value else "false"
+    return _QUOTE(value) if kind.of is str else str(int(value))
+
+
+def _write_object(declared: type, value: Any, bare: bool) -> str:
+    each = ((field, getattr(value, field.attribute)) for field in _declared(declared))
+    return _joined((_QUOTE(field.name), _write(field.kind, inner, bare)) for field, inner in each if inner is not None)
+
+
+def _write_key(kind: Kind, key: Any, bare: bool) -> str:
+    text = _write(kind, key, bare)
+    return _QUOTE(text) if kind.of is int and not bare else text
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> str:
+    return "{" + ",".join(f"{name}:{value}" for name, value in pairs) + "}"

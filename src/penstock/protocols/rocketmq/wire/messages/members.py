@@ -1,0 +1,313 @@
+"""Producers and consumers as brokers and other Snodes know them, and what members say of themselves."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated, Final
+
+from penstock._dataclasses import dataclass
+from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, Names, NotNull, named
+
+__all__ = [
+    "AskPeer",
+    "CheckClientConfig",
+    "ConsumeDirectly",
+    "ConsumeStatus",
+    "ConsumerData",
+    "ConsumerIds",
+    "ConsumerRunningInfo",
+    "ConsumerStatus",
+    "GetConsumerStatus",
+    "HeartbeatData",
+    "LockQueues",
+    "LockedQueues",
+    "MessageQueue",
+    "OfGroup",
+    "OfMember",
+    "PeerGroup",
+    "PeerMember",
+    "PeerWords",
+    "ProcessQueueInfo",
+    "ProducerData",
+    "ResetOffset",
+    "Routed",
+    "SubscriptionData",
+    "TellPeer",
+    "UnregisterClient",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class MessageQueue:
+    """A queue: the key of many a map in bodies, where it is written as an object."""
+
+    topic: str
+    broker_name: str
+    queue_id: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routed:
+    """The header of requests that have nothing in it but, for a proxy, where to."""
+
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionData:
+    """What a group wants of a topic. ``code_set`` are the hashes of the tags, ``sub_version`` milliseconds."""
+
+    topic: str
+    sub_string: str = "*"
+    tags_set: tuple[str, ...] = ()
+    code_set: tuple[Int32, ...] = ()
+    sub_version: Int64 = 0
+    expression_type: str = "TAG"
+    class_filter_mode: bool = False
+
+
+# In the order of Java's enumerations.
+_CONSUME_TYPES: Final = Names(("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"))
+_MESSAGE_MODELS: Final = Names(("BROADCASTING", "CLUSTERING"))
+_FROM_WHERE: Final = Names(
+    (
+        "CONSUME_FROM_LAST_OFFSET",
+        "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+        "CONSUME_FROM_MIN_OFFSET",
+        "CONSUME_FROM_MAX_OFFSET",
+        "CONSUME_FROM_FIRST_OFFSET",
+        "CONSUME_FROM_TIMESTAMP",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerData:
+    """A consumer group in a heartbeat."""
+
+    group_name: str
+    consume_type: Annotated[str, _CONSUME_TYPES] = "CONSUME_PASSIVELY"
+    message_model: Annotated[str, _MESSAGE_MODELS] = "CLUSTERING"
+    consume_from_where: Annotated[str, _FROM_WHERE] = "CONSUME_FROM_LAST_OFFSET"
+    subscription_data_set: Annotated[tuple[SubscriptionData, ...], NotNull()] = ()
+    unit_mode: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerData:
+    """A producer group in a heartbeat."""
+
+    group_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatData:
+    """The body of 34. With a fingerprint that is not 0 (5.x), ``without_sub`` may leave the subscriptions out."""
+
+    client_id: Annotated[str, named("clientID")]
+    consumer_data_set: Annotated[tuple[ConsumerData, ...], NotNull()] = ()
+    producer_data_set: Annotated[tuple[ProducerData, ...], NotNull()] = ()
+    heartbeat_fingerprint: Int32 | None = None
+    without_sub: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterClient:
+    """35."""
+
+    client_id: Annotated[str, named("clientID")]
+    producer_group: str | None = None
+    consumer_group: str | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfGroup:
+    """38 (who is in the group), 40 (asked by a broker: somebody came or went), 203 (its connections)."""
+
+    consumer_group: str
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerIds:
+    """The body of the answer to 38."""
+
+    consumer_id_list: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfMember:
+    """307: how a member of a group is; ``jstack_enable``: with its threads."""
+
+    consumer_group: str
+    client_id: str
+    jstack_enable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeDirectly:
+    """309: have a member consume a message, by its id, or the one in the body."""
+
+    consumer_group: str
+    client_id: str | None = None
+    msg_id: str | None = None
+    broker_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckClientConfig:
+    """The body of 46: would this subscription do?"""
+
+    client_id: str
+    group: str
+    subscription_data: SubscriptionData
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockQueues:
+    """The body of 41 and 42."""
+
+    consumer_group: str
+    client_id: str
+    mq_set: Annotated[tuple[MessageQueue, ...], NotNull()] = ()
+    only_this_broker: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedQueues:
+    """The body of the answer to 41: those that are locked for the client now."""
+
+    lock_ok_mq_set: Annotated[tuple[MessageQueue, ...], named("lockOKMQSet")] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalOffsets:
+    """The file of a broadcasting Java member: where it is in each queue."""
+
+    offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOffset:
+    """The body of 220, and of the answer to 222: where each queue's reading begins anew."""
+
+    offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)
+
+
+# What members of groups tell of themselves: the bodies of the answers to 307 and 221.
+#
+# Source: Apache RocketMQ 4.9 and 5.4, ``ConsumerRunningInfo``, ``GetConsumerStatusBody``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetConsumerStatus:
+    """221, which a broker asks members: where they are in a topic."""
+
+    topic: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerStatus:
+    """The body of the answer to 221: where a member is."""
+
+    message_queue_table: dict[MessageQueue, Int64] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessQueueInfo:
+    """One queue of a member's: what it has committed last, and what it holds."""
+
+    commit_offset: Int64 = 0
+    cached_msg_count: Int32 = 0
+    locked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeStatus:
+    """How fast a member reads a topic: milliseconds, and messages a second."""
+
+    pull_rt: Annotated[Int64, named("pullRT")] = 0
+    pull_tps: Annotated[Int64, named("pullTPS")] = 0
+    consume_rt: Annotated[Int64, named("consumeRT")] = 0
+    consume_ok_tps: Annotated[Int64, named("consumeOKTPS")] = 0
+    consume_failed_tps: Annotated[Int64, named("consumeFailedTPS")] = 0
+    consume_failed_msgs: Int64 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerRunningInfo:
+    """The body of the answer to 307: how a member is."""
+
+    properties: dict[str, str] = field(default_factory=dict)
+    subscription_set: tuple[SubscriptionData, ...] = ()
+    mq_table: dict[MessageQueue, ProcessQueueInfo] = field(default_factory=dict)
+    status_table: dict[str, ConsumeStatus] = field(default_factory=dict)
+
+
+# What Snodes of one cluster tell each other: who is connected to whom. A request of penstock's own, and its answer.
+#
+# Words are about one Snode each, whoever says them: its id is another one with each start, and its version grows with
+# each change, so that the higher version is the newer one wherever it came from.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerMember:
+    """A client in a group; ``address``: where it connected from."""
+
+    client_id: str
+    language: str = ""
+    version: Int32 = 0
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerGroup:
+    """One group at one Snode, as of that Snode's ``version``; ``kind`` is consumer or producer.
+
+    ``left``: clients that took leave there (35) a while ago, so that nobody takes them for members whose Snode died.
+    Without members it says that the group is not there any more.
+    """
+
+    kind: str
+    name: str
+    version: Int64
+    members: tuple[PeerMember, ...] = ()
+    left: tuple[str, ...] = ()
+    subscriptions: tuple[SubscriptionData, ...] = ()
+    consume_type: str = ""
+    message_model: str = ""
+    consume_from_where: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerWords:
+    """One Snode. ``beat`` grows while it lives; ``silent_ms``: for how long it had not when this was said.
+
+    ``groups`` are those that changed since the version that was asked for, or with ``whole`` all that there are.
+    """
+
+    id: str
+    name: str
+    beat: Int64
+    version: Int64
+    silent_ms: Int64 = 0
+    whole: bool = False
+    groups: tuple[PeerGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskPeer:
+    """Who asks, which versions of whom it knows, of whom it hears better itself, how long it would wait for news."""
+
+    id: str
+    name: str = ""
+    known: dict[str, Int64] = field(default_factory=dict)
+    heard: tuple[str, ...] = ()
+    hold_ms: Int64 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellPeer:
+    """Who answers, and what it knows, of itself first."""
+
+    id: str
+    words: tuple[PeerWords, ...] = ()
