@@ -20,7 +20,7 @@ from bench.clients.group_newer import NewerMember, converge
 from bench.servers import ROOT, Server, environment
 from penstock import AsyncAdmin
 from penstock.net.loops import new_loop
-from penstock.protocols.kafka.messages.group_admin import (
+from penstock.protocols.kafka.wire.coordinator_admin import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DescribeGroupsRequest,

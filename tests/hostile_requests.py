@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from penstock.protocols.kafka.front.table import TABLE
-from penstock.protocols.kafka.messages import api_of
-from penstock.protocols.kafka.messages._fields import all_fields
-from penstock.protocols.kafka.messages.catalog import name_of
-from penstock.protocols.kafka.messages.declare import Wire
+from penstock.protocols.kafka.server.handlers import TABLE
+from penstock.protocols.kafka.wire.declarations import Wire, all_fields
+from penstock.protocols.kafka.wire.framing import api_of, name_of
 
 __all__ = ["Hostile", "hostile_names", "hostile_request"]
 

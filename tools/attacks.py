@@ -20,10 +20,10 @@ from pathlib import Path
 import penstock
 from penstock.columnar.compression import compress
 from penstock.model import Codec
-from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.framing import request
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
+from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from penstock.testing.process import NodeProcess
 from tests.hostile_requests import hostile_names, hostile_request
 from tests.unit.kafka_front.kit import batch, record

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.protocols.kafka.messages import request as kafka_request
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
+from penstock.protocols.kafka.wire.framing import request as kafka_request
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire import rpc as r
 from penstock.protocols.rocketmq.wire.message_format import Inner, write_batch

@@ -2,8 +2,6 @@
 
 The table::
 
-    facades = ["penstock.client.wire"]          # packages that only re-export: they go, importers ask the names' homes
-
     [modules]                                   # new module = the old modules that become it, in their order
     "penstock.client.runtime.thread" = ["penstock.client._loop_thread", "penstock.client._brisk"]
 
@@ -12,6 +10,9 @@ The table::
 
     [docs]                                      # docstrings of new modules; without one the first old module's stays
     "penstock.client.runtime" = "What runs the asynchronous clients under the synchronous ones."
+
+    [facades]                                   # packages whose ``__init__`` only hands on names: it goes, or keeps
+    modules = ["penstock.protocols.kafka.front"]    # a docstring; imports of the names go to where those are
 
 Without ``--write`` it only says what stands in the way: names that two of the old modules both have, a name of one
 module that hides a builtin in another, a rename that a local variable would catch. With it, files are written, imports
@@ -61,14 +62,13 @@ class Table:
     modules: dict[str, list[str]]
     names: dict[tuple[str, str], str]
     docs: dict[str, str]
-    facades: dict[str, dict[str, tuple[str, str]]]
-    """Package that goes -> what it re-exports -> where that is, and its name there."""
+    facades: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path) -> Table:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         names = {(old.rpartition(".")[0], old.rpartition(".")[2]): new for old, new in table.get("names", {}).items()}
-        facades = {package: _re_exported(package) for package in table.get("facades", ())}
+        facades = table.get("facades", {}).get("modules", [])
         return cls(table["modules"], names, table.get("docs", {}), facades)
 
     @cached_property
@@ -82,22 +82,26 @@ class Table:
                 found[old] = new
         return found
 
-    def name(self, module: str, name: str) -> str:
-        return self.names.get((module, name), name)
+    @cached_property
+    def handed_on(self) -> dict[tuple[str, str], tuple[str, str]]:
+        """Names of facades, and where each is: module and its name there."""
+        return {
+            (facade, binding(alias)): (node.module, alias.name)
+            for facade in self.facades
+            if path_of(facade).exists()
+            for node in ast.parse(path_of(facade).read_text(encoding="utf-8")).body
+            if isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__"
+            for alias in node.names
+        }
 
     def home(self, module: str, name: str) -> tuple[str, str]:
-        """Where a name really is that is imported from there."""
-        return self.facades.get(module, {}).get(name, (module, name))
+        """Where a name is that this module offers."""
+        while (found := self.handed_on.get((module, name))) is not None:
+            module, name = found
+        return module, name
 
-
-def _re_exported(package: str) -> dict[str, tuple[str, str]]:
-    tree = ast.parse(path_of(package).read_text(encoding="utf-8"))
-    return {
-        binding(alias): (node.module, alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{package}.")
-        for alias in node.names
-    }
+    def name(self, module: str, name: str) -> str:
+        return self.names.get((module, name), name)
 
 
 def path_of(module: str) -> Path:
@@ -195,8 +199,11 @@ def binding(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
-def globals_used(tree: ast.Module) -> Iterator[ast.Name]:
-    """Every name that means one of the module's own (or a builtin), wherever it stands."""
+def globals_used(tree: ast.Module, imported: frozenset[str] = frozenset()) -> Iterator[ast.Name]:
+    """Every name that means one of the module's own (or a builtin), wherever it stands.
+
+    ``imported``: names that functions import themselves, and that count as the module's own all the same.
+    """
 
     def visit(node: ast.AST, hidden: frozenset[str]) -> Iterator[ast.Name]:
         if isinstance(node, ast.Name):
@@ -205,7 +212,7 @@ def globals_used(tree: ast.Module) -> Iterator[ast.Name]:
             return
         inner = hidden
         if isinstance(node, Functions):
-            inner = hidden | bound_here(node)
+            inner = hidden | (bound_here(node) - imported)
             outside: list[ast.AST] = [
                 *node.args.defaults,
                 *(each for each in node.args.kw_defaults if each is not None),
@@ -247,10 +254,10 @@ class Rewritten:
     """Binding -> new binding."""
     dissolved: dict[str, str] = field(default_factory=dict)
     """Binding of a module that is now this file's own -> the old module."""
-    spread: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Binding of a package that goes -> an attribute of it -> what is written instead of both."""
     modules: dict[str, str] = field(default_factory=dict)
-    """Binding of another module -> the old module, whose names may have changed."""
+    """Binding of a module that is part of another one now -> the old module."""
+    inside: set[str] = field(default_factory=set)
+    """Bindings of imports that stand in functions."""
 
 
 def rewrite(source: Source, table: Table, own: str | None, me: str | None = None) -> Rewritten:
@@ -264,16 +271,10 @@ def rewrite(source: Source, table: Table, own: str | None, me: str | None = None
             continue
         lines, touched = [], False
         for alias in node.names:
-            if f"{node.module}.{alias.name}" in table.facades:
-                lines += _homes_of(f"{node.module}.{alias.name}", alias, source, table, own, done)
-                touched = True
-                continue
-            home, name = table.home(node.module, alias.name)
-            if home != node.module:
-                alias = ast.alias(name, alias.asname or (binding(alias) if name != alias.name else None))
-                touched = True
-            line, changed = _import(home, alias, table, own, done)
+            line, changed = _import(node.module, alias, table, own, done)
             touched |= changed
+            if changed and node.col_offset:
+                done.inside.add(binding(alias))
             lines.append(line)
         if not touched:
             continue
@@ -301,9 +302,11 @@ def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: 
         if not alias.asname and leaf != alias.name:
             done.names[bound] = leaf
         return f"from {parent} import {leaf}{suffix}", True
+    module, name = table.home(handed := module, alias.name)
     if module not in table.new:
-        return f"from {module} import {alias.name}{suffix}", False
-    new = table.name(module, alias.name)
+        suffix = suffix or ("" if name == alias.name else f" as {alias.name}")
+        return f"from {module} import {name}{suffix}", module != handed
+    new = table.name(module, name)
     if table.new[module] == own:
         if bound != new:
             done.names[bound] = new
@@ -313,48 +316,19 @@ def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: 
     return f"from {table.new[module]} import {new}{suffix}", True
 
 
-def _homes_of(
-    facade: str, alias: ast.alias, source: Source, table: Table, own: str | None, done: Rewritten
-) -> list[str]:
-    """Statements for the modules in which that is what the file uses of a package; most used comes first."""
-    bound = binding(alias)
-    uses = {id(node) for node in globals_used(source.tree)}
-    used: dict[str, set[str]] = {}
-    spread = done.spread.setdefault(bound, {})
-    for node in ast.walk(source.tree):
-        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
-            continue
-        if node.value.id == bound and id(node.value) in uses:
-            module, name = table.home(facade, node.attr)
-            used.setdefault(table.new.get(module, module), set()).add(node.attr)
-            spread[node.attr] = table.name(module, name)
-    lines: list[str] = []
-    for new in sorted(used, key=lambda each: (-len(used[each]), each)):
-        parent, _, leaf = new.rpartition(".")
-        if new == own:
-            continue
-        name = alias.asname if alias.asname and not lines else leaf
-        lines.append(f"from {parent} import {leaf}" + (f" as {name}" if name != leaf else ""))
-        spread.update({each: f"{name}.{spread[each]}" for each in used[new]})
-    return lines
-
-
 def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
     """Edit every use of what has another name now; what a local variable would catch comes back as sentences."""
     trouble: list[str] = []
-    if not done.names and not done.dissolved and not done.spread and not done.modules:
+    if not done.names and not done.dissolved and not done.modules:
         return trouble
-    uses = {id(node) for node in globals_used(source.tree)}
+    uses = {id(node) for node in globals_used(source.tree, frozenset(done.inside))}
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and id(node.value) in uses:
-            if (spread := done.spread.get(node.value.id)) is not None:
-                source.replace(node, spread[node.attr])
-                uses.discard(id(node.value))
-            elif (old := done.dissolved.get(node.value.id)) is not None:
+            if (old := done.dissolved.get(node.value.id)) is not None:
                 source.replace(node, table.name(old, node.attr))
             elif (old := done.modules.get(node.value.id)) is not None and table.name(old, node.attr) != node.attr:
-                here = done.names.get(node.value.id, node.value.id)
-                source.replace(node, f"{here}.{table.name(old, node.attr)}")
+                _, end = source.span(node)
+                source.edits.append(Edit(end - len(node.attr), end, table.name(old, node.attr)))
         elif isinstance(node, ast.Name) and id(node) in uses and node.id in done.names:
             source.replace(node, done.names[node.id])
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node in source.tree.body:
@@ -369,24 +343,6 @@ def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
                 source.replace(node, f"global {', '.join(names)}")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "cast" and node.args:
             _rename_in_text(source, node.args[0], done.names)
-    trouble += [
-        f"line {node.lineno}: {node.id} goes, and is used as a whole"
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Name) and id(node) in uses and node.id in done.spread
-    ]
-    modules = {text.partition(".")[0]: bound for bound, each in done.spread.items() for text in each.values()}
-    for scope in ast.walk(source.tree):
-        if isinstance(scope, Functions):
-            inside = {
-                node.value.id
-                for node in ast.walk(scope)
-                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-            }
-            trouble += [
-                f"line {scope.lineno}: a local {name} would catch the module that stands for {modules[name]}"
-                for name in bound_here(scope) & set(modules)
-                if modules[name] in inside and modules[name] != name
-            ]
     for scope in ast.walk(source.tree):
         if isinstance(scope, Functions) and (caught := bound_here(scope) & set(done.names.values())):
             inside = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name) and id(node) in uses}
@@ -394,6 +350,14 @@ def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
                 f"line {scope.lineno}: a local {name} would catch the new name"
                 for old, name in done.names.items()
                 if name in caught and old in inside and old != name
+            ]
+        if isinstance(scope, Functions) and done.dissolved:
+            trouble += [
+                f"line {node.lineno}: a local {name} would catch what {node.value.id}.{node.attr} becomes"
+                for node in ast.walk(scope)
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and id(node.value) in uses
+                if (old := done.dissolved.get(node.value.id)) is not None
+                if (name := table.name(old, node.attr)) in bound_here(scope)
             ]
     return trouble
 
@@ -446,7 +410,7 @@ def section(module: str, table: Table) -> tuple[Section, list[str]]:
             case ast.Import() | ast.ImportFrom():
                 after.remove_lines(node)
                 if text != FUTURE:
-                    imports.append(text)
+                    imports.append(re.sub(r"\b(\w+) as \1\b", r"\1", text))
             case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=[]) if all(
                 isinstance(each, ast.Import | ast.ImportFrom | ast.Pass) for each in node.body
             ):
@@ -508,10 +472,26 @@ def merge(new: str, table: Table) -> tuple[str, list[str]]:
                     trouble.append(f"{new}: {each.module} imports {name}, {owner[name].module} has its own")
         hidden = {name for name in each.used if hasattr(builtins, name) and name in owner and name not in each.defined}
         trouble += [f"{new}: {name} of {owner[name].module} hides a builtin in {each.module}" for name in hidden]
-    trouble += [
-        f"{new}: {name} is imported as {' and as '.join(sorted(of))}" for name, of in imported.items() if len(of) > 1
-    ]
+    for name, of in imported.items():
+        if len({*of} - (packages := _packages_of(of))) > 1:
+            trouble.append(f"{new}: {name} is imported as {' and as '.join(sorted(of))}")
+        for each in sections:
+            each.imports = [line for line in each.imports if not _all_of(line, name, packages)]
     return _written(new, in_order(sections), sections[0].doc, table), trouble
+
+
+def _packages_of(names: set[str]) -> set[str]:
+    """Of one name by its ways in: those by a package that hands it on, where another is by the package's own module."""
+    return {
+        each
+        for each in names
+        if any(other != each and other.startswith(f"{each.rpartition('.')[0]}.") and "." in each for other in names)
+    }
+
+
+def _all_of(line: str, name: str, ways: set[str]) -> bool:
+    """Whether the statement imports that name alone, in one of these ways."""
+    return all(bound == name and target in ways for bound, target in _imported(line))
 
 
 def _imported(line: str) -> Iterator[tuple[str, str]]:
@@ -539,14 +519,14 @@ def _written(new: str, sections: list[Section], first_doc: str, table: Table) ->
     if public:
         parts.append(f"__all__ = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in public)}]")
     for each in sections:
-        heading = "" if each.doc == first_doc else _comment(_without_warning(each.doc))
+        heading = "" if each.doc == first_doc and new not in table.docs else _comment(_without_warning(each.doc))
         parts.append("\n".join(part for part in (heading, each.text) if part))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _without_warning(doc: str) -> str:
     """Without "What must not live here": the new module is larger than that."""
-    kept = re.sub(r"\s*What\s+must\s+not\s+live\s+here\b[^.]*(?:\.\w[^.]*)*\.(?=\s|$)", "", doc, flags=re.DOTALL)
+    kept = re.sub(r"\s*What must not live here\b[^.]*(?:\.\w[^.]*)*\.(?=\s|$)", "", doc, flags=re.DOTALL)
     return kept.strip()
 
 
@@ -558,14 +538,11 @@ def _comment(doc: str) -> str:
 
 
 def files() -> list[Path]:
-    """All text that git keeps, apart from what records something."""
+    """All text that git keeps, apart from what records something, and from tables like this one."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     found = [ROOT / line for line in listed.splitlines() if line.endswith(TEXT)]
-    return [
-        each
-        for each in found
-        if each.exists() and not {"results", "moves"} & {*each.parts} and each.name != "CHANGELOG.md"
-    ]
+    found = [each for each in found if "results" not in each.parts and ROOT / "tools" / "moves" not in each.parents]
+    return [each for each in found if each.exists() and each.name != "CHANGELOG.md"]
 
 
 def everywhere_else(table: Table, skipped: set[Path]) -> Iterator[tuple[Path, str, list[str]]]:
@@ -589,6 +566,9 @@ def dotted(text: str, table: Table, python: bool = True) -> str:
     moved = {old: new for old, new in table.new.items() if old != new}
     for (module, name), new in table.names.items():
         moved[f"{module}.{name}"] = f"{table.new.get(module, module)}.{new}"
+    for facade, name in table.handed_on:
+        home, there = table.home(facade, name)
+        moved.setdefault(f"{facade}.{name}", f"{table.new.get(home, home)}.{table.name(home, there)}")
     if not moved:
         return text
     moved |= {new: new for new in table.modules}  # a new one may begin as an old one does
@@ -610,8 +590,6 @@ def circles(table: Table) -> Iterator[str]:
     why: dict[tuple[str, str], str] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         module = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-        if module in table.facades:
-            continue
         new = table.new.get(module, module)
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ImportFrom) and node.module:
@@ -641,7 +619,7 @@ def _reached(start: str, needs: dict[str, set[str]]) -> set[str]:
 
 def main(words: list[str]) -> int:
     table = Table.read(Path(words[0]))
-    if missing := [old for old in table.new if not path_of(old).exists()]:
+    if missing := [old for old in (*table.new, *table.facades) if not path_of(old).exists()]:
         raise SystemExit(f"not there: {', '.join(missing)}")
     made = {new: merge(new, table) for new in table.modules}
     old_files = {path_of(old) for old in (*table.new, *table.facades)}
@@ -664,11 +642,14 @@ def main(words: list[str]) -> int:
 
 
 def write(table: Table, made: dict[str, str], old_files: Iterable[Path]) -> None:
-    old_files = set(old_files)
-    targets = {new: _target(new, made, old_files) for new in made}
-    for path in old_files - set(targets.values()):
+    gone = set(old_files)
+    targets = {new: _target(new, made, gone) for new in made}
+    for path in gone - set(targets.values()):
         subprocess.run(["git", "rm", "-q", "--cached", str(path)], cwd=ROOT, check=True)
         path.unlink()
+    for folder in sorted({path.parent for path in gone}, reverse=True):
+        if not any(each.is_file() and each.suffix != ".pyc" for each in folder.rglob("*")):
+            shutil.rmtree(folder)
     for new, text in made.items():
         targets[new].parent.mkdir(parents=True, exist_ok=True)
         targets[new].write_text(dotted(text, table), encoding="utf-8")
@@ -678,16 +659,12 @@ def write(table: Table, made: dict[str, str], old_files: Iterable[Path]) -> None
             if not (folder / "__init__.py").exists():
                 package = ".".join(folder.relative_to(SOURCE).parts)
                 (folder / "__init__.py").write_text(f'"""{table.docs.get(package, "")}"""\n', encoding="utf-8")
-    for folder in sorted({path.parent for path in old_files}, reverse=True):
-        if folder.exists() and not any(each.is_file() and each.suffix != ".pyc" for each in folder.rglob("*")):
-            shutil.rmtree(folder)
 
 
-def _target(new: str, made: Iterable[str], going: set[Path]) -> Path:
+def _target(new: str, made: Iterable[str], gone: set[Path]) -> Path:
+    """A package's ``__init__`` where modules stay or come below it."""
     base = SOURCE.joinpath(*new.split("."))
-    package = any(each not in going for each in base.rglob("*.py")) or any(
-        other.startswith(f"{new}.") for other in made
-    )
+    package = any(other.startswith(f"{new}.") for other in made) or any(set(base.rglob("*.py")) - gone)
     return base / "__init__.py" if package else base.with_suffix(".py")
 
 

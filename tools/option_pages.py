@@ -16,7 +16,7 @@ from penstock.config.fields import kind_of
 from penstock.config.producer import ProducerConfig
 from penstock.config.snode import SnodeConfig
 from penstock.protocols import configs
-from penstock.protocols.kafka.config.spellings import ABSENT, ROWS
+from penstock.protocols.kafka.config import ABSENT, ROWS
 from penstock.protocols.rocketmq.config import ROCKET_MEANINGLESS, ROCKET_SPELLINGS, RocketConfig
 from penstock.protocols.tubemq.config.options import TubeConfig
 from penstock.protocols.tubemq.config.spellings import TUBE_MEANINGLESS, TUBE_SPELLINGS

@@ -5,8 +5,7 @@ What must not live here: what an option means, and what is different here; that 
 
 from __future__ import annotations
 
-from penstock.protocols.kafka.front.config_values import Kind, Option
-from penstock.protocols.kafka.front.topic_options import OPTIONS
+from penstock.protocols.kafka.server.topic_options import OPTIONS, Kind, Option
 
 __all__ = ["table"]
 

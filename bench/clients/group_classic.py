@@ -10,13 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from bench.clients.group_line import Line, Refused, at_once
-from penstock.protocols.kafka.messages.commits import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from penstock.protocols.kafka.messages.consumer_protocol import (
+from penstock.protocols.kafka.wire.consumer_protocol import (
     MemberAssignment,
     Subscription,
     TopicPartitions,
@@ -24,7 +18,7 @@ from penstock.protocols.kafka.messages.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
-from penstock.protocols.kafka.messages.groups import (
+from penstock.protocols.kafka.wire.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -36,6 +30,12 @@ from penstock.protocols.kafka.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,
+)
+from penstock.protocols.kafka.wire.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 
 __all__ = ["ClassicMember", "check_dealt", "settle"]

@@ -12,9 +12,9 @@ import time
 from collections.abc import Awaitable, Iterable
 from typing import Any, TypeVar, cast
 
-from penstock.protocols.kafka.messages import read_response, request
-from penstock.protocols.kafka.messages.codec import declared
-from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.protocols.kafka.wire.codec import declared
+from penstock.protocols.kafka.wire.framing import read_response, request
+from penstock.protocols.kafka.wire.offsets import FindCoordinatorRequest, FindCoordinatorResponse
 
 __all__ = ["Line", "Refused", "Waited", "at_once", "opened", "raise_limit"]
 

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Sequence
 
 from bench.clients.group_line import Line, Refused, at_once
-from penstock.protocols.kafka.messages.consumer_groups import (
+from penstock.protocols.kafka.wire.groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartition,
     ConsumerGroupHeartbeatResponse,

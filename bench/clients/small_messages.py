@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from penstock.protocols.kafka.messages import commits, discovery, fetch, groups, produce, read_response, request
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocols.kafka.wire import fetch, groups, metadata, offsets, produce
+from penstock.protocols.kafka.wire.framing import read_response, request
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 __all__ = [
     "KAFKA",
@@ -88,33 +89,33 @@ def fetch_at(topic: str, offset: int, *, most: int = 1 << 20) -> Asked:
 
 
 def _metadata(topic: str) -> Asked:
-    topics = [discovery.MetadataRequestTopic(name=topic)]
-    message = discovery.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-    return _asked(message, 12, discovery.MetadataResponse)
+    topics = [metadata.MetadataRequestTopic(name=topic)]
+    message = metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    return _asked(message, 12, metadata.MetadataResponse)
 
 
 def _list_offsets(topic: str) -> Asked:
     """The end of its partition."""
-    part = discovery.ListOffsetsRequestPartition(partition_index=0, timestamp=-1)
-    topics = [discovery.ListOffsetsRequestTopic(name=topic, partitions=[part])]
-    return _asked(discovery.ListOffsetsRequest(replica_id=-1, topics=topics), 7, discovery.ListOffsetsResponse)
+    part = metadata.ListOffsetsRequestPartition(partition_index=0, timestamp=-1)
+    topics = [metadata.ListOffsetsRequestTopic(name=topic, partitions=[part])]
+    return _asked(metadata.ListOffsetsRequest(replica_id=-1, topics=topics), 7, metadata.ListOffsetsResponse)
 
 
 def _offset_commit(topic: str) -> Asked:
     """By nobody's member, for a group of the topic's name."""
-    part = commits.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
-    topics = [commits.OffsetCommitRequestTopic(name=topic, partitions=[part])]
-    message = commits.OffsetCommitRequest(group_id=topic, topics=topics)
-    return _asked(message, 8, commits.OffsetCommitResponse)
+    part = offsets.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topics = [offsets.OffsetCommitRequestTopic(name=topic, partitions=[part])]
+    message = offsets.OffsetCommitRequest(group_id=topic, topics=topics)
+    return _asked(message, 8, offsets.OffsetCommitResponse)
 
 
 def _offset_fetch(topic: str) -> Asked:
-    topics = [commits.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
-    return _asked(commits.OffsetFetchRequest(group_id=topic, topics=topics), 7, commits.OffsetFetchResponse)
+    topics = [offsets.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
+    return _asked(offsets.OffsetFetchRequest(group_id=topic, topics=topics), 7, offsets.OffsetFetchResponse)
 
 
 def _find_coordinator(topic: str) -> Asked:
-    return _asked(commits.FindCoordinatorRequest(coordinator_keys=[topic]), 4, commits.FindCoordinatorResponse)
+    return _asked(offsets.FindCoordinatorRequest(coordinator_keys=[topic]), 4, offsets.FindCoordinatorResponse)
 
 
 def _api_versions(topic: str) -> Asked:

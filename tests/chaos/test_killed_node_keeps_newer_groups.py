@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.messages.configs import (
+from penstock.protocols.kafka.wire.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from penstock.protocols.kafka.messages.consumer_groups import ConsumerGroupDescribeRequest
-from penstock.protocols.kafka.messages.consumer_protocol import read_assignment
-from penstock.protocols.kafka.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from penstock.protocols.kafka.wire.consumer_protocol import read_assignment
+from penstock.protocols.kafka.wire.groups import ConsumerGroupDescribeRequest
+from penstock.protocols.kafka.wire.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from penstock.testing import NodeProcess
 from tests.interop.group_answers.asking import Asking, Member, asking
 from tests.interop.group_answers.beaters import Beater

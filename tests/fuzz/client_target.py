@@ -18,7 +18,7 @@ from penstock.client import AsyncAdmin, AsyncConsumer, AsyncProducer, ResetTo
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.net.server import Handle
-from penstock.protocols.kafka.messages import read_header
+from penstock.protocols.kafka.wire.framing import read_header
 from penstock.seams import Buffers, Frame, NewTopic, Peer
 from tests.fuzz.lying_broker import ADDRESS, Everywhere, over
 from tests.fuzz.memory_taken import no_more_memory

@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Iterator
 
-from penstock.protocols.kafka.coordinator import GroupSettings
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.front.table import TABLE
+from penstock.protocols.kafka.groups.classic_group import GroupSettings
+from penstock.protocols.kafka.server.handlers import TABLE, KafkaFrontOptions
 from tests.unit.kafka_front.kit import Kit, batch, serving
 from tests.vectors.kafka_frames.recorded import files, recorded
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
-from penstock.protocols.kafka.messages import api_of, decode, encode, known, read_request, read_response, versions
-from penstock.protocols.kafka.messages.consumer_protocol import (
+from penstock.protocols.kafka.wire.codec import decode, encode
+from penstock.protocols.kafka.wire.consumer_protocol import (
     read_assignment,
     read_subscription,
     write_assignment,
     write_subscription,
 )
-from penstock.protocols.kafka.messages.offsets_topic import read_group_value, read_key, read_offset_value
+from penstock.protocols.kafka.wire.framing import api_of, known, read_request, read_response, versions
+from penstock.protocols.kafka.wire.stored_records import read_group_value, read_key, read_offset_value
 from tests.vectors.kafka_frames.recorded import files, recorded
 
 _REQUEST, _ANSWER, _SUBSCRIPTION, _ASSIGNMENT, _KEY, _OFFSET, _GROUP = range(7)

@@ -9,48 +9,49 @@ from penstock.columnar.builder import BatchBuilder
 from penstock.columnar.producing import Producing
 from penstock.errors import UsageError
 from penstock.model import Codec
-from penstock.protocols.kafka.front.table import TABLE
-from penstock.protocols.kafka.messages import api_of, read_request
-from penstock.protocols.kafka.messages import cluster as dt
-from penstock.protocols.kafka.messages import commits as oc
-from penstock.protocols.kafka.messages import configs as ac
-from penstock.protocols.kafka.messages import discovery as lo
-from penstock.protocols.kafka.messages import fetch as fe
-from penstock.protocols.kafka.messages import group_admin as od
-from penstock.protocols.kafka.messages import groups as jg
-from penstock.protocols.kafka.messages import produce as pr
-from penstock.protocols.kafka.messages import topics as ct
-from penstock.protocols.kafka.messages import transactions as tx
-from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
-from penstock.protocols.kafka.messages.configs import DescribeConfigsRequest, DescribeConfigsRequestResource
-from penstock.protocols.kafka.messages.consumer_protocol import (
+from penstock.protocols.kafka.server.handlers import TABLE
+from penstock.protocols.kafka.wire import cluster as dt
+from penstock.protocols.kafka.wire import configs as ac
+from penstock.protocols.kafka.wire import coordinator_admin as od
+from penstock.protocols.kafka.wire import fetch as fe
+from penstock.protocols.kafka.wire import groups as jg
+from penstock.protocols.kafka.wire import metadata as lo
+from penstock.protocols.kafka.wire import offsets as oc
+from penstock.protocols.kafka.wire import produce as pr
+from penstock.protocols.kafka.wire import produce as tx
+from penstock.protocols.kafka.wire import topics as ct
+from penstock.protocols.kafka.wire.configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from penstock.protocols.kafka.wire.consumer_protocol import (
     MemberAssignment,
     Subscription,
     TopicPartitions,
     write_assignment,
     write_subscription,
 )
-from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
-from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
-from penstock.protocols.kafka.messages.groups import (
+from penstock.protocols.kafka.wire.coordinator_admin import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    DescribeProducersRequest,
+    DescribeProducersRequestTopic,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from penstock.protocols.kafka.wire.framing import api_of, read_request
+from penstock.protocols.kafka.wire.groups import (
     HeartbeatRequest,
     LeaveGroupRequest,
     LeaveGroupRequestMember,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from penstock.protocols.kafka.messages.produce import InitProducerIdRequest
-from penstock.protocols.kafka.messages.topics import (
+from penstock.protocols.kafka.wire.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.wire.offsets import FindCoordinatorRequest
+from penstock.protocols.kafka.wire.produce import InitProducerIdRequest
+from penstock.protocols.kafka.wire.topics import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
     DeleteTopicsRequest,
     DeleteTopicsRequestTopic,
-)
-from penstock.protocols.kafka.messages.transaction_admin import (
-    DescribeProducersRequest,
-    DescribeProducersRequestTopic,
-    DescribeTransactionsRequest,
-    ListTransactionsRequest,
 )
 from tests.fuzz.node_in_memory import World, framed
 from tests.vectors.kafka_frames.recorded import files, recorded

@@ -18,7 +18,7 @@ from penstock.model import Endpoint
 from penstock.net.memory import MemoryNetwork
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import Tap
-from penstock.protocols.kafka.messages import api_of, read_response, request
+from penstock.protocols.kafka.wire.framing import api_of, read_response, request
 from penstock.snode import Node
 from tests.unit.client.virtual_time import VirtualLoop
 

@@ -15,9 +15,8 @@ from penstock.columnar.entries import Ended, batch_of, entries_of
 from penstock.columnar.transactions import AbortedTransactions, control_type, end_marker
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Partition
-from penstock.protocols.kafka.offsets_log import OffsetsLog
-from penstock.protocols.kafka.transactions import State, Transaction
-from penstock.protocols.kafka.transactions.stored import entry_of, read_entry
+from penstock.protocols.kafka.transactions import State, Transaction, entry_of, read_entry
+from penstock.protocols.kafka.wire.stored_records import OffsetsLog
 from penstock.store.log_state import from_bytes
 
 _BATCHES = Path(__file__).resolve().parents[1] / "data" / "kafka" / "batches"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.protocols.kafka.records import decode
+from penstock.protocols.kafka.wire.records import decode
 
 _BATCHES = Path(__file__).resolve().parents[1] / "data" / "kafka" / "batches"
 _MOST_INFLATED = 8 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.protocols.kafka.messages.configs import (
+from penstock.protocols.kafka.wire.configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     IncrementalAlterConfigsRequest,

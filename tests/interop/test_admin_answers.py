@@ -13,11 +13,21 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin, Producer
-from penstock.protocols.kafka.messages import cluster, security
-from penstock.protocols.kafka.messages import configs as altering
-from penstock.protocols.kafka.messages import replicas as placing
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.wire import cluster, configs
+from penstock.protocols.kafka.wire import cluster as placing
+from penstock.protocols.kafka.wire import configs as altering
+from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest, ListTransactionsRequest
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.groups import ConsumerGroupHeartbeatRequest
+from penstock.protocols.kafka.wire.metadata import (
+    ApiVersionsRequest,
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
+from penstock.protocols.kafka.wire.offsets import (
     FindCoordinatorRequest,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -25,23 +35,12 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from penstock.protocols.kafka.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from penstock.protocols.kafka.messages.discovery import (
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-    MetadataRequest,
-    MetadataRequestTopic,
-)
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest
-from penstock.protocols.kafka.messages.produce import (
+from penstock.protocols.kafka.wire.produce import (
     InitProducerIdRequest,
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
 )
-from penstock.protocols.kafka.messages.transaction_admin import ListTransactionsRequest
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.changing_groups import change_group
@@ -139,7 +138,7 @@ async def metadata_quorum(asking: Asking) -> None:
 
 
 async def client_quotas(asking: Asking) -> None:
-    component = security.DescribeClientQuotasRequestComponent
+    component = configs.DescribeClientQuotasRequestComponent
     for kind, match_type, match in (
         ("user", 2, None),
         ("ip", 1, None),
@@ -147,18 +146,18 @@ async def client_quotas(asking: Asking) -> None:
         ("x", 2, None),
         ("user", 9, ""),
     ):
-        message = security.DescribeClientQuotasRequest(
+        message = configs.DescribeClientQuotasRequest(
             components=[component(entity_type=kind, match_type=match_type, match=match)]
         )
         await asking.note(f"quotas of {kind} {match_type}", message, 1)
-    user = security.DescribeUserScramCredentialsRequestUser(name="nobody")
+    user = configs.DescribeUserScramCredentialsRequestUser(name="nobody")
     for users in (None, [user]):
-        await asking.note(f"credentials {users}", security.DescribeUserScramCredentialsRequest(users=users), 0)
+        await asking.note(f"credentials {users}", configs.DescribeUserScramCredentialsRequest(users=users), 0)
 
 
 async def access_rules(asking: Asking) -> None:
     for version in (1, 2, 3):
-        message = security.DescribeAclsRequest(
+        message = configs.DescribeAclsRequest(
             resource_type_filter=2,
             resource_name_filter=None,
             pattern_type_filter=1,

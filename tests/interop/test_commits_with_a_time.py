@@ -14,15 +14,15 @@ from typing import Any, Final
 import pytest
 
 import penstock
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.wire.consumer_protocol import Subscription, write_subscription
+from penstock.protocols.kafka.wire.groups import JoinGroupRequestProtocol
+from penstock.protocols.kafka.wire.offsets import (
     FindCoordinatorRequest,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from penstock.protocols.kafka.messages.consumer_protocol import Subscription, write_subscription
-from penstock.protocols.kafka.messages.groups import JoinGroupRequestProtocol
-from penstock.protocols.kafka.messages.offsets_topic import OffsetKey, read_key, write_offset_key
+from penstock.protocols.kafka.wire.stored_records import OffsetKey, read_key, write_offset_key
 from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.interop.wire import Wire, told, wired

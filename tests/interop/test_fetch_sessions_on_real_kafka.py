@@ -13,7 +13,7 @@ import pytest
 from penstock.client import Admin, Consumer, Producer
 from penstock.model import Partition
 from penstock.protocols.kafka.client.client import KafkaClient
-from penstock.protocols.kafka.client.fetch_sessions import FetchSession, State
+from penstock.protocols.kafka.client.fetch import FetchSession, State
 from penstock.seams import NewTopic
 from tests.interop.ends import until
 from tools.peers import kafka

@@ -11,19 +11,19 @@ import pytest
 
 from penstock.client import Admin
 from penstock.columnar.batch import batches
-from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
-from penstock.protocols.kafka.messages.discovery import (
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-)
-from penstock.protocols.kafka.messages.fetch import (
+from penstock.protocols.kafka.wire.fetch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
-from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from penstock.protocols.kafka.messages.topics import (
+from penstock.protocols.kafka.wire.metadata import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from penstock.protocols.kafka.wire.offsets import FindCoordinatorRequest
+from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.wire.topics import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,

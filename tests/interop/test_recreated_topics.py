@@ -14,7 +14,7 @@ import pytest
 
 from penstock import Admin, AsyncConsumer, Committed, Consumer, Producer, RangeReader, TopicRecreated
 from penstock.model import LogRange, Partition
-from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
+from penstock.protocols.kafka.wire.offsets import FindCoordinatorRequest
 from penstock.seams import NewTopic
 from tests.interop.node_or_kafka import WHERE, node_or_kafka
 from tests.interop.wire import told, wired

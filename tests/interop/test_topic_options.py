@@ -16,16 +16,15 @@ from confluent_kafka.admin import NewTopic as NewForeignTopic
 from penstock.client import Admin, Producer
 from penstock.columnar.batch import batches
 from penstock.model import Codec
-from penstock.protocols.kafka.front.config_values import Kind
-from penstock.protocols.kafka.front.topic_options import OPTIONS
-from penstock.protocols.kafka.messages.configs import (
+from penstock.protocols.kafka.server.topic_options import OPTIONS, Kind
+from penstock.protocols.kafka.wire.configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from penstock.protocols.kafka.messages.topics import (
+from penstock.protocols.kafka.wire.topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin
-from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
+from penstock.protocols.kafka.wire.offsets import FindCoordinatorRequest
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.wire import Wire, told, wired

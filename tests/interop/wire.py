@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from penstock.protocols.kafka.messages import api_of, read_response, request
+from penstock.protocols.kafka.wire.framing import api_of, read_response, request
 
 _NOT_NOW = (6, 14, 15, 16, 51)
 """Not yet the leader of a new topic, loading, moved, still ending the transaction before: real brokers say so now and

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.protocols.kafka.records import decode
+from penstock.protocols.kafka.wire.records import decode
 from tests.fuzz.mutate import mutant
 from tests.fuzz.records_target import seeds
 from tests.kernels.ways import WAYS, by

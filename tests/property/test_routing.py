@@ -13,7 +13,7 @@ from penstock.client.producer.delivery import Outcome
 from penstock.client.producer.routing import KeyPartitions, TopicRouter
 from penstock.columnar.few import FewRows
 from penstock.model import Node, Partition, PartitionInfo, TopicInfo
-from penstock.protocols.kafka.partitioner import partition_for
+from penstock.protocols.kafka.client.sender import partition_for
 from tests.conformance.fake_sender import FakeSender
 
 _LOOP = asyncio.new_event_loop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from penstock.protocols.kafka.messages import api_of, read_response, request
+from penstock.protocols.kafka.wire.framing import api_of, read_response, request
 from tests.sim.loop import SimLoop
 
 __all__ = ["Caller", "Unanswered"]

@@ -13,8 +13,10 @@ from typing import Any
 from unittest.mock import patch
 
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.coordinator import CommitIdentity, Coordinator, Join, JoinAnswer, Moment, Sync, SyncAnswer
-from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_coordinator import Coordinator
+from penstock.protocols.kafka.groups.classic_group import CommitIdentity, Join, JoinAnswer, Sync, SyncAnswer
+from penstock.protocols.kafka.groups.classic_transitions import Moment
 from penstock.snode.committed_offsets import OffsetsService
 from tests.sim.watch import GROUP, Watch
 

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 from penstock.client import AsyncConsumer
 from penstock.errors import PenstockError
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.wire.groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartition,
+)
+from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
-)
-from penstock.protocols.kafka.messages.consumer_groups import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatRequestTopicPartition,
 )
 from tests.sim.actor import Style, ids
 from tests.sim.calling import Caller, Unanswered

@@ -10,10 +10,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from penstock.protocols.kafka.consumer_groups import Beat, BeatAnswer, ConsumerCoordinator, Place, Stored, Topic
-from penstock.protocols.kafka.coordinator import CommitIdentity, Moment
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.consumer_group_keeper import ConsumerGroupKeeper
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import CommitIdentity
+from penstock.protocols.kafka.groups.classic_transitions import Moment
+from penstock.protocols.kafka.groups.consumer_coordinator import ConsumerCoordinator
+from penstock.protocols.kafka.groups.consumer_group import Beat, BeatAnswer, Place, Stored, Topic
+from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupKeeper
 from tests.sim.fences import Fences
 from tests.sim.newer import Newer
 from tests.sim.watch import GROUP, Watch

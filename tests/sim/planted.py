@@ -12,13 +12,13 @@ from typing import Any
 
 from penstock.groups import sticky_assignors
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.client.membership import KafkaMembership
-from penstock.protocols.kafka.consumer_groups import coordinator as newer_coordinator
-from penstock.protocols.kafka.consumer_groups import reconciling, stored
-from penstock.protocols.kafka.consumer_groups import steps as newer_steps
-from penstock.protocols.kafka.coordinator import Coordinator
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.consumer_group_log import ConsumerGroupLog
+from penstock.protocols.kafka.client.classic_member import KafkaMembership
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups import consumer_coordinator as newer_coordinator
+from penstock.protocols.kafka.groups import consumer_group, consumer_transitions
+from penstock.protocols.kafka.groups import consumer_transitions as newer_steps
+from penstock.protocols.kafka.groups.classic_coordinator import Coordinator
+from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupLog
 from penstock.seams.offsets import Replayed
 from penstock.snode import committed_offsets as offsets_service
 from penstock.store.log import PartitionLog
@@ -67,7 +67,7 @@ async def _written_later(self: ConsumerGroupLog, group_id: str) -> None:
 
 
 def _group_only() -> Callable[..., Any]:
-    real = stored.entry_of
+    real = consumer_group.entry_of
 
     def entry_of(group_id: str, member_id: str | None, group: Any) -> Any:
         gone = group is not None and member_id is not None and member_id not in group.members
@@ -101,7 +101,7 @@ PLANTS = {
         lambda: (newer_coordinator, "commit_fault", _anything_goes), _NEWER, ("is accepted", "goes back from")
     ),
     "a double owner in a newer group": Plant(
-        lambda: (reconciling, "_held", lambda *_: False),
+        lambda: (consumer_transitions, "_held", lambda *_: False),
         ("kafka-newer", "kafka-mixed"),
         ("both own", "has not given up"),
     ),

@@ -12,9 +12,9 @@ import pytest
 from penstock.client import Admin, Producer, RangeReader
 from penstock.errors import ServerError
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages import api_of, read_response, request
-from penstock.protocols.kafka.messages.discovery import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.wire.framing import api_of, read_response, request
+from penstock.protocols.kafka.wire.metadata import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,

@@ -11,7 +11,7 @@ from penstock.cli.sources import json_records
 from penstock.config.toml import toml_options
 from penstock.errors import ConfigError, CorruptBatch, ProtocolViolation, UsageError
 from penstock.model import Offset
-from penstock.protocols.kafka import account
+from penstock.protocols.kafka.wire import coordinator_admin
 from penstock.protocols.rocketmq.wire import lenient_json
 from penstock.protocols.tubemq.client import web_api
 from penstock.protocols.tubemq.flow_control.rules import parse_rules
@@ -37,7 +37,7 @@ READERS: list[tuple[Callable[[str], object], type[Exception], str]] = [
         ConfigError,
         "the TOML file is n",
     ),
-    (account.read, ProtocolViolation, "an account of rebalances"),
+    (coordinator_admin.read_rebalances, ProtocolViolation, "an account of rebalances"),
     (lenient_json.parse, ProtocolViolation, "deeper than 100"),
     (lambda text: web_api._object("admin_query", text.encode()), ProtocolViolation, "no JSON"),
     (parse_rules, ProtocolViolation, "flow-control rules cannot be used"),

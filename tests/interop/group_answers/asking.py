@@ -14,15 +14,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from penstock.protocols.kafka.messages.commits import (
-    FindCoordinatorRequest,
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from penstock.protocols.kafka.messages.consumer_protocol import Subscription, write_subscription
-from penstock.protocols.kafka.messages.group_admin import DescribeGroupsRequest
-from penstock.protocols.kafka.messages.groups import (
+from penstock.protocols.kafka.wire.consumer_protocol import Subscription, write_subscription
+from penstock.protocols.kafka.wire.coordinator_admin import DescribeGroupsRequest
+from penstock.protocols.kafka.wire.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -30,6 +24,12 @@ from penstock.protocols.kafka.messages.groups import (
     LeaveGroupRequestMember,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
+)
+from penstock.protocols.kafka.wire.offsets import (
+    FindCoordinatorRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
 )
 from tests.interop.wire import Wire, told, wired
 

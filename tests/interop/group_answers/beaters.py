@@ -7,22 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.wire.coordinator_admin import DescribeGroupsRequest, ListGroupsRequest
+from penstock.protocols.kafka.wire.groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartition,
+)
+from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
-)
-from penstock.protocols.kafka.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatRequestTopicPartition,
-)
-from penstock.protocols.kafka.messages.group_admin import (
-    DescribeGroupsRequest,
-    ListGroupsRequest,
 )
 from tests.interop.group_answers.asking import Asking
 from tests.interop.wire import Wire, told

@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from penstock.protocols.kafka.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatRequestTopicPartition,
-)
-from penstock.protocols.kafka.messages.group_admin import (
+from penstock.protocols.kafka.wire.coordinator_admin import (
     DeleteGroupsRequest,
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from penstock.protocols.kafka.messages.groups import HeartbeatRequest, LeaveGroupRequest, LeaveGroupRequestMember
+from penstock.protocols.kafka.wire.groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartition,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    LeaveGroupRequestMember,
+)
 from tests.interop.group_answers.asking import Asking
 from tests.interop.group_answers.beaters import AWAY, NOT_YET, PATIENCE, Beater, beater, described, settled
 from tests.interop.wire import told

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from penstock.protocols.kafka.wire.coordinator_admin import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
 from tests.interop.group_answers.asking import Asking, Member, subscribed
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.protocols.kafka.messages.consumer_protocol import (
+from penstock.protocols.kafka.wire.consumer_protocol import (
     MemberAssignment,
     Subscription,
     TopicPartitions,
     write_assignment,
     write_subscription,
 )
-from penstock.protocols.kafka.messages.groups import LeaveGroupRequest, LeaveGroupRequestMember
+from penstock.protocols.kafka.wire.groups import LeaveGroupRequest, LeaveGroupRequestMember
 from tests.interop.group_answers.asking import Asking, Member
 from tests.interop.group_answers.beaters import AWAY, Beater, beater, described, settled
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.wire.coordinator_admin import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from penstock.protocols.kafka.wire.offsets import (
     FindCoordinatorRequest,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -11,14 +19,6 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
     OffsetFetchRequestTopic,
-)
-from penstock.protocols.kafka.messages.group_admin import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    ListGroupsRequest,
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
 )
 from tests.interop.group_answers.asking import Asking
 from tests.interop.wire import told

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from penstock.protocols.kafka.messages.commits import OffsetFetchRequest, OffsetFetchRequestGroup
-from penstock.protocols.kafka.messages.group_admin import DescribeGroupsRequest
+from penstock.protocols.kafka.wire.coordinator_admin import DescribeGroupsRequest
+from penstock.protocols.kafka.wire.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.interop.group_answers.asking import Asking, Member, asking
 
 Groups = dict[str, tuple[str, list[Member]]]

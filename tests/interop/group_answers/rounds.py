@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from penstock.protocols.kafka.messages.commits import OffsetFetchRequest, OffsetFetchRequestGroup
-from penstock.protocols.kafka.messages.group_admin import (
+from penstock.protocols.kafka.wire.coordinator_admin import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from penstock.protocols.kafka.wire.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.interop.group_answers.asking import Asking, Member, subscribed
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from penstock.protocols.kafka.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from penstock.protocols.kafka.wire.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from penstock.testing import Broker, NodeProcess
 from tests.interop.group_answers import beating, joining, migrating, offsets, rounds, static, timing
 from tests.interop.group_answers.asking import Script, Told, asking

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from penstock.protocols.kafka.messages.group_admin import DescribeGroupsRequest
+from penstock.protocols.kafka.wire.coordinator_admin import DescribeGroupsRequest
 from tests.interop.group_answers.asking import Asking, Member
 
 THEIRS = {

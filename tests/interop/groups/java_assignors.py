@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from penstock.groups import Racks, Subscriber
 from penstock.model import Partition
-from penstock.protocols.kafka.client.subscriptions import subscription_bytes
+from penstock.protocols.kafka.client.assignors import subscription_bytes
 from tools.peers import kafka_java
 from tools.peers.java_driver import Driver
 

@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from penstock.protocols.kafka.consumer_groups import Place
-from penstock.protocols.kafka.coordinator import Join, Sync
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.consumer_protocol import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import Join, Sync
+from penstock.protocols.kafka.groups.consumer_group import Place
+from penstock.protocols.kafka.wire.consumer_protocol import (
     Subscription,
     TopicPartitions,
     read_assignment,

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from penstock.protocols.kafka.consumer_groups import Place, Topic
-from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.consumer_group import Place, Topic
 from tests.unit.consumer_groups.world import Follower, World
 
 NAMES = st.sampled_from([("t",), ("u",), ("t", "u"), ("t", "missing"), ()])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
 from penstock.groups.rebalances import sentence
-from penstock.protocols.kafka.coordinator import GroupSettings, JoinAnswer, State
-from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import GroupSettings, JoinAnswer, State
 from penstock.seams.rebalances import RebalanceEnding
 from tests.unit.coordinator.world import BOTH, OTHER_RANGE, RANGE, REBALANCE_S, SESSION_S, STICKY, Asked, World
 

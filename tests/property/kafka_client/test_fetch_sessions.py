@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.protocols.kafka.client.fetch_sessions import FetchSession, Key, Place, State
+from penstock.protocols.kafka.client.fetch import FetchSession, Key, Place, State
 from tests.unit.kafka_client.session_keeper import Keeper
 
 PARTITIONS = st.tuples(st.sampled_from("ab"), st.integers(0, 2))

@@ -6,15 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model import Partition
-from penstock.protocols.kafka.front.apis import quick_fetch
-from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.fetch import (
+from penstock.protocols.kafka.server.apis import fetch
+from penstock.protocols.kafka.wire.fetch import (
     FetchRequest,
     FetchRequestForgottenTopic,
     FetchRequestPartition,
     FetchRequestTopic,
 )
-from penstock.protocols.kafka.messages.headers import read_request
+from penstock.protocols.kafka.wire.framing import read_request, request
 from penstock.seams.enode import FetchPart
 
 I32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -55,7 +54,7 @@ def body_of(message: FetchRequest, version: int, client: str | None) -> bytes:
 
 def same(body: bytes) -> bool:
     """Whether it was read; then all is as the declaration has it."""
-    quick = quick_fetch._read(memoryview(body))
+    quick = fetch._read(memoryview(body))
     if quick is None:
         return False
     header, message = read_request(body)

@@ -15,8 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from penstock.protocols.kafka.errors import ROWS
-from penstock.protocols.kafka.messages import api_of, known, versions
-from penstock.protocols.kafka.messages.declare import Wire
+from penstock.protocols.kafka.wire.declarations import Wire
+from penstock.protocols.kafka.wire.framing import api_of, known, versions
 
 FEW = max(3, settings().max_examples // 10)
 """Examples for a test that draws one instance of every version in each example."""

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.protocols.kafka.messages import encode
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse
-from penstock.protocols.kafka.messages.declare import NO_UUID
+from penstock.protocols.kafka.wire.codec import encode
+from penstock.protocols.kafka.wire.declarations import NO_UUID
+from penstock.protocols.kafka.wire.metadata import ApiVersionsResponse
 from tests.property.kafka_messages.shapes import FEW, Shape, bare, fields, filled, instances, messages, name_of, plain
 
 # Its packages that hold the classes of today; the others are older generations.

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
-from penstock.protocols.kafka.messages import decode, encode
-from penstock.protocols.kafka.messages.declare import NO_UUID
+from penstock.protocols.kafka.wire.codec import decode, encode
+from penstock.protocols.kafka.wire.declarations import NO_UUID
 from tests.property.kafka_messages.shapes import FEW, Shape, bare, filled, instances, messages, name_of, plain
 
 MILLISECOND = datetime.timedelta(milliseconds=1)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.kafka.messages import api_of, decode, encode, read_request, read_response
+from penstock.protocols.kafka.wire.codec import decode, encode
+from penstock.protocols.kafka.wire.framing import api_of, read_request, read_response
 from tests.property.kafka_messages.shapes import FEW, Shape, filled, messages, name_of
 from tests.vectors.kafka_frames.recorded import Recorded, files, recorded
 

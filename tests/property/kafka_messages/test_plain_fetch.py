@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.kafka.messages import read_response, request, response
-from penstock.protocols.kafka.messages.fetch import (
+from penstock.protocols.kafka.wire.fetch import (
+    FIRST_PLAIN,
     FetchRequest,
     FetchRequestPartition,
     FetchRequestTopic,
@@ -20,8 +20,11 @@ from penstock.protocols.kafka.messages.fetch import (
     FetchResponseNodeEndpoint,
     FetchResponsePartition,
     FetchResponseTopic,
+    Plain,
+    RequestForm,
+    read_plain,
 )
-from penstock.protocols.kafka.messages.plain_fetch import FIRST_PLAIN, Plain, RequestForm, read_plain
+from penstock.protocols.kafka.wire.framing import read_response, request, response
 
 VERSIONS = range(FIRST_PLAIN, FetchRequest.API.highest + 1)
 FIRST_WITH_IDS = 13

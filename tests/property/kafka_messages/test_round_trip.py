@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.protocols.kafka.messages import decode, encode
+from penstock.protocols.kafka.wire.codec import decode, encode
 from tests.property.kafka_messages.shapes import FEW, Shape, bare, filled, instances, messages, name_of, plain
 
 

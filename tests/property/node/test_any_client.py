@@ -18,7 +18,7 @@ def good() -> list[bytes]:
 
 
 def said(wire: bytes) -> str:
-    from penstock.protocols.kafka.messages import read_request
+    from penstock.protocols.kafka.wire.framing import read_request
 
     return repr(read_request(memoryview(wire)[4:])[1])
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from penstock.columnar import encode_v2
 from penstock.model import Codec, Partition
-from penstock.protocols.kafka.client.fetched import KafkaFetched
-from penstock.protocols.kafka.client.options import KafkaOptions
-from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.client.fetch import KafkaFetched
+from penstock.protocols.kafka.wire.fetch import FetchResponsePartition
 from penstock.protocols.rocketmq.client.cluster import RocketOptions
 from penstock.protocols.rocketmq.client.pulls import Got, RocketFetched
 from penstock.protocols.rocketmq.wire.message_format import StoredMessage, write_stored

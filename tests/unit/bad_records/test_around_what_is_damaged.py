@@ -15,9 +15,9 @@ from penstock.config.logs import ClientLog
 from penstock.errors import CorruptBatch, DeserializationError
 from penstock.model import Record, TimestampType
 from penstock.protocols import protocol
-from penstock.protocols.kafka.client.fetched import KafkaFetched
-from penstock.protocols.kafka.client.options import KafkaOptions
-from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.client.fetch import KafkaFetched
+from penstock.protocols.kafka.wire.fetch import FetchResponsePartition
 from penstock.seams.client import ReadFrom, not_whole
 from tests.unit.bad_records.answers import HERE, KINDS, Damaged, Open, batch, kafka, rocketmq, stored
 

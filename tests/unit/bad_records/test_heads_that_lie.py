@@ -11,7 +11,7 @@ from penstock.client.consumer.engine import ConsumerEngine
 from penstock.config import ConsumerConfig, OnBadRecord
 from penstock.errors import CorruptBatch
 from penstock.model import Partition
-from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from penstock.protocols.kafka.wire.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
 from tests.unit.bad_records.answers import batch
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 

@@ -10,7 +10,8 @@ from bench.clients.small_reading import Seen
 from bench.goals import GOALS
 from bench.scenarios import small_clients, tubemq
 from bench.session import Session
-from penstock.protocols.kafka.messages import fetch, produce, read_request, response
+from penstock.protocols.kafka.wire import fetch, produce
+from penstock.protocols.kafka.wire.framing import read_request, response
 
 _PREFIX = 4
 

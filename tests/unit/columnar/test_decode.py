@@ -9,7 +9,7 @@ from penstock.columnar.compression import compress
 from penstock.columnar.transactions import AbortedTransactions
 from penstock.errors import CorruptBatch, UsageError
 from penstock.model import Codec
-from penstock.protocols.kafka.records import decode
+from penstock.protocols.kafka.wire.records import decode
 from tests.kernels.batches import Written, batch
 
 TRANSACTIONAL, CONTROL = 16, 32

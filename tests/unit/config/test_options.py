@@ -23,8 +23,8 @@ from penstock.config import (
 from penstock.config.spellings import BOOTSTRAP, normal
 from penstock.errors import ConfigError
 from penstock.model import Codec, Endpoint
+from penstock.protocols.kafka.config import ABSENT, ROWS
 from penstock.protocols.kafka.config import ADDED as KAFKA
-from penstock.protocols.kafka.config.spellings import ABSENT, ROWS
 from penstock.protocols.tubemq.config import ADDED as TUBEMQ
 
 HERE = "kafka://h:1/t"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.kafka.consumer_groups import Beat, ConsumerGroupSettings, MemberState, Topic
-from penstock.protocols.kafka.coordinator import CommitIdentity, Leaver
-from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import CommitIdentity, Leaver
+from penstock.protocols.kafka.groups.consumer_group import Beat, ConsumerGroupSettings, MemberState, Topic
 from penstock.seams.rebalances import RebalanceCause, RebalanceEnding
 from tests.unit.consumer_groups.world import REBALANCE_S, SESSION_S, Follower, T, U, World
 

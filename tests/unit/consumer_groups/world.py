@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.protocols.kafka.consumer_groups import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import CommitIdentity
+from penstock.protocols.kafka.groups.classic_transitions import Moment
+from penstock.protocols.kafka.groups.consumer_coordinator import ConsumerCoordinator
+from penstock.protocols.kafka.groups.consumer_group import (
     Beat,
     BeatAnswer,
-    ConsumerCoordinator,
     ConsumerGroup,
     ConsumerGroupSettings,
     Place,
     Stored,
     Topic,
 )
-from penstock.protocols.kafka.coordinator import CommitIdentity, Moment
-from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.seams.rebalances import Rebalance
 
 SESSION_S = 45.0

@@ -8,9 +8,9 @@ import pytest
 
 from penstock.groups.rebalances import NAMED, ROUNDS, Account, sentence
 from penstock.model import Partition
-from penstock.protocols.kafka import account
-from penstock.protocols.kafka.coordinator import Leaver
-from penstock.protocols.kafka.messages.consumer_protocol import MemberAssignment, TopicPartitions, write_assignment
+from penstock.protocols.kafka.groups.classic_group import Leaver
+from penstock.protocols.kafka.wire import coordinator_admin
+from penstock.protocols.kafka.wire.consumer_protocol import MemberAssignment, TopicPartitions, write_assignment
 from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 from tests.unit.coordinator.world import OTHER_RANGE, REBALANCE_S, SESSION_S, World
 
@@ -199,7 +199,7 @@ def test_what_is_remembered_has_an_end() -> None:
     assert all(len(each.reasons) == NAMED and each.reasons_total == NAMED + 3 for each in found)
     assert all(len(each.moved) == NAMED and each.moved_total == NAMED + 3 for each in found)
     assert all(len(move.gained) == NAMED and move.gained_total == 99 for each in found for move in each.moved)
-    assert len(account.written(found)) < 400_000
+    assert len(coordinator_admin.written_rebalances(found)) < 400_000
 
 
 def test_an_account_arrives_as_it_was_sent() -> None:
@@ -207,13 +207,13 @@ def test_an_account_arrives_as_it_was_sent() -> None:
     _, two = two_at_work(world)
     world.leave(two)
     found = world.group().account.rebalances()
-    assert account.read(account.written(found)) == list(found)
+    assert coordinator_admin.read_rebalances(coordinator_admin.written_rebalances(found)) == list(found)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "[{}]", '{"a":1}', '[{"ending":"x","reasons":[],"moved":[]}]', "3"])
 def test_an_account_that_is_none_is_a_violation(text: str) -> None:
-    with pytest.raises(account.ProtocolViolation):
-        account.read(text)
+    with pytest.raises(coordinator_admin.ProtocolViolation):
+        coordinator_admin.read_rebalances(text)
 
 
 def test_names_cannot_break_the_line() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.protocols.kafka.coordinator import TABLE, Effect, Event, State, effects, rounds
-from penstock.protocols.kafka.coordinator.states import Row
-from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups import classic_transitions
+from penstock.protocols.kafka.groups.classic_group import TABLE, Effect, Event, Row, State
 from tests.unit.coordinator.world import BOTH, OTHER_RANGE, RANGE, SESSION_S, STICKY, World
 
 # Unless it is EMPTY, a group has the dynamic members a (leads) and b, a static member c ("i") and a pending one.
@@ -192,7 +192,7 @@ def test_each_pair_of_the_table_happens(state: State, event: Event, monkeypatch:
     world, members = REACH[state]()
     group = world.group()
     assert group.state is state
-    monkeypatch.setattr(rounds, "TABLE", Noted(world.visited))
+    monkeypatch.setattr(classic_transitions, "TABLE", Noted(world.visited))
     CAUSE[event](world, members)
     assert (state, event) in world.visited
     assert all(asked.answers <= 1 for asked in world.asked)
@@ -204,7 +204,7 @@ def test_nothing_happens_to_the_dead() -> None:
 
 def test_every_effect_is_in_the_table_and_does_something() -> None:
     used = {effect for row in TABLE.values() for effect in row.effects}
-    assert used == set(Effect) == set(effects.ACTS)
+    assert used == set(Effect) == set(classic_transitions.ACTS)
 
 
 def test_only_the_transitions_of_kafkas_coordinator_exist() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.consumer_groups import ConsumerGroup
-from penstock.protocols.kafka.consumer_groups.group import ConsumerMember
-from penstock.protocols.kafka.coordinator import Group, State
-from penstock.protocols.kafka.front.expiry import has_expired, newer_has_expired
+from penstock.protocols.kafka.groups.classic_group import Group, State
+from penstock.protocols.kafka.groups.consumer_group import ConsumerGroup, ConsumerMember
+from penstock.protocols.kafka.server.group_service import has_expired, newer_has_expired
 from penstock.seams import CommittedUntil
 
 READ, UNREAD = Partition("read", 0), Partition("unread", 0)

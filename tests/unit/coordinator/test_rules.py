@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.protocols.kafka.coordinator import CommitIdentity, GroupSettings, State
-from penstock.protocols.kafka.coordinator.stored import restored
-from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import CommitIdentity, GroupSettings, State
+from penstock.protocols.kafka.groups.classic_transitions import restored
 from tests.unit.coordinator.world import BOTH, OTHER_RANGE, RANGE, REBALANCE_S, SESSION_S, STICKY, World
 
 # The first round.

@@ -1,7 +1,7 @@
 """Static members (KIP-345): they come back under a new id, and their old selves are fenced."""
 
-from penstock.protocols.kafka.coordinator import JoinedMember, Leaver, State
-from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import JoinedMember, Leaver, State
 from tests.unit.coordinator.world import RANGE, REBALANCE_S, World
 
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.protocols.kafka.coordinator import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_coordinator import Coordinator
+from penstock.protocols.kafka.groups.classic_group import (
     CommitIdentity,
-    Coordinator,
     Event,
     Group,
     GroupSettings,
     Join,
     JoinAnswer,
     Leaver,
-    Moment,
     State,
     Sync,
     SyncAnswer,
 )
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.consumer_protocol import Subscription, write_subscription
+from penstock.protocols.kafka.groups.classic_transitions import Moment
+from penstock.protocols.kafka.wire.consumer_protocol import Subscription, write_subscription
 
 RANGE = (("range", write_subscription(Subscription(topics=("t",)))),)
 STICKY = (("sticky", write_subscription(Subscription(topics=("t",)))),)

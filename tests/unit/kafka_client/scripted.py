@@ -14,12 +14,13 @@ from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.memory import MemoryNetwork
 from penstock.net.options import TransportOptions
 from penstock.net.server import serve
-from penstock.protocols.kafka.client import KafkaClient, KafkaOptions, open_client
-from penstock.protocols.kafka.framing import KafkaFraming
-from penstock.protocols.kafka.messages import api_of, known, read_request, response, versions
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
-from penstock.protocols.kafka.messages.declare import NO_UUID
-from penstock.protocols.kafka.messages.discovery import (
+from penstock.protocols.kafka.client.client import KafkaClient, open_client
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.wire.declarations import NO_UUID
+from penstock.protocols.kafka.wire.framing import KafkaFraming, api_of, known, read_request, response, versions
+from penstock.protocols.kafka.wire.metadata import (
+    ApiVersionsResponse,
+    ApiVersionsResponseApiKey,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

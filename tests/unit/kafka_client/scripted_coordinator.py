@@ -7,22 +7,22 @@ from typing import Any
 
 from penstock.errors import ProtocolViolation
 from penstock.model import Partition
-from penstock.protocols.kafka.client import KafkaOptions
-from penstock.protocols.kafka.client.membership import KafkaMembership
-from penstock.protocols.kafka.messages.commits import (
-    FindCoordinatorResponse,
-    FindCoordinatorResponseCoordinator,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from penstock.protocols.kafka.messages.groups import (
+from penstock.protocols.kafka.client.classic_member import KafkaMembership
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.wire.groups import (
     HeartbeatResponse,
     JoinGroupResponse,
     JoinGroupResponseMember,
     LeaveGroupResponse,
     LeaveGroupResponseMember,
     SyncGroupResponse,
+)
+from penstock.protocols.kafka.wire.offsets import (
+    FindCoordinatorResponse,
+    FindCoordinatorResponseCoordinator,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 )
 from penstock.seams import GroupOptions
 from tests.unit.kafka_client.scripted import Stage, metadata

@@ -7,8 +7,13 @@ from typing import Any
 
 from penstock.errors import ProtocolViolation
 from penstock.model import Partition
-from penstock.protocols.kafka.client.epoch_membership import KafkaEpochMembership
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.client.consumer_member import KafkaEpochMembership
+from penstock.protocols.kafka.wire.groups import (
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupHeartbeatResponseAssignment,
+    ConsumerGroupHeartbeatResponseTopicPartition,
+)
+from penstock.protocols.kafka.wire.offsets import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
     OffsetCommitResponse,
@@ -16,11 +21,6 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetCommitResponseTopic,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-)
-from penstock.protocols.kafka.messages.consumer_groups import (
-    ConsumerGroupHeartbeatResponse,
-    ConsumerGroupHeartbeatResponseAssignment,
-    ConsumerGroupHeartbeatResponseTopicPartition,
 )
 from penstock.seams import GroupOptions, Membership
 from tests.unit.kafka_client.scripted import Stage, metadata

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.protocols.kafka.client.fetch_sessions import Key
+from penstock.protocols.kafka.client.fetch import Key
 
 UNKNOWN_ID, WRONG_EPOCH, OTHER_NAMES = 70, 71, 106
 

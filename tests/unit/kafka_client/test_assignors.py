@@ -9,8 +9,13 @@ import pytest
 from penstock.errors import ConfigError, UsageError
 from penstock.groups import Assignor, Racks, Shares, Subscriber
 from penstock.model import Partition
-from penstock.protocols.kafka.client.assignors import check_cooperation, check_shares, made_assignors
-from penstock.protocols.kafka.client.sticky_assignors import KafkaCooperativeSticky, KafkaSticky
+from penstock.protocols.kafka.client.assignors import (
+    KafkaCooperativeSticky,
+    KafkaSticky,
+    check_cooperation,
+    check_shares,
+    made_assignors,
+)
 
 ZERO, ONE = Partition("t", 0), Partition("t", 1)
 BOTH = {"t": [ZERO, ONE]}

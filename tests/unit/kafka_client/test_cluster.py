@@ -7,8 +7,9 @@ import pytest
 from penstock.errors import ConnectionLost, ProtocolViolation, ServerError
 from penstock.model import Endpoint, Offset, OffsetSpec, Partition
 from penstock.net.blocking_channel import BlockingChannel, run
-from penstock.protocols.kafka.client import KafkaOptions, open_client
-from penstock.protocols.kafka.messages.discovery import (
+from penstock.protocols.kafka.client.client import open_client
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.wire.metadata import (
     ListOffsetsResponse,
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,

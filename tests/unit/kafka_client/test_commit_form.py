@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.client.commit_form import FIRST_VERSION, MARKED, CommitForm
-from penstock.protocols.kafka.client.committing import _commit_message
-from penstock.protocols.kafka.client.identity import Identity
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.client.coordinator import Identity, _commit_message
+from penstock.protocols.kafka.wire.framing import request, response
+from penstock.protocols.kafka.wire.offsets import (
+    FIRST_VERSION,
+    MARKED,
+    CommitForm,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from penstock.protocols.kafka.messages.headers import request, response
 from penstock.seams.framing import Buffer
 
 TEXT = st.text(max_size=20)

@@ -10,11 +10,10 @@ import pytest
 
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.client import KafkaOptions
-from penstock.protocols.kafka.client.epoch_membership import KafkaEpochMembership
-from penstock.protocols.kafka.client.member import State
-from penstock.protocols.kafka.client.membership import KafkaMembership
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.client.classic_member import KafkaMembership, State
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.client.consumer_member import KafkaEpochMembership
+from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,

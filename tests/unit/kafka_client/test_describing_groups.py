@@ -7,13 +7,10 @@ from collections.abc import Collection, Mapping
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, ServerError
 from penstock.model import Endpoint
-from penstock.protocols.kafka.client import KafkaOptions
-from penstock.protocols.kafka.messages.commits import FindCoordinatorResponse, FindCoordinatorResponseCoordinator
-from penstock.protocols.kafka.messages.consumer_groups import (
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupDescribeResponseGroup,
-)
-from penstock.protocols.kafka.messages.group_admin import DescribeGroupsResponse, DescribeGroupsResponseGroup
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.wire.coordinator_admin import DescribeGroupsResponse, DescribeGroupsResponseGroup
+from penstock.protocols.kafka.wire.groups import ConsumerGroupDescribeResponse, ConsumerGroupDescribeResponseGroup
+from penstock.protocols.kafka.wire.offsets import FindCoordinatorResponse, FindCoordinatorResponseCoordinator
 from penstock.seams.admin import GroupDescriptions
 from tests.unit.kafka_client.scripted import Stage, go, stage
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from penstock.errors import ConnectionLost, CorruptBatch, RequestTimeout
-from penstock.protocols.kafka.client.epoch_member import ASKING, TABLE, Effect, Event, State, event_of
+from penstock.protocols.kafka.client.consumer_member import ASKING, TABLE, Effect, Event, State, event_of
 from penstock.protocols.kafka.errors import ROWS, error_for
 
 ERRORS = (Event.DROPPED, Event.NO_GROUP, Event.REPLACED, Event.LOADING, Event.MOVED, Event.REFUSED)

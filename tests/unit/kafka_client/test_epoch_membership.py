@@ -8,9 +8,8 @@ import pytest
 
 from penstock.errors import FencedError, ServerError, UsageError
 from penstock.model import Assignment, Committed
-from penstock.protocols.kafka.client import KafkaOptions
-from penstock.protocols.kafka.client.epoch_heartbeats import new_member_id
-from penstock.protocols.kafka.client.epoch_member import State
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.client.consumer_member import State, new_member_id
 from penstock.seams import GroupOptions, Verdict
 from penstock.seams.membership import Dropped
 from tests.unit.kafka_client.scripted import go, metadata, stage

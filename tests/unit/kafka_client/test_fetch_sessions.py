@@ -14,8 +14,8 @@ import pytest
 from penstock.client.consumer.engine import ConsumerEngine
 from penstock.config import ConsumerConfig
 from penstock.model import Partition
-from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
-from penstock.protocols.kafka.records import encode
+from penstock.protocols.kafka.wire.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from penstock.protocols.kafka.wire.records import encode
 from tests.unit.client.virtual_time import passing, run
 from tests.unit.kafka_client.scripted import Stage, metadata, stage
 from tests.unit.kafka_client.session_keeper import Keeper

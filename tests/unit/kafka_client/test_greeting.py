@@ -12,11 +12,9 @@ from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.memory import MemoryNetwork
 from penstock.net.server import serve
-from penstock.protocols.kafka.client import KafkaDialect, KafkaOptions
-from penstock.protocols.kafka.client.versions import Versions
-from penstock.protocols.kafka.framing import KafkaFraming
-from penstock.protocols.kafka.messages import read_header
-from penstock.protocols.kafka.messages.fetch import FetchRequest
+from penstock.protocols.kafka.client.connection import KafkaDialect, KafkaOptions, Versions
+from penstock.protocols.kafka.wire.fetch import FetchRequest
+from penstock.protocols.kafka.wire.framing import KafkaFraming, read_header
 from penstock.seams import Buffers, Frame, Peer
 from tests.unit.kafka_client.mock_brokers import MockBrokers
 

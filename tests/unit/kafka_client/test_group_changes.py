@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import ErrorKind, ProtocolViolation, ServerError
 from penstock.model import Partition
-from penstock.protocols.kafka.messages.group_admin import (
+from penstock.protocols.kafka.wire.coordinator_admin import (
     DescribeGroupsResponse,
     DescribeGroupsResponseGroup,
     DescribeGroupsResponseMember,
@@ -16,7 +16,7 @@ from penstock.protocols.kafka.messages.group_admin import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from penstock.protocols.kafka.messages.groups import LeaveGroupResponse, LeaveGroupResponseMember
+from penstock.protocols.kafka.wire.groups import LeaveGroupResponse, LeaveGroupResponseMember
 from tests.unit.kafka_client.scripted import Stage, go, stage
 from tests.unit.kafka_client.scripted_coordinator import QUICK, Coordinator
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from penstock.client import Producer
 from penstock.columnar import encode_v2
 from penstock.model import Codec, Partition
-from penstock.protocols.kafka.client.fetched import KafkaFetched
-from penstock.protocols.kafka.client.options import KafkaOptions
-from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.client.fetch import KafkaFetched
+from penstock.protocols.kafka.wire.fetch import FetchResponsePartition
 from penstock.seams import HasHead
 from penstock.seams.client import ReadFrom
 from penstock.testing import Broker

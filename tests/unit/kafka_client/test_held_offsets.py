@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.client import KafkaOptions
-from penstock.protocols.kafka.client.held_offsets import HeldOffsets
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.client.coordinator import HeldOffsets
+from penstock.protocols.kafka.wire.offsets import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponseGroupTopic,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from penstock.errors import FencedError, ServerError
-from penstock.protocols.kafka.client.member import State
+from penstock.protocols.kafka.client.classic_member import State
 from tests.unit.kafka_client.scripted import go, stage
 from tests.unit.kafka_client.scripted_coordinator import EVENTS, QUICK, Coordinator, member_of, sent
 

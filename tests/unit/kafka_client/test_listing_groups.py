@@ -6,8 +6,8 @@ import pytest
 
 from penstock.errors import ConnectionLost, ServerError
 from penstock.model import Endpoint
-from penstock.protocols.kafka.client import KafkaOptions
-from penstock.protocols.kafka.messages.group_admin import ListGroupsResponse, ListGroupsResponseGroup
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.wire.coordinator_admin import ListGroupsResponse, ListGroupsResponseGroup
 from penstock.seams.admin import GroupListings
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 

@@ -14,33 +14,33 @@ from hypothesis import strategies as st
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import PenstockError
 from penstock.model import Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition
-from penstock.protocols.kafka.client import KafkaOptions
-from penstock.protocols.kafka.messages.commits import (
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponseGroupTopic,
-    OffsetFetchResponseGroupTopicPartition,
-)
-from penstock.protocols.kafka.messages.discovery import (
-    ListOffsetsResponse,
-    ListOffsetsResponsePartition,
-    ListOffsetsResponseTopic,
-)
-from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
-from penstock.protocols.kafka.messages.group_admin import (
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.wire.coordinator_admin import (
     DescribeGroupsResponse,
     DescribeGroupsResponseGroup,
     DescribeGroupsResponseMember,
     ListGroupsResponse,
     ListGroupsResponseGroup,
 )
-from penstock.protocols.kafka.messages.produce import (
+from penstock.protocols.kafka.wire.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from penstock.protocols.kafka.wire.metadata import (
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+from penstock.protocols.kafka.wire.offsets import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseGroupTopic,
+    OffsetFetchResponseGroupTopicPartition,
+)
+from penstock.protocols.kafka.wire.produce import (
     InitProducerIdResponse,
     ProduceResponse,
     ProduceResponsePartition,
     ProduceResponseTopic,
 )
-from penstock.protocols.kafka.records import encode
+from penstock.protocols.kafka.wire.records import encode
 from tests.unit.kafka_client.scripted import Stage, stage
 from tests.unit.kafka_client.scripted_coordinator import Coordinator, member_of
 

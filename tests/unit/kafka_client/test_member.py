@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from penstock.errors import ConnectionLost, CorruptBatch, RequestTimeout
-from penstock.protocols.kafka.client.member import TABLE, Effect, Event, State, event_of
+from penstock.protocols.kafka.client.classic_member import TABLE, Effect, Event, State, event_of
 from penstock.protocols.kafka.errors import ROWS, error_for
 
 ANSWERS = (

@@ -19,15 +19,16 @@ from penstock.errors import PenstockError, ProtocolViolation
 from penstock.model import Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.options import TransportOptions
-from penstock.protocols.kafka.client import KafkaClient, KafkaOptions, open_client
+from penstock.protocols.kafka.client.client import KafkaClient, open_client
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.client.consumer_member import KafkaEpochMembership, State
 from penstock.protocols.kafka.client.coordinator import Coordinator
-from penstock.protocols.kafka.client.epoch_member import State
-from penstock.protocols.kafka.client.epoch_membership import KafkaEpochMembership
-from penstock.protocols.kafka.consumer_groups import Beat, ConsumerCoordinator, ConsumerGroupSettings
-from penstock.protocols.kafka.consumer_groups.requests import Topic
-from penstock.protocols.kafka.coordinator import Leaver, Moment
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import Leaver
+from penstock.protocols.kafka.groups.classic_transitions import Moment
+from penstock.protocols.kafka.groups.consumer_coordinator import ConsumerCoordinator
+from penstock.protocols.kafka.groups.consumer_group import Beat, ConsumerGroupSettings, Topic
+from penstock.protocols.kafka.wire.groups import ConsumerGroupHeartbeatResponse
 from penstock.seams import GroupOptions, Verdict
 from penstock.seams.membership import Dropped
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage

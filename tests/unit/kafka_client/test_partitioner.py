@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.kafka.partitioner import murmur2, partition_for
+from penstock.protocols.kafka.client.sender import murmur2, partition_for
 
 VECTORS = {
     b"21": -973932308,

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from penstock.columnar.few import FewRows
 from penstock.errors import ConnectionLost, ServerError
 from penstock.model import Codec, Node, Partition
-from penstock.protocols.kafka.client.produce_form import ProduceForm
 from penstock.protocols.kafka.client.sender import KafkaSender
-from penstock.protocols.kafka.messages import request, response
-from penstock.protocols.kafka.messages.produce import (
+from penstock.protocols.kafka.wire.framing import request, response
+from penstock.protocols.kafka.wire.produce import (
     InitProducerIdResponse,
+    ProduceForm,
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,

@@ -17,9 +17,10 @@ from penstock.model import Endpoint, LogRange, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.memory import MemoryNetwork
 from penstock.net.server import Listener, serve
-from penstock.protocols.kafka.client import KafkaOptions, open_client
-from penstock.protocols.kafka.client.read_replicas import ReadReplicas
-from penstock.protocols.kafka.messages.fetch import (
+from penstock.protocols.kafka.client.client import open_client
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.client.fetch import ReadReplicas
+from penstock.protocols.kafka.wire.fetch import (
     FetchResponse,
     FetchResponseDivergingEpoch,
     FetchResponsePartition,

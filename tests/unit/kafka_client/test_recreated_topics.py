@@ -16,8 +16,14 @@ from penstock.client.ranges.range_reader import RangeRead
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.errors import TopicRecreated, shown_id
 from penstock.model import Committed, LogRange, Partition
-from penstock.protocols.kafka.client.fetch_form import FetchForm
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.client.fetch import FetchForm
+from penstock.protocols.kafka.wire.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from penstock.protocols.kafka.wire.metadata import (
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+from penstock.protocols.kafka.wire.offsets import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
     OffsetCommitResponse,
@@ -28,13 +34,7 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchResponseGroupTopic,
     OffsetFetchResponseGroupTopicPartition,
 )
-from penstock.protocols.kafka.messages.discovery import (
-    ListOffsetsResponse,
-    ListOffsetsResponsePartition,
-    ListOffsetsResponseTopic,
-)
-from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
-from penstock.protocols.kafka.records import encode
+from penstock.protocols.kafka.wire.records import encode
 from tests.unit.client.virtual_time import passing, run
 from tests.unit.kafka_client.scripted import Stage, metadata, stage
 from tests.unit.kafka_client.session_keeper import Keeper
@@ -492,7 +492,7 @@ def test_an_answer_of_the_old_topic_says_nothing_of_the_new_ones_past() -> None:
         cluster = on.client._cluster
         (node,) = {cluster.leader(each) for each in BOTH}
         assert node is not None
-        from penstock.protocols.kafka.client.read_replicas import ReadReplicas
+        from penstock.protocols.kafka.client.fetch import ReadReplicas
         from penstock.seams import ReadFrom
 
         form = FetchForm(cluster, node, [ReadFrom(FIRST, 90, 1 << 20, OLD)], ReadReplicas(60.0))

@@ -12,11 +12,11 @@ from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import ConnectionLost, FencedError, PenstockError, ProtocolViolation, ServerError, UsageError
 from penstock.model import Codec, LogRange, Node, Partition
 from penstock.net.blocking_channel import BlockingChannel, run
-from penstock.protocols.kafka.client import KafkaClient, KafkaOptions, open_client
-from penstock.protocols.kafka.client.sender import KafkaSender
-from penstock.protocols.kafka.client.sequences import LARGEST_EPOCH, KafkaPacked, ProducerIdentity
+from penstock.protocols.kafka.client.client import KafkaClient, open_client
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.client.sender import LARGEST_EPOCH, KafkaPacked, KafkaSender, ProducerIdentity
 from penstock.protocols.kafka.errors import error_for
-from penstock.protocols.kafka.messages.produce import (
+from penstock.protocols.kafka.wire.produce import (
     InitProducerIdResponse,
     ProduceResponse,
     ProduceResponsePartition,

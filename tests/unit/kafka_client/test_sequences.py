@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from penstock.columnar.batch import parse_header, verify_crc
 from penstock.model import Partition
-from penstock.protocols.kafka.client.sequences import KafkaPacked, Numbering, ProducerIdentity
-from penstock.protocols.kafka.records import Producing, encode
+from penstock.protocols.kafka.client.sender import KafkaPacked, Numbering, ProducerIdentity
+from penstock.protocols.kafka.wire.records import Producing, encode
 
 P = Partition("events", 0)
 FIRST = ProducerIdentity(7, 0)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.client.fetch_form import FetchForm
-from penstock.protocols.kafka.messages.fetch import (
+from penstock.protocols.kafka.client.fetch import FetchForm
+from penstock.protocols.kafka.wire.fetch import (
     FetchResponse,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponsePartition,

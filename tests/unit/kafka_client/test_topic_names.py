@@ -7,19 +7,23 @@ from typing import Any
 import pytest
 
 from penstock.errors import ServerError
-from penstock.protocols.kafka.client.calls import ByVersion
-from penstock.protocols.kafka.messages import api_of, known
-from penstock.protocols.kafka.messages.codec import last_with_names
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.client.connection import ByVersion
+from penstock.protocols.kafka.wire.codec import last_with_names
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestTopic
+from penstock.protocols.kafka.wire.framing import api_of, known
+from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestTopic
-from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestTopic
-from penstock.protocols.kafka.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
+from penstock.protocols.kafka.wire.produce import (
+    ProduceRequest,
+    ProduceRequestTopic,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.unit.kafka_client.scripted import go, stage
 
 REQUESTS = {

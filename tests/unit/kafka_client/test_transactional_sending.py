@@ -13,16 +13,13 @@ import pytest
 from penstock.columnar.batch import parse_header
 from penstock.errors import ConnectionLost, FencedError, PenstockError, ProtocolViolation, ServerError
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
-from penstock.protocols.kafka.client.options import KafkaOptions
-from penstock.protocols.kafka.client.sequences import KafkaPacked
-from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
-from penstock.protocols.kafka.messages import transactions as wire
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseFinalizedFeature
-from penstock.protocols.kafka.messages.commits import (
-    FindCoordinatorResponse,
-    FindCoordinatorResponseCoordinator,
-)
-from penstock.protocols.kafka.messages.produce import (
+from penstock.protocols.kafka.client.connection import KafkaOptions
+from penstock.protocols.kafka.client.sender import KafkaPacked
+from penstock.protocols.kafka.client.transactions import KafkaTransactionalSender
+from penstock.protocols.kafka.wire import produce as wire
+from penstock.protocols.kafka.wire.metadata import ApiVersionsResponse, ApiVersionsResponseFinalizedFeature
+from penstock.protocols.kafka.wire.offsets import FindCoordinatorResponse, FindCoordinatorResponseCoordinator
+from penstock.protocols.kafka.wire.produce import (
     InitProducerIdResponse,
     ProduceResponse,
     ProduceResponsePartition,

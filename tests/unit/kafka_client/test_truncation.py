@@ -16,12 +16,7 @@ from penstock.client.ranges.range_reader import RangeRead
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.errors import LogTruncated
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
-from penstock.protocols.kafka.messages.discovery import (
-    ListOffsetsResponse,
-    ListOffsetsResponsePartition,
-    ListOffsetsResponseTopic,
-)
-from penstock.protocols.kafka.messages.fetch import (
+from penstock.protocols.kafka.wire.fetch import (
     FetchResponse,
     FetchResponseDivergingEpoch,
     FetchResponsePartition,
@@ -30,7 +25,12 @@ from penstock.protocols.kafka.messages.fetch import (
     OffsetForLeaderEpochResponsePartition,
     OffsetForLeaderEpochResponseTopic,
 )
-from penstock.protocols.kafka.records import encode
+from penstock.protocols.kafka.wire.metadata import (
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+from penstock.protocols.kafka.wire.records import encode
 from penstock.seams import ReadFrom, ReadLimits
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 

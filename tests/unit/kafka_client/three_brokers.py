@@ -17,15 +17,15 @@ from penstock.model import Endpoint, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.memory import MemoryNetwork
 from penstock.net.server import Listener, serve
-from penstock.protocols.kafka.client import KafkaClient, open_client
-from penstock.protocols.kafka.messages.fetch import (
+from penstock.protocols.kafka.client.client import KafkaClient, open_client
+from penstock.protocols.kafka.wire.fetch import (
     FetchResponse,
     FetchResponseCurrentLeader,
     FetchResponseNodeEndpoint,
     FetchResponsePartition,
     FetchResponseTopic,
 )
-from penstock.protocols.kafka.messages.produce import (
+from penstock.protocols.kafka.wire.produce import (
     InitProducerIdResponse,
     ProduceResponse,
     ProduceResponseCurrentLeader,
@@ -33,7 +33,7 @@ from penstock.protocols.kafka.messages.produce import (
     ProduceResponsePartition,
     ProduceResponseTopic,
 )
-from penstock.protocols.kafka.records import encode
+from penstock.protocols.kafka.wire.records import encode
 from tests.unit.kafka_client.scripted import ScriptedBroker, metadata
 
 FIRST = Partition("events", 0)

@@ -21,7 +21,7 @@ from penstock.errors import (
 from penstock.model import Endpoint, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.runtime import AsyncioRuntime
-from penstock.protocols.kafka.enode import KafkaEnode, open_enode
+from penstock.protocols.kafka.backend.enode import KafkaEnode, open_enode
 from penstock.seams.enode import FetchPart, extent, fetch_one
 from penstock.seams.opening import Surroundings
 from penstock.testing import Broker

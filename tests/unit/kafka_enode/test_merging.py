@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.columnar.batch import CRC_START, BatchHeader, parse_header, verify_crc
 from penstock.columnar.buffers import crc32c
 from penstock.columnar.plain_records import Stored, encode_batch, stored_records
-from penstock.protocols.kafka.enode.merging import count_that_fit, merged
+from penstock.protocols.kafka.backend.appends import count_that_fit, merged
 
 CRC_AT = 17
 TIMES = st.integers(0, 1 << 42)

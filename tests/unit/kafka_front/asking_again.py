@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.errors import row
-from penstock.protocols.kafka.messages.fetch import FetchRequest
-from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest
-from penstock.protocols.kafka.messages.produce import ProduceRequest
-from penstock.protocols.kafka.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from penstock.protocols.kafka.errors import ErrorCode, row
+from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest
+from penstock.protocols.kafka.wire.fetch import FetchRequest
+from penstock.protocols.kafka.wire.produce import ProduceRequest
+from penstock.protocols.kafka.wire.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 
 __all__ = ["Asked", "lost_parts"]
 

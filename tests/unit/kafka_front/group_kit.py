@@ -4,22 +4,22 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.wire.consumer_protocol import Subscription, write_subscription
+from penstock.protocols.kafka.wire.coordinator_admin import DescribeGroupsRequest
+from penstock.protocols.kafka.wire.groups import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
-)
-from penstock.protocols.kafka.messages.consumer_protocol import Subscription, write_subscription
-from penstock.protocols.kafka.messages.group_admin import DescribeGroupsRequest
-from penstock.protocols.kafka.messages.groups import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
 )
 from tests.unit.kafka_front.kit import Client, Kit
 

@@ -11,17 +11,17 @@ from typing import Any
 from penstock.columnar.buffers import crc32c
 from penstock.model import Endpoint
 from penstock.net.runtime import AsyncioRuntime
-from penstock.protocols.kafka.front import KafkaFront, KafkaFrontOptions
-from penstock.protocols.kafka.front.session import KafkaSession
-from penstock.protocols.kafka.messages import api_of, read_response, request
-from penstock.protocols.kafka.messages.produce import (
+from penstock.protocols.kafka.server.front import KafkaFront, KafkaSession
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire.framing import api_of, read_response, request
+from penstock.protocols.kafka.wire.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
     ProduceResponse,
     ProduceResponsePartition,
 )
-from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.protocols.kafka.wire.stored_records import OffsetsLog
 from penstock.seams.abilities import Abilities
 from penstock.seams.framing import Frame, joined
 from penstock.seams.front import Peer

@@ -9,26 +9,25 @@ from typing import Any
 import pytest
 
 from penstock.errors import CorruptBatch, PenstockError, StoreError, Unsupported, UpstreamLost
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.errors import row
-from penstock.protocols.kafka.front.faults import code_of
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
-from penstock.protocols.kafka.messages.configs import (
+from penstock.protocols.kafka.errors import ErrorCode, row
+from penstock.protocols.kafka.server.refusals import code_of
+from penstock.protocols.kafka.wire.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
 )
-from penstock.protocols.kafka.messages.discovery import (
+from penstock.protocols.kafka.wire.fetch import FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.metadata import (
+    ApiVersionsRequest,
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
     MetadataRequest,
     MetadataRequestTopic,
 )
-from penstock.protocols.kafka.messages.fetch import FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.produce import InitProducerIdRequest
+from penstock.protocols.kafka.wire.produce import InitProducerIdRequest
 from penstock.seams.abilities import Abilities
 from penstock.store.errors import StoreDamaged
 from tests.unit.kafka_front.kit import Kit, batch, run

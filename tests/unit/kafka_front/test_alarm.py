@@ -8,7 +8,7 @@ import pytest
 
 from penstock.groups.deadlines import Deadlines
 from penstock.net.runtime import AsyncioRuntime
-from penstock.protocols.kafka.front.alarm import Alarm
+from penstock.protocols.kafka.server.consumer_group_service import Alarm
 from tests.unit.distances import in_virtual_time
 
 

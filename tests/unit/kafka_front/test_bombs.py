@@ -15,9 +15,9 @@ from penstock.columnar.record_walk import record_heads, walk_records
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
 from penstock.net.server import Budget
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 
 pytestmark = pytest.mark.near  # it is about the other threads that inflate

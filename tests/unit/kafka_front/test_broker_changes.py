@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.protocols.kafka.messages.configs import (
+from penstock.protocols.kafka.wire.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,

@@ -8,35 +8,31 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.cluster import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.wire.cluster import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsRequestPartition,
+    AlterPartitionReassignmentsRequestTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsRequestTopic,
     DescribeQuorumRequest,
     DescribeQuorumRequestPartition,
     DescribeQuorumRequestTopic,
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
 )
-from penstock.protocols.kafka.messages.configs import (
+from penstock.protocols.kafka.wire.configs import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntity,
+    AlterClientQuotasRequestEntry,
+    DescribeAclsRequest,
+    DescribeClientQuotasRequest,
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
     ListConfigResourcesRequest,
-)
-from penstock.protocols.kafka.messages.replicas import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsRequestPartition,
-    AlterPartitionReassignmentsRequestTopic,
-    DescribeLogDirsRequest,
-    DescribeLogDirsRequestTopic,
-    ElectLeadersRequest,
-    ElectLeadersRequestTopicPartitions,
-)
-from penstock.protocols.kafka.messages.security import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntity,
-    AlterClientQuotasRequestEntry,
-    DescribeAclsRequest,
-    DescribeClientQuotasRequest,
 )
 from penstock.store import open_store
 from tests.unit.kafka_front.kit import Kit, batch, run, serving

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.front.topic_options import BROKER_NAMES, OPTIONS
-from penstock.protocols.kafka.messages.configs import (
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.topic_options import BROKER_NAMES, OPTIONS
+from penstock.protocols.kafka.wire.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
@@ -16,8 +16,8 @@ from penstock.protocols.kafka.messages.configs import (
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from penstock.protocols.kafka.messages.discovery import MetadataRequestTopic
-from penstock.protocols.kafka.messages.topics import (
+from penstock.protocols.kafka.wire.metadata import MetadataRequestTopic
+from penstock.protocols.kafka.wire.topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,

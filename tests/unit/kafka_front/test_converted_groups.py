@@ -12,16 +12,12 @@ from typing import Any
 import pytest
 
 from penstock.errors import StoreError
-from penstock.protocols.kafka.consumer_groups import ConsumerGroupSettings
-from penstock.protocols.kafka.coordinator import Leaver
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatRequestTopicPartition,
-)
-from penstock.protocols.kafka.messages.consumer_protocol import (
+from penstock.protocols.kafka.config import MigrationPolicy
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import Leaver
+from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire.consumer_protocol import (
     MemberAssignment,
     Subscription,
     TopicPartitions,
@@ -29,8 +25,11 @@ from penstock.protocols.kafka.messages.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
-from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
-from penstock.protocols.kafka.messages.groups import (
+from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest, ListGroupsRequest
+from penstock.protocols.kafka.wire.groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartition,
     HeartbeatRequest,
     JoinGroupRequestProtocol,
     LeaveGroupRequest,
@@ -38,7 +37,6 @@ from penstock.protocols.kafka.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from penstock.protocols.kafka.migration import MigrationPolicy
 from penstock.store import Store, open_store
 from tests.unit.kafka_front.group_kit import commit, committed, join, state
 from tests.unit.kafka_front.kit import Kit, run, serving

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.fetch import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire.fetch import (
     FetchRequest,
     FetchRequestForgottenTopic,
     FetchRequestPartition,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.protocols.kafka import account
-from penstock.protocols.kafka.messages.configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from penstock.protocols.kafka.wire import coordinator_admin
+from penstock.protocols.kafka.wire.configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from tests.unit.kafka_front.group_kit import member
 from tests.unit.kafka_front.kit import Kit, run
 
@@ -19,13 +19,13 @@ async def options(kit: Kit, keys: Sequence[str] | None, version: int = 4) -> dic
 
 def test_it_is_told_to_who_asks_for_it_and_to_nobody_else() -> None:
     async def test(kit: Kit) -> None:
-        assert await options(kit, [account.OPTION]) == {}
+        assert await options(kit, [coordinator_admin.REBALANCES_OPTION]) == {}
         await member(kit, reason="the first of all")
-        told = await options(kit, [account.OPTION])
-        (rebalance,) = account.read(told[account.OPTION])
+        told = await options(kit, [coordinator_admin.REBALANCES_OPTION])
+        (rebalance,) = coordinator_admin.read_rebalances(told[coordinator_admin.REBALANCES_OPTION])
         assert [each.said for each in rebalance.reasons] == ["the first of all"]
-        assert account.OPTION not in await options(kit, None)
-        assert account.OPTION not in await options(kit, ["consumer.session.timeout.ms"])
+        assert coordinator_admin.REBALANCES_OPTION not in await options(kit, None)
+        assert coordinator_admin.REBALANCES_OPTION not in await options(kit, ["consumer.session.timeout.ms"])
 
     run(test)
 
@@ -33,7 +33,7 @@ def test_it_is_told_to_who_asks_for_it_and_to_nobody_else() -> None:
 def test_it_may_be_too_long_for_older_versions() -> None:
     async def test(kit: Kit) -> None:
         await member(kit)
-        assert await options(kit, [account.OPTION], 3) == {}
+        assert await options(kit, [coordinator_admin.REBALANCES_OPTION], 3) == {}
 
     run(test)
 
@@ -43,7 +43,7 @@ def test_an_account_of_many_long_names_fits() -> None:
         name, known = "i" * 9_000, ""
         for _ in range(12):
             known = (await member(kit, member_id=known, group_instance_id=name, reason="r" * 9_000)).member_id
-        told = await options(kit, [account.OPTION])
-        assert len(account.read(told[account.OPTION])) == 12
+        told = await options(kit, [coordinator_admin.REBALANCES_OPTION])
+        assert len(coordinator_admin.read_rebalances(told[coordinator_admin.REBALANCES_OPTION])) == 12
 
     run(test)

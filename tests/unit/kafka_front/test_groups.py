@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from penstock.model import Partition
-from penstock.protocols.kafka.coordinator import GroupSettings
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
-from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
-from penstock.protocols.kafka.messages.groups import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import GroupSettings
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest, ListGroupsRequest
+from penstock.protocols.kafka.wire.groups import (
     HeartbeatRequest,
     LeaveGroupRequest,
     LeaveGroupRequestMember,
     SyncGroupRequest,
 )
+from penstock.protocols.kafka.wire.offsets import FindCoordinatorRequest
 from penstock.seams.enode import extent
 from penstock.store import open_store
 from tests.unit.kafka_front.group_kit import JOIN, METADATA, commit, committed, join, member, state, until

@@ -21,10 +21,10 @@ from penstock.columnar.batch import CRC_START, parse_header, verify_crc
 from penstock.columnar.buffers import crc32c
 from penstock.errors import ProtocolViolation
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.discovery import ListOffsetsRequest, ListOffsetsRequestTopic
-from penstock.protocols.kafka.messages.discovery import ListOffsetsRequestPartition as Wanted
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire.metadata import ListOffsetsRequest, ListOffsetsRequestTopic
+from penstock.protocols.kafka.wire.metadata import ListOffsetsRequestPartition as Wanted
 from penstock.seams.enode import FetchPart, extent, fetch_one
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 

@@ -9,9 +9,9 @@ import pytest
 from penstock.columnar.entries import Noted, entries_of
 from penstock.errors import UpstreamLost
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.discovery import MetadataRequest
-from penstock.protocols.kafka.messages.topics import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.wire.metadata import MetadataRequest
+from penstock.protocols.kafka.wire.topics import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
     CreateTopicsRequest,

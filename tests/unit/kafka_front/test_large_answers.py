@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from penstock.model import Partition
-from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.discovery import (
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.framing import request
+from penstock.protocols.kafka.wire.metadata import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from penstock.protocols.kafka.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.wire.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from penstock.seams.beside import STEP_BYTES, Turns
 from penstock.seams.framing import Buffer, Frame, Pieces, joined
 from tests.unit.kafka_front.kit import Kit, batch, run

@@ -10,8 +10,8 @@ import pytest
 
 from penstock.errors import UpstreamLost
 from penstock.net.runtime import AsyncioRuntime
-from penstock.protocols.kafka.coordinator import Group, GroupSettings
-from penstock.protocols.kafka.front.group_keeper import GroupKeeper
+from penstock.protocols.kafka.groups.classic_group import Group, GroupSettings
+from penstock.protocols.kafka.server.group_service import GroupKeeper
 
 
 class Slow:

@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.discovery import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.wire.fetch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochRequestTopic,
+)
+from penstock.protocols.kafka.wire.metadata import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
     MetadataRequestTopic,
 )
-from penstock.protocols.kafka.messages.fetch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochRequestPartition,
-    OffsetForLeaderEpochRequestTopic,
-)
-from penstock.protocols.kafka.messages.topics import (
+from penstock.protocols.kafka.wire.topics import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from penstock.errors import StoreError
-from penstock.protocols.kafka import account
-from penstock.protocols.kafka.consumer_groups import ConsumerGroupSettings
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
-from penstock.protocols.kafka.messages.commits import OffsetFetchRequest, OffsetFetchRequestGroup
-from penstock.protocols.kafka.messages.configs import DescribeConfigsRequest, DescribeConfigsRequestResource
-from penstock.protocols.kafka.messages.consumer_groups import (
+from penstock.protocols.kafka.config import MigrationPolicy
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire import coordinator_admin
+from penstock.protocols.kafka.wire.configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest, ListGroupsRequest
+from penstock.protocols.kafka.wire.groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartition,
 )
-from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
-from penstock.protocols.kafka.migration import MigrationPolicy
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
+from penstock.protocols.kafka.wire.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from penstock.store import open_store
 from tests.unit.kafka_front.group_kit import commit, committed, join
 from tests.unit.kafka_front.kit import Kit, run, serving
@@ -93,10 +93,10 @@ def test_its_account_is_told_as_that_of_an_older_group() -> None:
         kit.store.create_topic("t", 3)
         await come(kit)
         resource = DescribeConfigsRequestResource(
-            resource_type=32, resource_name="g", configuration_keys=[account.OPTION]
+            resource_type=32, resource_name="g", configuration_keys=[coordinator_admin.REBALANCES_OPTION]
         )
         (result,) = (await kit.ask(DescribeConfigsRequest(resources=[resource]), 4)).results
-        (rebalance,) = account.read(result.configs[0].value)
+        (rebalance,) = coordinator_admin.read_rebalances(result.configs[0].value)
         assert (rebalance.generation, rebalance.members, rebalance.protocol) == (2, 1, "uniform")
 
     run(test)

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.configs import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.wire.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
-from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest
-from penstock.protocols.kafka.messages.groups import LeaveGroupRequest, LeaveGroupRequestMember
-from penstock.protocols.kafka.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest
+from penstock.protocols.kafka.wire.groups import LeaveGroupRequest, LeaveGroupRequestMember
+from penstock.protocols.kafka.wire.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.wire.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from tests.unit.kafka_front.group_kit import commit, member, until
 from tests.unit.kafka_front.kit import Client, Kit, batch, run
 from tests.unit.kafka_front.test_configs import options_of

@@ -4,18 +4,14 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.commits import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-)
-from penstock.protocols.kafka.messages.group_admin import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.wire.coordinator_admin import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from penstock.protocols.kafka.messages.topics import DeleteTopicsRequest
+from penstock.protocols.kafka.wire.offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
+from penstock.protocols.kafka.wire.topics import DeleteTopicsRequest
 from tests.unit.kafka_front.group_kit import commit, committed, member
 from tests.unit.kafka_front.kit import Kit, run
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.wire.coordinator_admin import (
+    DeleteGroupsRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -14,13 +20,7 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequestGroupTopic,
     OffsetFetchRequestTopic,
 )
-from penstock.protocols.kafka.messages.group_admin import (
-    DeleteGroupsRequest,
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from penstock.protocols.kafka.messages.topics import DeleteTopicsRequest
+from penstock.protocols.kafka.wire.topics import DeleteTopicsRequest
 from tests.unit.kafka_front.group_kit import commit, member
 from tests.unit.kafka_front.kit import Kit, run
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import StoreError
-from penstock.protocols.kafka.consumer_groups import ConsumerGroupSettings
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.configs import (
+from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
@@ -24,10 +24,7 @@ from penstock.protocols.kafka.messages.configs import (
     IncrementalAlterConfigsRequestResource,
     ListConfigResourcesRequest,
 )
-from penstock.protocols.kafka.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-)
+from penstock.protocols.kafka.wire.groups import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from penstock.store import open_store
 from tests.unit.kafka_front.kit import Kit, run, serving
 

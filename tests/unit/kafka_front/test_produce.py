@@ -8,9 +8,9 @@ import pytest
 from penstock.columnar.batch import HEADER_BYTES
 from penstock.errors import ProtocolViolation
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from penstock.seams.enode import extent
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.front import session
-from penstock.protocols.kafka.front.apis import quick_fetch
-from penstock.protocols.kafka.messages import read_response, request
-from penstock.protocols.kafka.messages.fetch import (
+from penstock.protocols.kafka.server import front
+from penstock.protocols.kafka.server.apis import fetch
+from penstock.protocols.kafka.wire.fetch import (
     FetchRequest,
     FetchRequestForgottenTopic,
     FetchRequestPartition,
     FetchRequestTopic,
     FetchResponse,
 )
+from penstock.protocols.kafka.wire.framing import read_response, request
 from penstock.seams.framing import joined
 from tests.unit.kafka_front.kit import Kit, batch, run
 from tests.unit.kafka_front.transaction_kit import Writer
@@ -110,7 +110,7 @@ async def a_while() -> None:
 
 
 async def answered(kit: Kit, data: bytes) -> bytes | None:
-    pieces = await quick_fetch.fetch(kit.front._shared, kit.client().session.line, memoryview(data)[4:])
+    pieces = await fetch.fetch_single(kit.front._shared, kit.client().session.line, memoryview(data)[4:])
     return None if pieces is None else joined(pieces)
 
 
@@ -120,7 +120,7 @@ async def answered(kit: Kit, data: bytes) -> bytes | None:
 def test_the_quick_answer_is_the_long_one(case: str, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = asked(version, **CASES[case])
     short, quick = answers(data)
-    monkeypatch.setattr(session, "single", lambda key: None)
+    monkeypatch.setattr(front, "single", lambda key: None)
     long, _ = answers(data)
     assert short == long
     assert quick == (7 <= version <= 11)
@@ -174,7 +174,7 @@ def test_transactions_that_are_open_or_aborted_are_told_as_the_long_way_does(
             quick = await answered(kit, data)
             assert quick is not None
             with monkeypatch.context() as patched:
-                patched.setattr(session, "single", lambda key: None)
+                patched.setattr(front, "single", lambda key: None)
                 assert await kit.send(data) == quick
 
     run(test)
@@ -188,7 +188,7 @@ def test_who_waits_is_answered_when_there_is_enough(quick: bool, monkeypatch: py
     async def test(kit: Kit) -> None:
         await fill(kit)
         if not quick:
-            monkeypatch.setattr(session, "single", lambda key: None)
+            monkeypatch.setattr(front, "single", lambda key: None)
         size = len(batch([record]))
         waiting = asyncio.ensure_future(kit.send(asked(11, offset=23, max_wait_ms=60_000, min_bytes=size + 1)))
         for _ in range(2):

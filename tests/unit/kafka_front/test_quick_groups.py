@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from penstock.errors import WriteFailed
-from penstock.protocols.kafka.front import session
-from penstock.protocols.kafka.front.apis import quick_commit, quick_heartbeat
-from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.server import front
+from penstock.protocols.kafka.server.apis import groups, offsets
+from penstock.protocols.kafka.wire.framing import request
+from penstock.protocols.kafka.wire.groups import HeartbeatRequest
+from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from penstock.protocols.kafka.messages.groups import HeartbeatRequest
 from tests.unit.kafka_front.group_kit import JOIN, committed, committing, member
 from tests.unit.kafka_front.kit import Client, Kit, run
 
@@ -106,11 +106,11 @@ def _both(given: dict[str, Any], version: int, monkeypatch: pytest.MonkeyPatch) 
         answer, data, kept = await _served(kit, given, version)
         found.append((answer, _told(kept)))
         if not quick:
-            asked = await quick_commit.commit(kit.front._shared, kit.session.line, memoryview(data)[4:])
+            asked = await offsets.quick_commit(kit.front._shared, kit.session.line, memoryview(data)[4:])
             quick.append(asked is not None)
 
     run(test)
-    monkeypatch.setattr(session, "single", lambda key: None)
+    monkeypatch.setattr(front, "single", lambda key: None)
     run(test)
     assert found[0] == found[1]
     return quick[0], len(found[0][1])
@@ -142,7 +142,7 @@ def test_a_commit_that_is_cut_off_anywhere_is_left_to_the_long_way(version: int)
         tagless = 1 if version >= 8 else 0  # the request's own tags are the last byte, and nobody looks at what follows
         for end in range(8, len(data) - 4 - tagless):
             cut = memoryview(data)[4 : 4 + end]
-            assert await quick_commit.commit(kit.front._shared, kit.session.line, cut) is None
+            assert await offsets.quick_commit(kit.front._shared, kit.session.line, cut) is None
         assert not await kit.offsets.committed("g")
 
     run(test)
@@ -191,17 +191,17 @@ def test_the_quick_answer_to_a_heartbeat_is_the_long_one(
         mine = {"group_id": "g", "generation_id": 1, "member_id": joined.member_id, "group_instance_id": instance}
         data = b"".join(request(HeartbeatRequest(**mine), version, "me")(5))
         line, shared = kit.session.line, kit.front._shared
-        quick = await quick_heartbeat.heartbeat(shared, line, memoryview(data)[4:])
+        quick = await groups.quick_heartbeat(shared, line, memoryview(data)[4:])
         assert quick is not None
         assert await kit.send(data) == b"".join(quick)  # type: ignore[arg-type]
         with monkeypatch.context() as patch:
-            patch.setattr(session, "single", lambda key: None)
+            patch.setattr(front, "single", lambda key: None)
             assert await kit.send(data) == b"".join(quick)  # type: ignore[arg-type]
         for end in range(8, len(data) - 4 - (version >= 4)):
-            assert await quick_heartbeat.heartbeat(shared, line, memoryview(data)[4 : 4 + end]) is None
+            assert await groups.quick_heartbeat(shared, line, memoryview(data)[4 : 4 + end]) is None
         for given in BEATS.values():
             other = b"".join(request(HeartbeatRequest(**{**mine, **given}), version, "me")(5))
-            assert await quick_heartbeat.heartbeat(shared, line, memoryview(other)[4:]) is None
+            assert await groups.quick_heartbeat(shared, line, memoryview(other)[4:]) is None
 
     run(test)
 

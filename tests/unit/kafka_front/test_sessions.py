@@ -6,11 +6,10 @@ import struct
 import pytest
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.errors import ROWS
-from penstock.protocols.kafka.front.table import TABLE, handler
-from penstock.protocols.kafka.messages import api_of, request, versions
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
+from penstock.protocols.kafka.errors import ROWS, ErrorCode
+from penstock.protocols.kafka.server.handlers import TABLE, handler
+from penstock.protocols.kafka.wire.framing import api_of, request, versions
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 from tests.unit.kafka_front.kit import Kit, run
 
 

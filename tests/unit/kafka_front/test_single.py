@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.front import session
-from penstock.protocols.kafka.front.apis import single
-from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.server import front
+from penstock.protocols.kafka.server.apis import produce
+from penstock.protocols.kafka.wire.framing import request
+from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from tests.unit.kafka_front.kit import Kit, batch, run
 
 NAME = "a-topic"
@@ -70,7 +70,7 @@ def answers(version: int, **given: Any) -> tuple[list[bytes], list[bool]]:
             assert answer is not None
             assert (topic.id in answer) == (version >= 13 and given.get("topic", NAME) == NAME)
             found.append(answer.replace(topic.id, bytes(16)))
-        other = await single.produce(kit.front._shared, client.session.line, memoryview(data)[4:])
+        other = await produce.produce_single(kit.front._shared, client.session.line, memoryview(data)[4:])
         quick.append(other is not None)
 
     run(test)
@@ -82,7 +82,7 @@ def answers(version: int, **given: Any) -> tuple[list[bytes], list[bool]]:
 @pytest.mark.parametrize("case", CASES)
 def test_the_quick_answer_is_the_long_one(case: str, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     short, quick = answers(version, **CASES[case])
-    monkeypatch.setattr(session, "single", lambda key: None)
+    monkeypatch.setattr(front, "single", lambda key: None)
     long, _ = answers(version, **CASES[case])
     assert short == long
     assert quick == [version >= 5]
@@ -102,8 +102,8 @@ def test_a_request_that_is_cut_off_anywhere_is_left_to_the_long_way(version: int
         whole = asked(version, kit.store.create_topic(NAME, 2).id)[4:]
         line = kit.client().session.line
         for end in range(8, len(whole)):
-            assert await single.produce(kit.front._shared, line, memoryview(whole)[:end]) is None
-        assert await single.produce(kit.front._shared, line, memoryview(whole)) is not None
+            assert await produce.produce_single(kit.front._shared, line, memoryview(whole)[:end]) is None
+        assert await produce.produce_single(kit.front._shared, line, memoryview(whole)) is not None
 
     run(test)
 

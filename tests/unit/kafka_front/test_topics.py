@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.discovery import MetadataRequestTopic
-from penstock.protocols.kafka.messages.topics import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.wire.metadata import MetadataRequestTopic
+from penstock.protocols.kafka.wire.topics import (
     CreatePartitionsRequest,
     CreatePartitionsRequestAssignment,
     CreatePartitionsRequestTopic,

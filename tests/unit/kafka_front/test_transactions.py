@@ -8,22 +8,22 @@ import pytest
 
 from penstock.groups.tables import UndefinedTransition
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.front.transaction_log import TransactionLog
-from penstock.protocols.kafka.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from penstock.protocols.kafka.messages.transaction_admin import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.transaction_service import TransactionLog
+from penstock.protocols.kafka.transactions import TABLE, Event, State
+from penstock.protocols.kafka.wire.coordinator_admin import (
     DescribeProducersRequest,
     DescribeProducersRequestTopic,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
-from penstock.protocols.kafka.messages.transactions import (
+from penstock.protocols.kafka.wire.groups import ConsumerGroupHeartbeatRequest
+from penstock.protocols.kafka.wire.produce import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
 )
-from penstock.protocols.kafka.transactions import TABLE, Event, State
 from penstock.seams.enode import extent
 from penstock.snode.journals import JournalService
 from tests.unit.kafka_front.group_kit import member

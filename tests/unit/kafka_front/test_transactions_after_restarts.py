@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.errors import ErrorCode
 from penstock.seams.enode import extent
 from penstock.store import open_store
 from tests.unit.kafka_front.kit import serving

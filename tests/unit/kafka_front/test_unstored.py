@@ -8,9 +8,9 @@ import pytest
 
 from penstock.errors import OutOfOrderSequence, PenstockError, UpstreamLost
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import unstored
-from penstock.protocols.kafka.front.unstored import Numbers, Unstored, numbers_of
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server import handlers
+from penstock.protocols.kafka.server.handlers import Numbers, Unstored, numbers_of
 from penstock.seams.abilities import Abilities
 from penstock.seams.enode import Appended, Batch, Stored
 from tests.unit.kafka_front.kit import Kit, batch, run
@@ -56,7 +56,7 @@ def test_a_producer_that_began_anew_knows() -> None:
 
 
 def test_so_many_failures_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unstored, "MAX_FAILED", 2)
+    monkeypatch.setattr(handlers, "MAX_FAILED", 2)
     those = Unstored()
     for number in range(3):
         those.tell(HOME, Numbers(number, 0, 10), LOST)

@@ -7,18 +7,55 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.front.table import TABLE
-from penstock.protocols.kafka.messages import api_of, cluster, security
-from penstock.protocols.kafka.messages import configs as altering
-from penstock.protocols.kafka.messages import replicas as placing
-from penstock.protocols.kafka.messages import topics as creating
-from penstock.protocols.kafka.messages.catalog import name_of
-from penstock.protocols.kafka.messages.cluster import (
+from penstock.protocols.kafka.server.handlers import TABLE
+from penstock.protocols.kafka.wire import cluster, configs
+from penstock.protocols.kafka.wire import cluster as placing
+from penstock.protocols.kafka.wire import configs as altering
+from penstock.protocols.kafka.wire import topics as creating
+from penstock.protocols.kafka.wire.cluster import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestTopic,
 )
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.wire.configs import ListConfigResourcesRequest
+from penstock.protocols.kafka.wire.coordinator_admin import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    DescribeProducersRequest,
+    DescribeProducersRequestTopic,
+    DescribeTransactionsRequest,
+    ListGroupsRequest,
+    ListTransactionsRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from penstock.protocols.kafka.wire.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochRequestTopic,
+)
+from penstock.protocols.kafka.wire.framing import api_of, name_of
+from penstock.protocols.kafka.wire.groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ShareGroupHeartbeatRequest,
+    SyncGroupRequest,
+)
+from penstock.protocols.kafka.wire.metadata import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
+from penstock.protocols.kafka.wire.offsets import (
     FindCoordinatorRequest,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -28,70 +65,27 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequestGroupTopic,
     OffsetFetchRequestTopic,
 )
-from penstock.protocols.kafka.messages.configs import ListConfigResourcesRequest
-from penstock.protocols.kafka.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    ShareGroupHeartbeatRequest,
-)
-from penstock.protocols.kafka.messages.discovery import (
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-    MetadataRequest,
-    MetadataRequestTopic,
-)
-from penstock.protocols.kafka.messages.fetch import (
-    FetchRequest,
-    FetchRequestPartition,
-    FetchRequestTopic,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochRequestPartition,
-    OffsetForLeaderEpochRequestTopic,
-)
-from penstock.protocols.kafka.messages.group_admin import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    ListGroupsRequest,
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from penstock.protocols.kafka.messages.groups import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
-from penstock.protocols.kafka.messages.produce import (
-    InitProducerIdRequest,
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-)
-from penstock.protocols.kafka.messages.topics import (
-    CreatePartitionsRequest,
-    CreatePartitionsRequestTopic,
-    CreateTopicsRequest,
-    CreateTopicsRequestTopic,
-)
-from penstock.protocols.kafka.messages.transaction_admin import (
-    DescribeProducersRequest,
-    DescribeProducersRequestTopic,
-    DescribeTransactionsRequest,
-    ListTransactionsRequest,
-)
-from penstock.protocols.kafka.messages.transactions import (
+from penstock.protocols.kafka.wire.produce import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnRequestTopicV3,
     EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
+)
+from penstock.protocols.kafka.wire.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestTopic,
+    CreateTopicsRequest,
+    CreateTopicsRequestTopic,
 )
 from tests.unit.kafka_front.group_kit import commit, member
 from tests.unit.kafka_front.kit import Kit, batch, run
@@ -245,24 +239,24 @@ def describe_quorum(version: int) -> list[Any]:
 
 
 def describe_quotas(version: int) -> list[Any]:
-    component = security.DescribeClientQuotasRequestComponent
+    component = configs.DescribeClientQuotasRequestComponent
     components = [component(entity_type=kind, match_type=2, match=None) for kind in ("user", "no")]
-    return [security.DescribeClientQuotasRequest(components=[each]) for each in components]
+    return [configs.DescribeClientQuotasRequest(components=[each]) for each in components]
 
 
 def alter_quotas(version: int) -> list[Any]:
-    entity = security.AlterClientQuotasRequestEntity(entity_type="user", entity_name=None)
-    entry = security.AlterClientQuotasRequestEntry(entity=[entity], ops=[])
-    return [security.AlterClientQuotasRequest(entries=[entry])]
+    entity = configs.AlterClientQuotasRequestEntity(entity_type="user", entity_name=None)
+    entry = configs.AlterClientQuotasRequestEntry(entity=[entity], ops=[])
+    return [configs.AlterClientQuotasRequest(entries=[entry])]
 
 
 def acls(version: int) -> list[Any]:
-    return [security.DescribeAclsRequest(resource_type_filter=1, resource_name_filter=None, operation=1)]
+    return [configs.DescribeAclsRequest(resource_type_filter=1, resource_name_filter=None, operation=1)]
 
 
 def credentials(version: int) -> list[Any]:
-    nobody = security.DescribeUserScramCredentialsRequestUser(name="nobody")
-    return [security.DescribeUserScramCredentialsRequest(users=each) for each in (None, [nobody])]
+    nobody = configs.DescribeUserScramCredentialsRequestUser(name="nobody")
+    return [configs.DescribeUserScramCredentialsRequest(users=each) for each in (None, [nobody])]
 
 
 ASKED: dict[int, Any] = {

@@ -6,20 +6,20 @@ from typing import Any, Protocol
 
 from penstock.columnar.batch import batches
 from penstock.columnar.transactions import AbortedTransactions, control_type
-from penstock.protocols.kafka.messages import transactions as wire
-from penstock.protocols.kafka.messages.commits import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestGroupTopic,
-)
-from penstock.protocols.kafka.messages.declare import NO_UUID
-from penstock.protocols.kafka.messages.discovery import (
+from penstock.protocols.kafka.wire import produce as wire
+from penstock.protocols.kafka.wire.declarations import NO_UUID
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.metadata import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.produce import (
+from penstock.protocols.kafka.wire.offsets import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestGroupTopic,
+)
+from penstock.protocols.kafka.wire.produce import (
     InitProducerIdRequest,
     InitProducerIdResponse,
     ProduceRequest,

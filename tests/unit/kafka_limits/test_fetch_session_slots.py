@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from penstock.net._budget import Budget
-from penstock.protocols.kafka.front.fetch_sessions import WATCHED_BYTES, FetchSession, FetchSessions, Key
-from penstock.protocols.kafka.messages.fetch import FetchRequestPartition
+from penstock.protocols.kafka.server.fetch_sessions import WATCHED_BYTES, FetchSession, FetchSessions, Key
+from penstock.protocols.kafka.wire.fetch import FetchRequestPartition
 from penstock.seams.memory import UNLIMITED, Memory
 
 

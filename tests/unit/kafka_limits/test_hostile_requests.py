@@ -9,11 +9,19 @@ import pytest
 
 from penstock.errors import ProtocolViolation
 from penstock.net._budget import Budget
-from penstock.protocols.kafka.coordinator.held import GROUP_BYTES
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import GROUP_BYTES
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.framing import request
+from penstock.protocols.kafka.wire.groups import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from penstock.protocols.kafka.wire.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -21,15 +29,7 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
-from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.groups import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
-from penstock.protocols.kafka.messages.topics import (
+from penstock.protocols.kafka.wire.topics import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,

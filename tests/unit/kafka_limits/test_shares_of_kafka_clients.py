@@ -8,19 +8,22 @@ from typing import Any
 import pytest
 
 from penstock.net._budget import Budget
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.commits import (
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.groups import (
+    ConsumerGroupHeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
+from penstock.protocols.kafka.wire.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from penstock.protocols.kafka.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest
-from penstock.protocols.kafka.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
-from penstock.protocols.kafka.messages.topics import (
+from penstock.protocols.kafka.wire.topics import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
     CreateTopicsRequest,

@@ -8,8 +8,7 @@ from kio.schema.consumer_protocol_subscription.v3.data import ConsumerProtocolSu
 from kio.serial import entity_reader
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.kafka.messages import read_request
-from penstock.protocols.kafka.messages.consumer_protocol import (
+from penstock.protocols.kafka.wire.consumer_protocol import (
     MemberAssignment,
     Subscription,
     TopicPartitions,
@@ -18,7 +17,8 @@ from penstock.protocols.kafka.messages.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
-from penstock.protocols.kafka.messages.groups import JoinGroupRequest, SyncGroupRequest
+from penstock.protocols.kafka.wire.framing import read_request
+from penstock.protocols.kafka.wire.groups import JoinGroupRequest, SyncGroupRequest
 from tests.vectors.kafka_frames.recorded import Recorded, files, recorded
 
 FULL = Subscription(

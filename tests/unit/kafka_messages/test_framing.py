@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.kafka.framing import MAX_FRAME_BYTES, KafkaFraming
+from penstock.protocols.kafka.wire.framing import MAX_FRAME_BYTES, KafkaFraming
 
 
 def size(number: int) -> memoryview:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ProtocolViolation, UsageError
-from penstock.protocols.kafka.messages import (
+from penstock.protocols.kafka.wire.codec import decode
+from penstock.protocols.kafka.wire.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from penstock.protocols.kafka.wire.framing import (
     RequestHeader,
     api_of,
-    decode,
     known,
     read_header,
     read_request,
@@ -17,10 +18,9 @@ from penstock.protocols.kafka.messages import (
     response,
     versions,
 )
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
-from penstock.protocols.kafka.messages.groups import HeartbeatRequest, HeartbeatResponse
-from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.wire.groups import HeartbeatRequest, HeartbeatResponse
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 
 
 def framed(message: object, version: int, client_id: str | None, correlation: int) -> bytes:

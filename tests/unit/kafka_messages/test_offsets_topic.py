@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ProtocolViolation, UsageError
-from penstock.protocols.kafka.messages.codec import encode
-from penstock.protocols.kafka.messages.offsets_topic import (
+from penstock.protocols.kafka.wire.codec import encode
+from penstock.protocols.kafka.wire.stored_records import (
     GroupKey,
     GroupValue,
     GroupValueMember,

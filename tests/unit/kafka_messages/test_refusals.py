@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from penstock.errors import ProtocolViolation, UsageError
-from penstock.protocols.kafka.messages import decode, encode, versions
-from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
-from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.groups import HeartbeatRequest, HeartbeatResponse
-from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from penstock.protocols.kafka.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from penstock.protocols.kafka.wire.codec import decode, encode
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.framing import versions
+from penstock.protocols.kafka.wire.groups import HeartbeatRequest, HeartbeatResponse
+from penstock.protocols.kafka.wire.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.wire.offsets import FindCoordinatorRequest
+from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.wire.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 
 
 def fetch(**partition: Any) -> FetchRequest:

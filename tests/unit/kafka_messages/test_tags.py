@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.kafka.messages import decode, encode
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestReplicaState
-from penstock.protocols.kafka.messages.groups import HeartbeatResponse
+from penstock.protocols.kafka.wire.codec import decode, encode
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestReplicaState
+from penstock.protocols.kafka.wire.groups import HeartbeatResponse
 
 BODY = b"\x00\x00\x00\x00" + b"\x00\x1b"
 """throttle_time_ms 0, error_code 27: a Heartbeat v4 answer without its tags."""

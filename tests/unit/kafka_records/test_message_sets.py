@@ -10,7 +10,7 @@ from penstock.columnar.batch import stamp
 from penstock.columnar.compression import compress
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
-from penstock.protocols.kafka.records import decode
+from penstock.protocols.kafka.wire.records import decode
 
 
 def sized(part: bytes | None) -> bytes:

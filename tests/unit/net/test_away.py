@@ -27,8 +27,7 @@ from penstock.net.memory import MemoryNetwork
 from penstock.net.options import TransportOptions
 from penstock.net.server import serve
 from penstock.net.stopping import Stop
-from penstock.protocols.kafka.client import KafkaOptions
-from penstock.protocols.kafka.client.dialect import KafkaDialect
+from penstock.protocols.kafka.client.connection import KafkaDialect, KafkaOptions
 from penstock.seams.channel import Link
 from tests.unit.client import virtual_time
 from tests.unit.net.toy import ToyDialect, ToyFront, ask, encode

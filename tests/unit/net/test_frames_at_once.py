@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
 from penstock.net._buffers import Intake
-from penstock.protocols.kafka.framing import KafkaFraming
+from penstock.protocols.kafka.wire.framing import KafkaFraming
 from penstock.protocols.tubemq.framing import TOKEN, TubeFraming
 from penstock.seams import Frame
 

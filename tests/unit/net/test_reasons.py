@@ -17,7 +17,7 @@ from penstock.errors import ConnectionLost, FirstContactTimeout, PenstockError
 from penstock.model import Endpoint
 from penstock.net._reasons import hung_up, lost, no_connection, reason
 from penstock.net.first_contact import FirstContact
-from penstock.protocols.kafka.framing import KafkaFraming
+from penstock.protocols.kafka.wire.framing import KafkaFraming
 from penstock.protocols.tubemq.framing import TubeFraming
 from penstock.testing import Broker
 

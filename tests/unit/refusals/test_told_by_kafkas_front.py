@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.errors import ProtocolViolation, UpstreamLost
-from penstock.protocols.kafka.front import why
-from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.groups import HeartbeatRequest, JoinGroupRequest
-from penstock.protocols.kafka.messages.produce import (
+from penstock.protocols.kafka.server import refusals
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.groups import HeartbeatRequest, JoinGroupRequest
+from penstock.protocols.kafka.wire.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.wire.produce import (
     InitProducerIdRequest,
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
 )
-from penstock.protocols.kafka.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from penstock.protocols.kafka.wire.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from penstock.seams.abilities import Abilities
 from tests.unit.kafka_front.kit import Kit, batch, run
 
@@ -161,11 +161,11 @@ def test_who_reads_and_writes_is_not_told_of(told: list[str]) -> None:
 
 
 def test_notes_of_two_requests_stay_apart() -> None:
-    first = why.begin()
-    why.note(1, UpstreamLost("one"))
-    second = why.begin()
+    first = refusals.begin()
+    refusals.note(1, UpstreamLost("one"))
+    second = refusals.begin()
     for _ in range(1_000):
-        why.note(2, UpstreamLost("two", hint="wait", topic="t"))
-    assert first == [why.Note(1, "one", "", None)]
-    assert set(second) == {why.Note(2, "two", "wait", "t")}
+        refusals.note(2, UpstreamLost("two", hint="wait", topic="t"))
+    assert first == [refusals.Note(1, "one", "", None)]
+    assert set(second) == {refusals.Note(2, "two", "wait", "t")}
     assert len(second) == 100

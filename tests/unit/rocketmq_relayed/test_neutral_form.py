@@ -20,8 +20,8 @@ from penstock.errors import (
     UpstreamLost,
 )
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.faults import code_of
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server.refusals import code_of
 from penstock.protocols.rocketmq.backend.topics import Numbering
 from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand

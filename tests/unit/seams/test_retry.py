@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConnectionLost, PenstockError, ServerError
-from penstock.protocols.kafka.client import KafkaOptions
+from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.tubemq.client.options import TubeOptions
 from penstock.seams.retry import Retry, RetryLimits
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from penstock.net.descriptors import connections_for, tell_of_accept_once
-from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
+from penstock.protocols.kafka.wire.framing import request
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 
 ASKED = b"".join(request(ApiVersionsRequest(), 0, "canary")(7))
 

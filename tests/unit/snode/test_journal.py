@@ -12,7 +12,7 @@ from penstock.columnar.transactions import end_marker
 from penstock.errors import ConnectionLost, RequestTimeout, StoreError, UpstreamLost
 from penstock.model import Committed, Partition
 from penstock.net.runtime import AsyncioRuntime
-from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.protocols.kafka.wire.stored_records import OffsetsLog
 from penstock.seams.abilities import Abilities
 from penstock.seams.journal import Journal
 from penstock.snode.committed_offsets import OffsetsService

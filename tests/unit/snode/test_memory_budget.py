@@ -15,10 +15,9 @@ import pytest
 from penstock.config import SnodeConfig, parse_listener
 from penstock.model import Partition
 from penstock.net._buffers import Intake, allocate
-from penstock.protocols.kafka.framing import MAX_FRAME_BYTES, KafkaFraming
-from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.framing import MAX_FRAME_BYTES, KafkaFraming, request
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 from penstock.protocols.tubemq import framing as tube
 from penstock.protocols.tubemq.framing import TubeFraming
 from penstock.seams.framing import Framing

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.messages.groups import HeartbeatRequest
+from penstock.protocols.kafka.wire.groups import HeartbeatRequest
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.rpc import LOCK_BATCH_MQ
 from penstock.protocols.tubemq import messages as t

@@ -17,8 +17,8 @@ from penstock.groups.committed import CommittedTable
 from penstock.groups.undecided import Undecided, Wanted
 from penstock.model import Committed, Partition
 from penstock.net.runtime import AsyncioRuntime
-from penstock.protocols.kafka.coordinator.stored import restored
-from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.protocols.kafka.groups.classic_transitions import restored
+from penstock.protocols.kafka.wire.stored_records import OffsetsLog
 from penstock.seams.enode import bytes_of
 from penstock.snode.committed_offsets import OffsetsService
 from penstock.snode.journals import JournalService

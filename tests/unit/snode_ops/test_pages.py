@@ -14,9 +14,9 @@ from penstock import Producer
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError
 from penstock.net.memory import MemoryNetwork
-from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.wire.framing import request
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 from penstock.snode import Node
 from penstock.snode.monitoring import FAMILIES
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.model import Partition
-from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.transactions import (
     LARGEST_EPOCH,
     TABLE,

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from penstock.columnar.entries import Ended, Noted, batch_of, entries_of
 from penstock.errors import CorruptBatch, ProtocolViolation
 from penstock.model import Partition
-from penstock.protocols.kafka.messages.transaction_log import TransactionLogValue as Value
-from penstock.protocols.kafka.messages.transaction_log import write_transaction_key, write_transaction_value
-from penstock.protocols.kafka.transactions import State, Transaction
-from penstock.protocols.kafka.transactions.stored import entry_of, read_entry
+from penstock.protocols.kafka.transactions import State, Transaction, entry_of, read_entry
+from penstock.protocols.kafka.wire.stored_records import TransactionLogValue as Value
+from penstock.protocols.kafka.wire.stored_records import write_transaction_key, write_transaction_value
 from penstock.seams.enode import bytes_of
 
 DATA = Path(__file__).parents[2] / "data" / "kafka" / "batches"

@@ -12,7 +12,7 @@ from penstock.columnar.compression import inflate
 from penstock.columnar.transactions import ABORT, COMMIT, control_type
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
-from penstock.protocols.kafka.records import decode
+from penstock.protocols.kafka.wire.records import decode
 from tests.vectors.kafka_batches.recorded import Recorded, recordings, unhex
 
 RECORDINGS = recordings()

@@ -6,8 +6,16 @@ from collections import Counter
 
 import pytest
 
-from penstock.protocols.kafka.framing import KafkaFraming
-from penstock.protocols.kafka.messages import api_of, known, read_request, read_response, request, response, versions
+from penstock.protocols.kafka.wire.framing import (
+    KafkaFraming,
+    api_of,
+    known,
+    read_request,
+    read_response,
+    request,
+    response,
+    versions,
+)
 from tests.vectors.kafka_frames.recorded import Recorded, files, recorded
 
 # API keys that were recorded but are not declared, and how many messages that leaves unread.

@@ -1,16 +1,19 @@
-"""Kafka's error codes as rows, and how a code becomes one of our errors.
-
-Source: Kafka protocol guide, "Error Codes" (4.4). A code that is not listed is treated as UNKNOWN_SERVER_ERROR and
-keeps its number: a newer broker must not break an older client. What our server side answers is in ``error_codes``.
-"""
+"""Kafka's error codes: as rows that become our errors, and by name for the server side."""
 
 from __future__ import annotations
 
+import enum
 from typing import Final, NamedTuple, Unpack
 
 from penstock.errors import ErrorKind, FencedError, OffsetOutOfRange, ServerError
 from penstock.wire.coded import Where, server_error
 
+__all__ = ["ErrorCode"]
+
+# Kafka's error codes as rows, and how a code becomes one of our errors.
+#
+# Source: Kafka protocol guide, "Error Codes" (4.4). A code that is not listed is treated as UNKNOWN_SERVER_ERROR and
+# keeps its number: a newer broker must not break an older client. What our server side answers is `ErrorCode`.
 NONE: Final = 0
 OFFSET_OUT_OF_RANGE: Final = 1
 FENCED: Final = frozenset((47, 82, 90, 110))
@@ -243,3 +246,81 @@ def error_for(code: int, what: str, *, detail: str | None = None, **where: Unpac
     """The error for a code. ``what`` says what was being done; ``detail`` is the broker's own text, if it sent one."""
     raised = FencedError if code in FENCED else OffsetOutOfRange if code == OFFSET_OUT_OF_RANGE else ServerError
     return server_error(row(code), _KIND_OF.get(code), detail or "", doing=what, raised=raised, **where)
+
+
+# The error codes that our server side answers with, by name. What they mean to a client is in `errors`, row by row.
+class ErrorCode(enum.IntEnum):
+    """Kafka protocol guide, "Error Codes"; only those a node of ours sends."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    INVALID_TOPIC_EXCEPTION = 17
+    RECORD_LIST_TOO_LARGE = 18
+    INVALID_REQUIRED_ACKS = 21
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    SECURITY_DISABLED = 54
+    OPERATION_NOT_ATTEMPTED = 55
+    KAFKA_STORAGE_ERROR = 56
+    LOG_DIR_NOT_FOUND = 57
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
+    ELECTION_NOT_NEEDED = 84
+    NO_REASSIGNMENT_IN_PROGRESS = 85
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
+    INVALID_RECORD = 87
+    UNSTABLE_OFFSET_COMMIT = 88
+    THROTTLING_QUOTA_EXCEEDED = 89
+    PRODUCER_FENCED = 90
+    RESOURCE_NOT_FOUND = 91
+    UNKNOWN_TOPIC_ID = 100
+    TRANSACTIONAL_ID_NOT_FOUND = 105
+    FETCH_SESSION_TOPIC_ID_ERROR = 106
+    FENCED_MEMBER_EPOCH = 110
+    UNRELEASED_INSTANCE_ID = 111
+    UNSUPPORTED_ASSIGNOR = 112
+    STALE_MEMBER_EPOCH = 113
+    UNSUPPORTED_ENDPOINT_TYPE = 115
+    TRANSACTION_ABORTABLE = 120
+    INVALID_REGULAR_EXPRESSION = 128
+    REBOOTSTRAP_REQUIRED = 129

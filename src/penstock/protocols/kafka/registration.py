@@ -12,7 +12,7 @@ from penstock.seams import ChannelFactory, LogClient, WireProtocol
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
-    from penstock.protocols.kafka.client import KafkaOptions
+    from penstock.protocols.kafka.client.connection import KafkaOptions
     from penstock.seams import Front, OffsetsCodec, Services
     from penstock.seams.faults import Wording
     from penstock.seams.opening import OpenedEnode, Surroundings
@@ -25,15 +25,16 @@ _FLAGS = {"true": True, "false": False}
 def _client(
     channel_of: ChannelFactory, bootstrap: Sequence[Endpoint], config: ClientConfig, extra: Mapping[str, OptionValue]
 ) -> LogClient:
-    from penstock.protocols.kafka.client import open_client
+    from penstock.protocols.kafka.client.client import open_client
 
     return open_client(channel_of, bootstrap, _options(config, extra))
 
 
 def _front(services: Services, config: SnodeConfig) -> Front:
-    from penstock.protocols.kafka.consumer_groups import ConsumerGroupSettings
-    from penstock.protocols.kafka.coordinator import GroupSettings
-    from penstock.protocols.kafka.front import KafkaFront, KafkaFrontOptions
+    from penstock.protocols.kafka.groups.classic_group import GroupSettings
+    from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
+    from penstock.protocols.kafka.server.front import KafkaFront
+    from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
 
     ours = config.front(KafkaNodeConfig)
     options = KafkaFrontOptions(
@@ -70,14 +71,14 @@ def _front(services: Services, config: SnodeConfig) -> Front:
 
 
 def _enode(url: str, around: Surroundings) -> OpenedEnode:
-    from penstock.protocols.kafka.enode import open_enode
+    from penstock.protocols.kafka.backend.enode import open_enode
 
     return open_enode(url, around)
 
 
 def _options(config: ClientConfig, extra: Mapping[str, OptionValue]) -> KafkaOptions:
     from penstock.config import ConsumerConfig, IsolationLevel, ProducerConfig
-    from penstock.protocols.kafka.client import KafkaOptions
+    from penstock.protocols.kafka.client.connection import KafkaOptions
 
     reader = config if isinstance(config, ConsumerConfig) else None
     return KafkaOptions(
@@ -101,26 +102,25 @@ def _flag(name: str, value: OptionValue) -> bool:
 
 
 def _offsets() -> OffsetsCodec:
-    from penstock.protocols.kafka.offsets_log import OffsetsLog
+    from penstock.protocols.kafka.wire.stored_records import OffsetsLog
 
     return OffsetsLog()
 
 
 def _faults() -> Wording:
-    from penstock.protocols.kafka.faults import KafkaWording
+    from penstock.protocols.kafka.server.fault_injection import KafkaWording
 
     return KafkaWording()
 
 
 _HERE = "penstock.protocols.kafka"
 _LOADS = {
-    "consumer": (f"{_HERE}.client.reading",),
-    "columns": (f"{_HERE}.records",),
-    "member": (f"{_HERE}.client.membership", f"{_HERE}.client.committing"),
-    "newer member": (f"{_HERE}.client.epoch_membership",),
+    "consumer": (f"{_HERE}.client.reader",),
+    "columns": (f"{_HERE}.wire.records",),
+    "member": (f"{_HERE}.client.classic_member", f"{_HERE}.client.coordinator"),
+    "newer member": (f"{_HERE}.client.consumer_member",),
     "producer": (
-        f"{_HERE}.records",
-        f"{_HERE}.client.transactional_sender",
+        f"{_HERE}.wire.records",
         f"{_HERE}.client.transactions",
         f"{_HERE}.client.coordinator",
     ),
@@ -136,5 +136,5 @@ PROTOCOL = WireProtocol(
     enode=_enode,
     faults=_faults,
     title="Kafka",
-    loads={role: (f"{_HERE}.client", *modules) for role, modules in _LOADS.items()},
+    loads={role: (f"{_HERE}.client.client", *modules) for role, modules in _LOADS.items()},
 )

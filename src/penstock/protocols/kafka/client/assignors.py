@@ -1,23 +1,154 @@
-"""The assignors of one member: those that Kafka's clients know by name, and its user's own classes.
-
-What must not live here: how any of them shares out.
-"""
+"""Assignors of one member, sticky ones among them; subscriptions and assignments in our nouns."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
-from penstock.errors import ConfigError, UsageError
-from penstock.groups.assignor import Assignor, Shares, Subscriber
+from penstock._dataclasses import dataclass
+from penstock.errors import ConfigError, ProtocolViolation, UsageError
+from penstock.groups.assignor import NO_GENERATION, Assignor, Racks, Shares, Subscriber
 from penstock.groups.range_assignor import RangeAssignor
 from penstock.groups.round_robin_assignor import RoundRobinAssignor
-from penstock.model import Partition
-from penstock.protocols.kafka.client.sticky_assignors import KafkaCooperativeSticky, KafkaSticky
+from penstock.groups.sticky_assignors import CooperativeStickyAssignor, StickyAssignor
+from penstock.model import Partition, TopicInfo
+from penstock.protocols.kafka.client.cluster import by_topic
+from penstock.protocols.kafka.wire import codec
+from penstock.protocols.kafka.wire.consumer_protocol import (
+    MemberAssignment,
+    Subscription,
+    TopicPartitions,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+from penstock.protocols.kafka.wire.declarations import I32, Api, array
+from penstock.seams.framing import Buffer
+from penstock.wire import Reader, Writer
 
-__all__ = ["ASSIGNORS", "check_cooperation", "check_shares", "made_assignors"]
+if TYPE_CHECKING:
+    from penstock.protocols.kafka.wire.groups import JoinGroupResponseMember
 
+__all__ = [
+    "ASSIGNORS",
+    "KafkaCooperativeSticky",
+    "KafkaSticky",
+    "assignment_bytes",
+    "check_cooperation",
+    "check_shares",
+    "made_assignors",
+    "partitions_assigned",
+    "partitions_by_topic",
+    "racks_of",
+    "subscriber_of",
+    "subscription_bytes",
+]
+
+
+# Kafka's sticky assignors: where members say what they had, and that they are there at all, in the user data.
+#
+# ``sticky`` reads no owned partitions, because its members have none left when they join: each remembers its last
+# assignment and sends it as user data (v1, v0 without the generation). ``cooperative-sticky`` takes owned partitions
+# and generation from the subscription (v2 and up), and from older ones the generation in the user data. Source: Kafka
+# clients 4.x, StickyAssignor, CooperativeStickyAssignor; KIP-341, KIP-429, KIP-792.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Remembered:
+    """The user data of ``sticky``."""
+
+    API: ClassVar[Api] = Api(-1, 0, 1, flexible=None)
+    previous_assignment: Annotated[Sequence[TopicPartitions], array(TopicPartitions)] = ()
+    generation: Annotated[int, I32.since(1).ignorable()] = NO_GENERATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Joined:
+    """The user data of ``cooperative-sticky``."""
+
+    API: ClassVar[Api] = Api(-1, 0, 0, flexible=None)
+    generation: Annotated[int, I32] = NO_GENERATION
+
+
+class KafkaSticky(StickyAssignor):
+    """``sticky`` of one member."""
+
+    def __init__(self) -> None:
+        self._remembered: bytes | None = None
+
+    def user_data(self, topics: frozenset[str]) -> bytes | None:
+        """What it got last, None before."""
+        del topics
+        return self._remembered
+
+    def assigned(self, partitions: frozenset[Partition], generation: int) -> None:
+        """To be told at the next join."""
+        had = [
+            TopicPartitions(topic=topic, partitions=[p.id for p in of]) for topic, of in by_topic(partitions).items()
+        ]
+        self._remembered = _bytes(_Remembered(previous_assignment=had, generation=generation), 1)
+
+    def assign(
+        self, members: Sequence[Subscriber], partitions: Mapping[str, Sequence[Partition]], racks: Racks
+    ) -> dict[str, list[Partition]]:
+        """By what members remember."""
+        return super().assign([_with_memory(member) for member in members], partitions, racks)
+
+
+class KafkaCooperativeSticky(CooperativeStickyAssignor):
+    """``cooperative-sticky`` of one member."""
+
+    def __init__(self) -> None:
+        self._generation = NO_GENERATION
+
+    def user_data(self, topics: frozenset[str]) -> bytes | None:
+        """Its last generation, for leaders that know no younger subscriptions."""
+        del topics
+        return _bytes(_Joined(generation=self._generation), 0)
+
+    def assigned(self, partitions: frozenset[Partition], generation: int) -> None:
+        """Remember the generation."""
+        del partitions
+        self._generation = generation
+
+    def assign(
+        self, members: Sequence[Subscriber], partitions: Mapping[str, Sequence[Partition]], racks: Racks
+    ) -> dict[str, list[Partition]]:
+        """By what members own."""
+        return super().assign([_with_generation(member) for member in members], partitions, racks)
+
+
+def _with_memory(member: Subscriber) -> Subscriber:
+    """What a member that sent nothing readable had, nobody knows."""
+    if member.user_data is not None:
+        for version in (1, 0):
+            try:
+                told = codec.decode(_Remembered, version, Reader(member.user_data))
+            except ProtocolViolation:
+                continue
+            had = frozenset(Partition(each.topic, n) for each in told.previous_assignment for n in each.partitions)
+            return replace(member, owned=had, generation=told.generation)
+    return replace(member, owned=frozenset(), generation=NO_GENERATION)
+
+
+def _with_generation(member: Subscriber) -> Subscriber:
+    if member.generation == NO_GENERATION and member.user_data is not None:
+        try:
+            told = codec.decode_prefix(_Joined, 0, Reader(member.user_data))
+        except ProtocolViolation:
+            return member
+        return replace(member, generation=told.generation)
+    return member
+
+
+def _bytes(message: _Remembered | _Joined, version: int) -> bytes:
+    writer = Writer()
+    codec.write(message, version, writer)
+    return b"".join(writer.parts())
+
+
+# The assignors of one member: those that Kafka's clients know by name, and its user's own classes.
 ASSIGNORS: Final[Mapping[str, type[Assignor]]] = {
     each.name: each for each in (RangeAssignor, RoundRobinAssignor, KafkaSticky, KafkaCooperativeSticky)
 }
@@ -84,3 +215,70 @@ def check_cooperation(assignor: Assignor, shares: Shares, members: Sequence[Subs
                     " still owns it",
                     hint="A cooperative assignor leaves it out until its owner has given it up",
                 )
+
+
+# What members tell each other through the coordinator, in our nouns: subscriptions in, assignments out.
+#
+# Source: Kafka clients, consumer protocol v0-v3; the bytes are ``messages.consumer_protocol``'s business.
+def subscription_bytes(
+    topics: Collection[str],
+    owned: Collection[Partition],
+    generation: int,
+    rack: str,
+    user_data: bytes | None = None,
+) -> bytes:
+    """A member's metadata in JoinGroup."""
+    return write_subscription(
+        Subscription(
+            topics=sorted(topics),
+            user_data=user_data,
+            owned_partitions=_topic_partitions(owned),
+            generation_id=generation,
+            rack_id=rack or None,
+        )
+    )
+
+
+def subscriber_of(member: JoinGroupResponseMember) -> Subscriber:
+    """A member as the leader got it from the coordinator. Raises ProtocolViolation."""
+    told = read_subscription(member.metadata)
+    return Subscriber(
+        member.member_id,
+        frozenset(told.topics),
+        member.group_instance_id,
+        frozenset(_partitions(told.owned_partitions)),
+        told.generation_id,
+        told.rack_id,
+        None if told.user_data is None else bytes(told.user_data),
+    )
+
+
+def assignment_bytes(partitions: Sequence[Partition]) -> bytes:
+    """What the leader sends for one member."""
+    return write_assignment(MemberAssignment(assigned_partitions=_topic_partitions(partitions)))
+
+
+def partitions_assigned(data: Buffer) -> frozenset[Partition]:
+    """What this member got; nothing where the coordinator filled in empty bytes. Raises ProtocolViolation."""
+    return frozenset(_partitions(read_assignment(data).assigned_partitions)) if len(data) else frozenset()
+
+
+def partitions_by_topic(topics: Mapping[str, TopicInfo]) -> dict[str, list[Partition]]:
+    """The partitions to share out."""
+    return {name: [info.partition for info in topic.partitions] for name, topic in topics.items()}
+
+
+def racks_of(topics: Mapping[str, TopicInfo]) -> dict[Partition, frozenset[str]]:
+    """Where copies of the partitions are, as far as brokers say."""
+    return {info.partition: info.racks for topic in topics.values() for info in topic.partitions if info.racks}
+
+
+def _topic_partitions(partitions: Collection[Partition]) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(topic=topic, partitions=[partition.id for partition in of_topic])
+        for topic, of_topic in by_topic(partitions).items()
+    ]
+
+
+def _partitions(told: Iterable[TopicPartitions]) -> Iterable[Partition]:
+    return (Partition(each.topic, number) for each in told for number in each.partitions)

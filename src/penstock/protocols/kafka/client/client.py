@@ -6,18 +6,14 @@ second for messages that it never sends.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from penstock.errors import LogTruncated, PenstockError
+from penstock.errors import LogTruncated, PenstockError, UsageError
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, PreparedTransaction, TopicInfo
-from penstock.protocols.kafka.client.calls import Calls
-from penstock.protocols.kafka.client.cluster import Cluster
-from penstock.protocols.kafka.client.dialect import KafkaDialect
-from penstock.protocols.kafka.client.offsets import find_offsets
-from penstock.protocols.kafka.client.options import KafkaOptions
-from penstock.protocols.kafka.client.versions import Versions
-from penstock.protocols.kafka.names import check_topic
+from penstock.protocols.kafka.client.cluster import Cluster, find_offsets
+from penstock.protocols.kafka.client.connection import Calls, KafkaDialect, KafkaOptions, Versions
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import FetchHeard, FoundOffset, Membership, ReadFrom, ReadLimits
 from penstock.seams.hold import Hold
@@ -26,14 +22,27 @@ from penstock.seams.membership import GroupOptions
 if TYPE_CHECKING:
     from penstock.protocols.kafka.client.admin import KafkaAdmin
     from penstock.protocols.kafka.client.coordinator import Coordinator
-    from penstock.protocols.kafka.client.fetched import KafkaFetched
-    from penstock.protocols.kafka.client.lent_reads import KafkaLentRead
-    from penstock.protocols.kafka.client.ranges import KafkaRange
-    from penstock.protocols.kafka.client.reading import KafkaReader
+    from penstock.protocols.kafka.client.fetch import KafkaFetched
+    from penstock.protocols.kafka.client.reader import KafkaLentRead, KafkaRange, KafkaReader
     from penstock.protocols.kafka.client.sender import KafkaSender
-    from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
+    from penstock.protocols.kafka.client.transactions import KafkaTransactionalSender
 
-__all__ = ["KafkaClient", "open_client"]
+__all__ = ["KafkaClient", "check_topic", "open_client"]
+
+# What names may look like.
+#
+# Source: Apache Kafka 4.x, ``org.apache.kafka.common.internals.Topic``.
+_MAX_TOPIC: Final = 249
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_HINT: Final = "Letters, digits, '.', '_' and '-', at most 249, and neither '.' nor '..'"
+
+
+def check_topic(name: str) -> None:
+    """Raise UsageError for a name that no topic can have."""
+    if len(name) > _MAX_TOPIC:
+        raise UsageError(f"no topic can be called {name[:40] + '...'!r}, with {len(name)} characters", hint=_HINT)
+    if not _TOPIC.fullmatch(name) or name in {".", ".."}:
+        raise UsageError(f"no topic can be called {name!r}", hint=_HINT)
 
 
 class KafkaClient:
@@ -92,7 +101,7 @@ class KafkaClient:
 
     async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
         """``penstock.seams.client.TellsTruncation``."""
-        from penstock.protocols.kafka.client.truncation import truncated
+        from penstock.protocols.kafka.client.fetch import truncated
 
         return await truncated(self._cluster, positions)
 
@@ -116,31 +125,30 @@ class KafkaClient:
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> KafkaRange:
         """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 leaves the size to us."""
-        from penstock.protocols.kafka.client.ranges import KafkaRange
+        from penstock.protocols.kafka.client.reader import KafkaRange
 
         return KafkaRange(self._cluster, self._reader, wanted, fetch_bytes=fetch_bytes)
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         """Committed offsets of a group; partitions without one are absent."""
-        from penstock.protocols.kafka.client.committing import committed
+        from penstock.protocols.kafka.client.coordinator import committed
 
         return await committed(self._coordinator(group), partitions)
 
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
         """Commit without being a member."""
-        from penstock.protocols.kafka.client.committing import commit
+        from penstock.protocols.kafka.client.coordinator import commit
 
         await commit(self._coordinator(group), offsets)
 
     def membership(self, options: GroupOptions) -> Membership:
         """A member-to-be of a group. Raises ConfigError for an assignor that is not there."""
         if options.protocol == "consumer":
-            from penstock.protocols.kafka.client.epoch_heartbeats import new_member_id
-            from penstock.protocols.kafka.client.epoch_membership import KafkaEpochMembership
+            from penstock.protocols.kafka.client.consumer_member import KafkaEpochMembership, new_member_id
 
             member_id = new_member_id(self._channel.random)
             return KafkaEpochMembership(self._coordinator(options.group), options, member_id)
-        from penstock.protocols.kafka.client.membership import KafkaMembership
+        from penstock.protocols.kafka.client.classic_member import KafkaMembership
 
         return KafkaMembership(self._coordinator(options.group), options)
 
@@ -152,15 +160,14 @@ class KafkaClient:
 
     def transactional_sender(self, transactional_id: str, timeout_ms: int) -> KafkaTransactionalSender:
         """A producer under a transactional id."""
-        from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
-        from penstock.protocols.kafka.client.transactions import Transactions
+        from penstock.protocols.kafka.client.transactions import KafkaTransactionalSender, Transactions
 
         transactions = Transactions(self._cluster, self._coordinator, transactional_id, timeout_ms)
         return KafkaTransactionalSender(self._cluster, transactions)
 
     async def complete(self, prepared: PreparedTransaction, *, commit: bool) -> None:
         """End a transaction that another producer has prepared."""
-        from penstock.protocols.kafka.client.sequences import ProducerIdentity
+        from penstock.protocols.kafka.client.sender import ProducerIdentity
         from penstock.protocols.kafka.client.transactions import Transactions
 
         if prepared.producer_id < 0:
@@ -185,7 +192,7 @@ class KafkaClient:
     @property
     def _reader(self) -> KafkaReader:
         if self._its_reader is None:
-            from penstock.protocols.kafka.client.reading import KafkaReader
+            from penstock.protocols.kafka.client.reader import KafkaReader
 
             self._its_reader = KafkaReader(self._cluster)
         return self._its_reader

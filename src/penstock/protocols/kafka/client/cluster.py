@@ -1,41 +1,135 @@
-"""What is known of the cluster: its nodes, its topics, who leads which partition; asked for anew when it proves wrong.
-
-Leader epochs never go backwards for the same topic id: a broker that lags behind must not undo what another one told
-(KIP-320). Brokers that refuse a partition may name its leader (KIP-951), which is as good as an answer about it.
-Source: Kafka protocol guide, Metadata v1-v13, Fetch v12-v18, Produce v10-v13.
-"""
+"""What is known of the cluster: nodes, topics, leaders and their epochs; work sent to leaders; offsets by time."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from bisect import insort
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from penstock.errors import (
     ConnectionLost,
     PenstockError,
     ProtocolViolation,
     RequestTimeout,
+    ServerError,
     TopicRecreated,
+    UsageError,
     shown_id,
 )
-from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
-from penstock.protocols.kafka.client.calls import Calls
-from penstock.protocols.kafka.client.lineage import Lineage
-from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.messages.declare import NO_UUID
-from penstock.protocols.kafka.messages.discovery import (
+from penstock.model import Endpoint, Node, OffsetSpec, Partition, PartitionInfo, TopicInfo
+from penstock.protocols.kafka.client.connection import Calls
+from penstock.protocols.kafka.errors import NONE, error_for, row
+from penstock.protocols.kafka.wire.declarations import NO_UUID
+from penstock.protocols.kafka.wire.metadata import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    ListOffsetsResponse,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from penstock.seams.client import FoundOffset
 from penstock.seams.retry import Retry
 from penstock.seams.routing import Routing
 
-__all__ = ["Cluster", "NamedLeader", "NamedNode"]
+__all__ = [
+    "UNKNOWN",
+    "Cluster",
+    "Lineage",
+    "NamedLeader",
+    "NamedNode",
+    "Stretch",
+    "by_topic",
+    "find_offsets",
+    "note_error",
+    "on_leaders",
+]
 
+# Lineage: which leader wrote what was seen of a partition's log, so that it is noticed when the log has another past.
+#
+# A leader writes in an epoch of its own, and epochs only grow along a log. A replica without all records that is made
+# leader cuts the log off and goes on in a higher epoch (an unclean election): the offsets behind the cut then mean
+# other records. Whoever knows in which epoch the record before an offset was written can ask whether the log still has
+# it (KIP-320).
+UNKNOWN = -1
+
+
+class Stretch(NamedTuple):
+    """All that was seen of one epoch: ``[start, end)``. A single point where only a position in the log is known."""
+
+    epoch: int
+    start: int
+    end: int
+
+
+class Lineage:
+    """One partition's stretches, one an epoch, in the order of offsets, which is that of epochs."""
+
+    __slots__ = ("_stretches", "validated")
+
+    def __init__(self) -> None:
+        self._stretches: list[Stretch] = []
+        self.validated = UNKNOWN
+        """The epoch of the leader that was last asked whether it has the same past."""
+
+    def epoch_before(self, offset: int) -> int:
+        """In which epoch the record before ``offset`` was written, as far as that is known; else UNKNOWN."""
+        for epoch, start, end in self._stretches:
+            if start < offset <= end or start == offset == end:
+                return epoch
+        return UNKNOWN
+
+    def saw(self, seen: Stretch) -> None:
+        """Records of the log: whatever contradicts them was another log's."""
+        if len(self._stretches) == 1:
+            epoch, start, end = self._stretches[0]
+            if epoch == seen.epoch:
+                if end == seen.start and start <= end:  # as where one record comes after the other
+                    self._stretches[0] = Stretch(epoch, start, seen.end)
+                else:
+                    self._stretches[0] = Stretch(epoch, min(start, seen.start), max(end, seen.end))
+                return
+        kept = [_clear_of(each, seen) for each in self._stretches if each.epoch != seen.epoch]
+        same = [each for each in self._stretches if each.epoch == seen.epoch]
+        start, end = min(each.start for each in [seen, *same]), max(each.end for each in [seen, *same])
+        self._stretches = [each for each in kept if each is not None]
+        insort(self._stretches, Stretch(seen.epoch, start, end))
+
+    def heard(self, epoch: int, offset: int) -> None:
+        """Somebody says that the log reached up to ``offset`` in ``epoch``. Left aside where more is known already."""
+        for each in self._stretches:
+            if (each.epoch < epoch and each.end > offset) or (each.epoch > epoch and each.start < offset):
+                return
+        self.saw(Stretch(epoch, offset, offset))
+
+    def parted_at(self, epoch: int, end: int) -> int:
+        """Where another log leaves this one, whose last epoch that may be in both, ``epoch``, ends at ``end`` there."""
+        return min([end, *(each.start for each in self._stretches if each.epoch > epoch)])
+
+    def forget_after(self, epoch: int) -> None:
+        """No epoch above is known any more."""
+        self._stretches = [each for each in self._stretches if each.epoch <= epoch]
+
+
+def _clear_of(old: Stretch, seen: Stretch) -> Stretch | None:
+    """What is left of ``old`` beside ``seen``, which is of another epoch; None if that is nothing."""
+    if old.epoch < seen.epoch:
+        start, end = old.start, min(old.end, seen.start)
+    else:
+        start, end = max(old.start, seen.end), old.end
+    gone = end < start or (end == start and old.start != old.end)
+    return None if gone else Stretch(old.epoch, start, end)
+
+
+# What is known of the cluster: its nodes, its topics, who leads which partition; asked for anew when it proves wrong.
+#
+# Leader epochs never go backwards for the same topic id: a broker that lags behind must not undo what another one told
+# (KIP-320). Brokers that refuse a partition may name its leader (KIP-951), which is as good as an answer about it.
+# Source: Kafka protocol guide, Metadata v1-v13, Fetch v12-v18, Produce v10-v13.
 Response = TypeVar("Response")
 
 _MOMENT_S = 0.5
@@ -371,3 +465,165 @@ class Cluster:
             self._leaders.pop(info.partition, None)
             self._moved.discard(info.partition)
             self._lineages.pop(info.partition, None)
+
+
+# Work on many partitions, sent to whoever leads each of them, and sent again where a leader has moved.
+Result = TypeVar("Result")
+Outcome = Mapping[Partition, Result | PenstockError]
+
+
+def by_topic(partitions: Collection[Partition]) -> dict[str, list[Partition]]:
+    """Partitions in order, by topic, as most requests want them."""
+    found: dict[str, list[Partition]] = {}
+    for partition in sorted(partitions):
+        found.setdefault(partition.topic, []).append(partition)
+    return found
+
+
+def note_error(cluster: Cluster, partition: Partition, error: PenstockError) -> None:
+    """Draw the conclusion from a partition's error: some say that it is led by somebody else now."""
+    if not isinstance(error, ServerError) or row(error.code).refresh_metadata:
+        cluster.distrust(partition)
+
+
+async def on_leaders(
+    cluster: Cluster,
+    partitions: Collection[Partition],
+    work: Callable[[Node, Sequence[Partition]], Awaitable[Outcome[Result]]],
+    what: str,
+) -> dict[Partition, Result]:
+    """Run ``work`` for each leader with its partitions until every partition has a result.
+
+    Raises the first error that is final, or that lasted longer than ``api_timeout_ms`` (topics that nobody knows:
+    ``unknown_topic_patience_ms``). ``what`` begins the message of errors made here.
+    """
+    retry = Retry(cluster.calls.channel, cluster.calls.options)
+    done: dict[Partition, Result] = {}
+    left = set(partitions)
+    while True:
+        outcome = await _round(cluster, left, work, what)
+        failed: dict[Partition, PenstockError] = {}
+        for partition, result in outcome.items():
+            if isinstance(result, PenstockError):
+                note_error(cluster, partition, result)
+                failed[partition] = result
+            else:
+                done[partition] = result
+        left = set(failed)
+        if not left:
+            return done
+        # A final error is the one to tell; else any will do.
+        await retry.after(min(failed.values(), key=lambda error: error.retriable))
+
+
+async def _round(
+    cluster: Cluster,
+    partitions: Collection[Partition],
+    work: Callable[[Node, Sequence[Partition]], Awaitable[Outcome[Result]]],
+    what: str,
+) -> dict[Partition, Result | PenstockError]:
+    await cluster.topics({partition.topic for partition in partitions})
+    outcome: dict[Partition, Result | PenstockError] = {}
+    groups: dict[Node, list[Partition]] = {}
+    for partition in sorted(partitions):
+        leader = cluster.leader(partition)
+        if leader is not None:
+            groups.setdefault(leader, []).append(partition)
+            continue
+        outcome[partition] = cluster.no_leader(partition, what)
+
+    async def one(node: Node, of_node: Sequence[Partition]) -> Outcome[Result]:
+        return await work(node, of_node)
+
+    answers = await cluster.calls.channel.gather([one(node, of_node) for node, of_node in groups.items()])
+    for of_node, answer in zip(groups.values(), answers, strict=True):
+        if isinstance(answer, PenstockError):
+            outcome.update(dict.fromkeys(of_node, answer))
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            missing = error_for(-1, f"{what}: the answer leaves it out")
+            outcome.update({partition: answer.get(partition, missing) for partition in of_node})
+    return outcome
+
+
+# ListOffsets: where a partition begins, ends, or has the first record of some time.
+#
+# Source: Kafka protocol guide, ListOffsets v1-v11. A time after the last record is answered -1 without an error.
+_WHAT = "asking for an offset failed"
+_NO_TIMES = 43
+"""UNSUPPORTED_FOR_MESSAGE_FORMAT: said of logs whose records have no times, or that are not looked through by them."""
+
+
+async def find_offsets(cluster: Cluster, wanted: Mapping[Partition, OffsetSpec]) -> dict[Partition, FoundOffset]:
+    """The offset of each partition, from its leader.
+
+    Raises ServerError, ConnectionLost, RequestTimeout, UsageError for times where the log knows none."""
+    timestamps = {partition: _timestamp(spec) for partition, spec in wanted.items()}
+
+    async def ask(node: Node, partitions: Sequence[Partition]) -> dict[Partition, FoundOffset | PenstockError]:
+        answer = await cluster.calls.call(node.endpoint, _request(cluster, timestamps, partitions), ListOffsetsResponse)
+        return _outcome(answer, timestamps)
+
+    found = await on_leaders(cluster, wanted, ask, _WHAT)
+    for partition, each in found.items():
+        if each.leader_epoch >= 0 and each.offset >= 0:
+            cluster.lineage(partition).heard(each.leader_epoch, each.offset)
+    return found
+
+
+def _timestamp(spec: OffsetSpec) -> int:
+    if spec.name is not None:
+        return int(spec.name)
+    if spec.timestamp_ms is None or spec.timestamp_ms < 0:
+        raise UsageError(
+            "an OffsetSpec needs a name or a time since 1970",
+            hint="Give Offset.LATEST, Offset.EARLIEST or timestamp_ms.",
+        )
+    return spec.timestamp_ms
+
+
+def _request(
+    cluster: Cluster, timestamps: Mapping[Partition, int], partitions: Sequence[Partition]
+) -> ListOffsetsRequest:
+    options = cluster.calls.options
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(options.read_committed),
+        timeout_ms=options.request_timeout_ms,
+        topics=[
+            ListOffsetsRequestTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsRequestPartition(
+                        partition_index=partition.id,
+                        current_leader_epoch=cluster.leader_epoch(partition),
+                        timestamp=timestamps[partition],
+                    )
+                    for partition in of_topic
+                ],
+            )
+            for topic, of_topic in by_topic(partitions).items()
+        ],
+    )
+
+
+def _outcome(
+    answer: ListOffsetsResponse, timestamps: Mapping[Partition, int]
+) -> dict[Partition, FoundOffset | PenstockError]:
+    outcome: dict[Partition, FoundOffset | PenstockError] = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            partition = Partition(topic.name, each.partition_index)
+            if each.error_code == NONE:
+                outcome[partition] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
+            elif each.error_code == _NO_TIMES:
+                outcome[partition] = UsageError(
+                    "the log has no offsets by time",
+                    topic=topic.name,
+                    partition=each.partition_index,
+                    hint="Ask for the earliest or the latest offset; or say an offset",
+                )
+            else:
+                outcome[partition] = error_for(each.error_code, _WHAT, topic=topic.name, partition=each.partition_index)
+    return outcome

@@ -10,12 +10,12 @@ from typing import Final
 
 from penstock.errors import ErrorKind, ProtocolViolation, ServerError
 from penstock.model import Partition
-from penstock.protocols.kafka.client.calls import ByVersion, only
+from penstock.protocols.kafka.client.admin import describe_group
+from penstock.protocols.kafka.client.cluster import by_topic
+from penstock.protocols.kafka.client.connection import ByVersion, only
 from penstock.protocols.kafka.client.coordinator import Coordinator
-from penstock.protocols.kafka.client.group_descriptions import describe_group
-from penstock.protocols.kafka.client.routing import by_topic
 from penstock.protocols.kafka.errors import NONE, error_for, row
-from penstock.protocols.kafka.messages.group_admin import (
+from penstock.protocols.kafka.wire.coordinator_admin import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     OffsetDeleteRequest,
@@ -23,7 +23,7 @@ from penstock.protocols.kafka.messages.group_admin import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from penstock.protocols.kafka.messages.groups import (
+from penstock.protocols.kafka.wire.groups import (
     LeaveGroupRequest,
     LeaveGroupRequestMember,
     LeaveGroupResponse,

@@ -1,51 +1,33 @@
-"""Produce: one producer's identity towards the cluster, and its requests.
-
-What to do after a failed batch (``recover``), in order:
-
-| what happened | what is done |
-| --- | --- |
-| it was numbered anew since | send the new bytes |
-| retriable, or the connection broke | send the same bytes: the broker knows them by their number |
-| OUT_OF_ORDER_SEQUENCE_NUMBER, answered while earlier batches waited | send the same bytes, after them |
-| OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID | new epoch, everything that waits is numbered anew |
-| INVALID_PRODUCER_EPOCH | new producer id, the same |
-| anything else | give up; what waits behind it is numbered anew |
-
-DUPLICATE_SEQUENCE_NUMBER is success: it was stored before. Without idempotence only the retriable row applies.
-Source: Kafka protocol guide, Produce v3-v12, InitProducerId v0-v5; KIP-98, KIP-360.
-"""
+"""Produce: one producer's identity, how its batches are numbered, and its requests."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from penstock._dataclasses import dataclass
+from penstock.columnar.batch import CRC_START
+from penstock.columnar.buffers import crc32c
 from penstock.columnar.few import FewRows, encode_few
+from penstock.columnar.hashes import murmur2
 from penstock.columnar.producing import ANYONE, Producing
 from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
 from penstock.model import Codec, Endpoint, Node, Partition
-from penstock.protocols.kafka.client.cluster import Cluster, NamedNode
-from penstock.protocols.kafka.client.produce_form import ProduceForm
-from penstock.protocols.kafka.client.routing import note_error
-from penstock.protocols.kafka.client.sequences import (
-    LARGEST_EPOCH,
-    NOT_IDEMPOTENT,
-    KafkaPacked,
-    Numbering,
-    ProducerIdentity,
-)
-from penstock.protocols.kafka.client.versions import Versions
+from penstock.protocols.kafka.client.cluster import Cluster, NamedNode, note_error
+from penstock.protocols.kafka.client.connection import Versions
 from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.messages.produce import (
+from penstock.protocols.kafka.wire.produce import (
     InitProducerIdRequest,
     InitProducerIdResponse,
+    ProduceForm,
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
     ProduceResponse,
     ProduceResponsePartition,
 )
-from penstock.protocols.kafka.partitioner import partition_for
 from penstock.seams.channel import Connection, PromptLink
 from penstock.seams.client import Heard, Packed, Sent
 from penstock.seams.framing import Frame
@@ -54,8 +36,165 @@ from penstock.seams.retry import Retry
 if TYPE_CHECKING:
     from penstock.columnar.few import Rows
 
-__all__ = ["KafkaSender"]
+__all__ = [
+    "LARGEST_EPOCH",
+    "NOT_IDEMPOTENT",
+    "KafkaPacked",
+    "KafkaSender",
+    "Numbering",
+    "ProducerIdentity",
+    "murmur2",
+    "partition_for",
+]
 
+# Who a producer is and how its batches are numbered, per partition: what makes a batch sent twice be stored once.
+#
+# A broker stores a batch only if its first sequence number follows the last one it has of that producer id and epoch; a
+# batch that it has already is acknowledged without being stored again. So numbers are given when a batch is packed, in
+# the order of packing, and a batch keeps its number however often it is sent.
+#
+# When the row of numbers is broken (the broker lost it, or a batch in the middle was given up), a new epoch starts at 0
+# and every batch of that partition that is still unacknowledged is numbered anew, in order. Other partitions go over to
+# the new epoch once nothing of theirs is under way. A batch that is being written is never changed: it gets new bytes.
+# Source: KIP-98, KIP-360 (epochs are raised by the producer itself where there are no transactions).
+LARGEST_EPOCH = 32_767
+_SEQUENCES = 2**31
+_PRODUCER = struct.Struct(">qhi")  # producer id, epoch, base sequence
+_PRODUCER_AT = 43
+_CRC_AT = 17
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """A producer id and an epoch; -1 and -1 for a producer that is not idempotent."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+NOT_IDEMPOTENT = ProducerIdentity()
+
+
+@dataclass(eq=False, slots=True)
+class KafkaPacked:
+    """An encoded batch; ``penstock.seams.client.Packed``. ``identity`` and ``sequence`` are what ``data`` says.
+
+    ``times_sent`` counts under this number. ``overtook``: when it was refused, batches before it were not acknowledged.
+    """
+
+    partition: Partition
+    records: int
+    data: memoryview
+    identity: ProducerIdentity = NOT_IDEMPOTENT
+    sequence: int = -1
+    sent_as: tuple[ProducerIdentity, int] | None = None
+    times_sent: int = 0
+    overtook: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch."""
+        return len(self.data)
+
+    def sending(self) -> memoryview:
+        """The bytes to send now."""
+        self.sent_as = (self.identity, self.sequence)
+        self.times_sent += 1
+        return self.data
+
+    @property
+    def renumbered(self) -> bool:
+        """True if it got another number since it was last sent: what was answered then says nothing about it."""
+        return self.sent_as is not None and self.sent_as != (self.identity, self.sequence)
+
+    def renumber(self, identity: ProducerIdentity, sequence: int) -> None:
+        """Take another place; the bytes that may be on their way stay as they are."""
+        data = bytearray(self.data)
+        _PRODUCER.pack_into(data, _PRODUCER_AT, identity.producer_id, identity.epoch, sequence)
+        struct.pack_into(">I", data, _CRC_AT, crc32c(data, CRC_START))
+        self.data = memoryview(data)
+        self.identity, self.sequence, self.times_sent = identity, sequence, 0
+
+
+@dataclass(slots=True)
+class Numbering:
+    """The row of sequence numbers of one partition and the batches that wait for their acknowledgement, in order."""
+
+    identity: ProducerIdentity
+    next: int = 0
+    waiting: list[KafkaPacked] = field(default_factory=list)
+
+    def take(self, current: ProducerIdentity, records: int) -> tuple[ProducerIdentity, int]:
+        """The place of the next batch; goes over to ``current`` where nothing is under way."""
+        identity, sequence = self.place(current)
+        self.next = (sequence + records) % _SEQUENCES
+        return identity, sequence
+
+    def place(self, current: ProducerIdentity) -> tuple[ProducerIdentity, int]:
+        """As ``take``, for a batch that may come to nothing: it has the place once it is ``taken``."""
+        if self.identity is not current and self.identity != current and not self.waiting:
+            self.identity, self.next = current, 0
+        return self.identity, self.next
+
+    def taken(self, packed: KafkaPacked) -> None:
+        """It has the place that was told last, and waits to be acknowledged."""
+        self.next = (self.next + packed.records) % _SEQUENCES
+        self.waiting.append(packed)
+
+    def acknowledged(self, packed: KafkaPacked) -> None:
+        """It is stored."""
+        if self.waiting and self.waiting[0] is packed:
+            del self.waiting[0]
+        elif packed in self.waiting:
+            self.waiting.remove(packed)
+
+    def first(self, packed: KafkaPacked) -> bool:
+        """True if nothing before it is under way."""
+        return bool(self.waiting) and self.waiting[0] is packed
+
+    def give_back(self, packed: KafkaPacked) -> bool:
+        """It was refused for good. False if its number cannot be used again.
+
+        It cannot if others come after it, or if it was sent before: an answer that was lost may have said "stored",
+        and another batch with its number would then be taken for it and never be stored.
+        """
+        free = self.waiting[-1] is packed and packed.times_sent <= 1
+        self.waiting.remove(packed)
+        if free:
+            self.next = packed.sequence
+        return free
+
+    def restart(self, identity: ProducerIdentity) -> None:
+        """Number everything that waits anew, from 0."""
+        self.identity, self.next = identity, 0
+        for packed in self.waiting:
+            packed.renumber(*self.take(identity, packed.records))
+
+
+# Where a keyed record goes: murmur2, as Kafka's Java producer computes it (``Utils.murmur2``, seed 0x9747b28c).
+#
+# Keyless records are the engine's choice and not decided here.
+def partition_for(key: bytes, partitions: int) -> int:
+    """The partition of ``key`` among all ``partitions`` of its topic, whether they have a leader now or not.
+
+    >>> partition_for(b"foobar", 10)
+    6
+    """
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+# Produce: one producer's identity towards the cluster, and its requests.
+#
+# What to do after a failed batch (``recover``), in order:
+#
+# | what happened | what is done | | --- | --- | | it was numbered anew since | send the new bytes | | retriable, or the
+# connection broke | send the same bytes: the broker knows them by their number | | OUT_OF_ORDER_SEQUENCE_NUMBER,
+# answered while earlier batches waited | send the same bytes, after them | | OUT_OF_ORDER_SEQUENCE_NUMBER,
+# UNKNOWN_PRODUCER_ID | new epoch, everything that waits is numbered anew | | INVALID_PRODUCER_EPOCH | new producer id,
+# the same | | anything else | give up; what waits behind it is numbered anew |
+#
+# DUPLICATE_SEQUENCE_NUMBER is success: it was stored before. Without idempotence only the retriable row applies.
+# Source: Kafka protocol guide, Produce v3-v12, InitProducerId v0-v5; KIP-98, KIP-360.
 _LANE = "produce"
 _SLACK_S = 5.0
 _OUT_OF_ORDER, _DUPLICATE, _INVALID_EPOCH, _UNKNOWN_PRODUCER = 45, 46, 47, 59
@@ -285,7 +424,7 @@ class KafkaSender:
     def _encoded(self, rows: Rows, codec: Codec, producing: Producing) -> memoryview:
         if isinstance(rows, FewRows):
             return encode_few(rows, codec=codec, producing=producing)
-        from penstock.protocols.kafka.records import encode
+        from penstock.protocols.kafka.wire.records import encode
 
         return encode(rows, codec=codec, producing=producing, timestamp_ms=self._calls.channel.now_ms())
 

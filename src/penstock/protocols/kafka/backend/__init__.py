@@ -1,0 +1,1 @@
+"""A Kafka cluster as an enode: its topics are read and written through a node's fronts, whatever they speak."""

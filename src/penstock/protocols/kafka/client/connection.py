@@ -1,0 +1,372 @@
+"""A connection to one broker: first words, versions in common, one request and its answer, typed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from penstock._dataclasses import dataclass
+from penstock._version import __version__
+from penstock.errors import ErrorKind, PenstockError, ProtocolViolation, ServerError
+from penstock.model import Endpoint
+from penstock.protocols.kafka.errors import NONE, error_for
+from penstock.protocols.kafka.wire.codec import declared, decode_prefix, last_with_names, skip_tags
+from penstock.protocols.kafka.wire.framing import API_VERSIONS, KafkaFraming, read_response, request
+from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest, ApiVersionsResponse
+from penstock.seams.channel import Channel, Connection, Link, Outgoing, Pending, PromptLink, Told
+from penstock.seams.framing import Buffers, Frame
+from penstock.wire import Reader
+
+__all__ = ["ByVersion", "Calls", "KafkaDialect", "KafkaOptions", "Started", "Versions", "only"]
+
+# The figures of a Kafka client, apart from those of its transport and of the engine above it. Data only.
+_UNKNOWN_TOPIC_OR_PARTITION = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaOptions:
+    """Defaults are those of Kafka's Java clients 4.x.
+
+    ``request_timeout_ms`` bounds one request, ``api_timeout_ms`` an operation with its retries. ``retry_backoff_ms``
+    doubles up to ``retry_backoff_max_ms``, give or take 20 %. ``metadata_max_age_ms``: after so long what is known of
+    topics is asked for again. ``read_committed``: records of aborted and open transactions are not seen.
+    ``check_crcs``: off trusts the network and the broker's disk. ``unknown_topic_patience_ms``: a topic nobody knows of
+    may have been created this moment; after so long it is an error. ``short_log_patience_ms``: the same for a log that
+    ends before a range does, because a new leader may be behind for a moment. ``silent_node_patience_ms``: after so
+    long an answer that all nodes give together goes without those that cannot be reached. ``auto_create_topics`` lets
+    brokers that allow it create a topic because its metadata was asked for. Off here, because a misspelt name would
+    become a topic; producers have it on, as Java's.
+    """
+
+    client_id: str = "penstock"
+    request_timeout_ms: int = 30_000
+    api_timeout_ms: int = 60_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    unknown_topic_patience_ms: int = 3_000
+    short_log_patience_ms: int = 5_000
+    silent_node_patience_ms: int = 3_000
+    auto_create_topics: bool = False
+    read_committed: bool = False
+    check_crcs: bool = True
+    rack: str = ""
+
+    @property
+    def request_timeout_s(self) -> float:
+        """``request_timeout_ms`` as the channel wants it."""
+        return self.request_timeout_ms / 1_000
+
+    def patience_ms(self, error: PenstockError) -> int:
+        """A topic that nobody knows is waited for more briefly than a leader: it may be new, but more often its name is
+        misspelt."""
+        unknown = isinstance(error, ServerError) and error.code == _UNKNOWN_TOPIC_OR_PARTITION
+        return min(self.api_timeout_ms, self.unknown_topic_patience_ms) if unknown else self.api_timeout_ms
+
+
+# Which version of each request one broker and this client have in common. Found out once per connection.
+
+
+class Versions:
+    """What a broker advertised in its ApiVersions answer: lowest and highest version by API key, and the levels of the
+    features that its cluster has agreed on (KIP-584)."""
+
+    __slots__ = ("_features", "_ranges")
+
+    def __init__(self, ranges: Mapping[int, tuple[int, int]], features: Mapping[str, int] | None = None) -> None:
+        self._ranges = dict(ranges)
+        self._features = dict(features or {})
+
+    def best(self, request: type, at_most: int | None = None) -> int:
+        """The highest version both sides have. Raises ServerError (UNSUPPORTED_VERSION) where there is none."""
+        api = declared(request)
+        theirs = self._ranges.get(api.key)
+        highest = api.highest if at_most is None else min(api.highest, at_most)
+        if theirs is not None:
+            version = min(highest, theirs[1])
+            if version >= max(api.lowest, theirs[0]):
+                return version
+        name = request.__name__.removesuffix("Request")
+        raise ServerError(
+            f"the broker does not serve {name}"
+            if theirs is None
+            else f"the broker serves {name} {theirs[0]} to {theirs[1]}, this client {api.lowest} to {highest}",
+            code=_UNSUPPORTED_VERSION,
+            name="UNSUPPORTED_VERSION",
+            kind=ErrorKind.UNSUPPORTED,
+        )
+
+    def feature(self, name: str) -> int:
+        """The level of a feature; 0 where the cluster has none."""
+        return self._features.get(name, 0)
+
+    def has(self, request: type) -> bool:
+        """Whether the broker serves this request at all."""
+        return declared(request).key in self._ranges
+
+
+# One request and its answer, typed: chooses the version, encodes, sends, decodes, names the node in errors.
+Response = TypeVar("Response")
+
+
+@dataclass(frozen=True, slots=True)
+class ByVersion:
+    """A request whose fields depend on the version it will be sent in, which only its connection knows.
+
+    ``ids``: it knows the ids of its topics, for versions that take nothing else. All others are sent in versions that
+    take names, whoever sends them: without a name and an id a request says nothing, and not everybody hears of it.
+    """
+
+    request: type
+    build: Callable[[int], object]
+    ids: bool = False
+
+
+class Started:
+    """A request that was written; ``answer`` reads what came back."""
+
+    __slots__ = ("_calls", "_link", "_pending", "version")
+
+    def __init__(self, calls: Calls, link: Link[Versions], pending: Pending, version: int) -> None:
+        self._calls = calls
+        self._link = link
+        self._pending = pending
+        self.version = version
+
+    async def answer(self, response: type[Response]) -> Response:
+        """Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
+        return self._calls.read(self._link, response, self.version, await self._pending.reply())
+
+    def abandon(self) -> None:
+        """The answer is not wanted any more; closes the connection, because it may be long in coming."""
+        self._link.connection.close()
+
+
+class Calls:
+    """All requests of one client."""
+
+    def __init__(self, channel: Channel[Versions], options: KafkaOptions) -> None:
+        self.channel = channel
+        self.options = options
+        self._in_flight: Counter[Endpoint] = Counter()
+        self._reached: set[Endpoint] = set()
+        self.prompt = channel.prompt
+        """An open connection on which something can be written now, for ``tell``."""
+
+    async def call(
+        self,
+        endpoint: Endpoint,
+        message: object,
+        response: type[Response],
+        *,
+        lane: str = "",
+        timeout_s: float | None = None,
+        held_s: float = 0.0,
+        at_most: int | None = None,
+        within_s: float | None = None,
+        over: Link[Versions] | None = None,
+    ) -> Response:
+        """Send ``message`` (or a ``ByVersion``) in the best common version, capped by ``at_most``; read the answer.
+
+        ``timeout_s`` None is ``request_timeout_ms``; ``held_s`` is for how long the broker may keep the answer on
+        purpose; ``within_s`` is how long to wait for a connection, None: as long as that may take; ``over`` is this
+        lane's link, for who has it. Raises ConnectionLost, RequestTimeout, ProtocolViolation, and ServerError
+        (UNSUPPORTED_VERSION) where client and broker have no version in common.
+        """
+        self._in_flight[endpoint] += 1
+        try:
+            link = await self.link(endpoint, lane, within_s) if over is None else over
+            outgoing, version = self._outgoing(link, message, at_most)
+            frame = await link.connection.call(outgoing, timeout_s=self._timeout(timeout_s), held_s=held_s)
+        except PenstockError:
+            self._reached.discard(endpoint)
+            raise
+        finally:
+            self._in_flight[endpoint] -= 1
+        return self.read(link, response, version, frame)
+
+    async def ask(self, link: Link[Versions], outgoing: Outgoing) -> Frame:
+        """Send what is encoded already; the answer's bytes. Raises ConnectionLost, RequestTimeout."""
+        endpoint = link.connection.endpoint
+        self._in_flight[endpoint] += 1
+        try:
+            return await link.connection.call(outgoing, timeout_s=self.options.request_timeout_s)
+        except PenstockError:
+            self._reached.discard(endpoint)
+            raise
+        finally:
+            self._in_flight[endpoint] -= 1
+
+    def tell(
+        self, link: PromptLink[Versions], outgoing: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0
+    ) -> None:
+        """Write what is encoded already; ``told`` hears of the answer's bytes. Raises ConnectionLost."""
+        endpoint = link.connection.endpoint
+
+        def heard(answer: Frame | PenstockError) -> None:
+            self._in_flight[endpoint] -= 1
+            if isinstance(answer, PenstockError):
+                self._reached.discard(endpoint)
+            told(answer)
+
+        link.connection.tell(outgoing, heard, timeout_s=timeout_s, held_s=held_s)
+        self._in_flight[endpoint] += 1
+
+    async def start(
+        self,
+        endpoint: Endpoint,
+        message: object,
+        *,
+        lane: str = "",
+        timeout_s: float | None = None,
+        held_s: float = 0.0,
+        at_most: int | None = None,
+    ) -> Started:
+        """Send without waiting for the answer."""
+        link = await self.link(endpoint, lane)
+        outgoing, version = self._outgoing(link, message, at_most)
+        pending = link.connection.start(outgoing, timeout_s=self._timeout(timeout_s), held_s=held_s)
+        return Started(self, link, pending, version)
+
+    async def send(
+        self, endpoint: Endpoint, message: object, *, lane: str = "", at_most: int | None = None
+    ) -> Connection:
+        """Send what the broker never answers (Produce with acks=0); it hangs up instead of saying no."""
+        link = await self.link(endpoint, lane)
+        await link.connection.send(self._outgoing(link, message, at_most)[0])
+        return link.connection
+
+    async def link(self, endpoint: Endpoint, lane: str, within_s: float | None = None) -> Link[Versions]:
+        """An open connection and what is spoken on it."""
+        if within_s is None:
+            link = await self.channel.link(endpoint, lane)
+        else:
+            link = await self.channel.reach(endpoint, lane, within_s=within_s)
+        self._reached.add(endpoint)
+        return link
+
+    def _outgoing(self, link: Link[Versions], message: object, at_most: int | None) -> tuple[Outgoing, int]:
+        """The request in the best version for this link, encoded when it is written; and that version."""
+        kind = message.request if isinstance(message, ByVersion) else type(message)
+        version = self.version(link, kind, at_most, ids=isinstance(message, ByVersion) and message.ids)
+        built = message.build(version) if isinstance(message, ByVersion) else message
+        return request(built, version, self.options.client_id), version
+
+    def version(self, link: Link[Versions], kind: type, at_most: int | None = None, *, ids: bool = False) -> int:
+        """The best version of a request on this link. Raises ServerError (UNSUPPORTED_VERSION)."""
+        if not ids and (named := last_with_names(kind)) is not None:
+            at_most = named if at_most is None else min(at_most, named)
+        try:
+            return link.state.best(kind, at_most)
+        except PenstockError as error:
+            error.node = str(link.connection.endpoint)
+            raise
+
+    def encoded(self, link: Link[Versions], message: object, at_most: int | None = None) -> tuple[Outgoing, int]:
+        """A request for this link, and in which version it is; for ``tell``."""
+        return self._outgoing(link, message, at_most)
+
+    def read(self, link: Link[Versions], response: type[Response], version: int, frame: Frame) -> Response:
+        """Decode an answer; one that cannot be decoded ends its connection, whose next bytes mean nothing."""
+        try:
+            return _decoded(response, version, frame)
+        except ProtocolViolation as error:
+            link.connection.close()
+            error.node = str(link.connection.endpoint)
+            raise
+
+    def load(self, endpoint: Endpoint) -> tuple[bool, int]:
+        """For choosing the least loaded node: smaller is better."""
+        return endpoint not in self._reached, self._in_flight[endpoint]
+
+    def _timeout(self, timeout_s: float | None) -> float:
+        return self.options.request_timeout_s if timeout_s is None else timeout_s
+
+
+def only(answers: Sequence[Response], what: str) -> Response:
+    """The one answer to the one thing that was asked. Raises ProtocolViolation if there are none, or several."""
+    if len(answers) != 1:
+        raise ProtocolViolation(f"{what}: {len(answers)} answers to one question")
+    return answers[0]
+
+
+def _decoded(response: type[Response], version: int, frame: Frame) -> Response:
+    """Bytes after the message are let pass, as Kafka's own clients do: librdkafka's mock brokers send one too many."""
+    reader = Reader(frame.body)
+    reader.i32()  # the correlation id
+    if declared(response).is_flexible(version):
+        skip_tags(reader)
+    return decode_prefix(response, version, reader)
+
+
+# The first words on a connection to a broker: ApiVersions, and what it means when the broker does not know ours.
+#
+# Source: Kafka protocol guide, "Retrieving Supported API versions"; KIP-511 (a broker that does not know the version
+# answers in version 0 with error 35 and, where it can, its own range).
+_HIGHEST = 4
+_FIRST_WITH_NAME = 3
+_UNSUPPORTED_VERSION = 35
+_LARGEST_ANSWER = 512 * 1024 * 1024
+# Brokers check the version against [a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])? and refuse the greeting otherwise.
+_SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]", "-", __version__).strip("-.")
+
+
+class KafkaDialect:
+    """``penstock.seams.channel.Dialect``: the state of a link is its ``Versions``."""
+
+    def __init__(self, options: KafkaOptions) -> None:
+        self._options = options
+
+    def framing(self) -> KafkaFraming:
+        """Answers may be larger than any request: one batch always comes whole, whatever limit was asked for."""
+        return KafkaFraming(answers=True, limit=_LARGEST_ANSWER)
+
+    async def greet(self, connection: Connection) -> Versions:
+        """Ask what the broker speaks; raises ServerError, ProtocolViolation, ConnectionLost."""
+        version = _HIGHEST
+        answer = await self._ask(connection, version)
+        if _error_code(answer) == _UNSUPPORTED_VERSION and version > 0:
+            version = _fallback(answer)
+            answer = await self._ask(connection, version)
+        if _error_code(answer) != NONE:
+            raise error_for(_error_code(answer), "asking for versions failed", node=str(connection.endpoint))
+        found = read_response(ApiVersionsResponse, version, answer.body)
+        return Versions(
+            {each.api_key: (each.min_version, each.max_version) for each in found.api_keys},
+            {each.name: each.max_version_level for each in found.finalized_features},
+        )
+
+    def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
+        """Brokers never speak first."""
+        del connection, frame
+        raise ProtocolViolation("a broker sent something that is no answer")
+
+    async def _ask(self, connection: Connection, version: int) -> Frame:
+        message = ApiVersionsRequest()
+        if version >= _FIRST_WITH_NAME:
+            message = ApiVersionsRequest(client_software_name="penstock", client_software_version=_SOFTWARE_VERSION)
+        return await connection.call(
+            request(message, version, self._options.client_id), timeout_s=self._options.request_timeout_s
+        )
+
+
+def _error_code(answer: Frame) -> int:
+    # The error code comes first in every version. It is read before the rest, which is not of our version if it is 35.
+    if len(answer.body) < 6:
+        raise ProtocolViolation(f"an ApiVersions answer of {len(answer.body)} bytes")
+    return int.from_bytes(answer.body[4:6], "big", signed=True)
+
+
+def _fallback(answer: Frame) -> int:
+    """The version to ask in next: the broker's highest if the answer says so, else the first one there was.
+
+    librdkafka's mock cluster sends a tail that is no array at all.
+    """
+    try:
+        found = read_response(ApiVersionsResponse, 0, answer.body)
+    except ProtocolViolation:
+        return 0
+    highest = (each.max_version for each in found.api_keys if each.api_key == API_VERSIONS)
+    return min(next(highest, 0), _HIGHEST - 1)

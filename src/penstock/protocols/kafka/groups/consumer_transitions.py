@@ -1,0 +1,583 @@
+"""What requests do to a newer group: targets, members in and out, conversion to and from a classic group."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from penstock.columnar.entries import Entry
+from penstock.errors import ProtocolViolation
+from penstock.groups.deadlines import Deadlines
+from penstock.groups.rebalances import Read
+from penstock.groups.tables import Key
+from penstock.model import Partition
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import Group, Member, State
+from penstock.protocols.kafka.groups.classic_transitions import Moment, partitions_of, subscribed_topics, topics_of
+from penstock.protocols.kafka.groups.consumer_group import (
+    CONSUMER,
+    EMPTY,
+    STABLE,
+    TABLE,
+    BeatRefused,
+    ConsumerGroup,
+    ConsumerGroupSettings,
+    ConsumerMember,
+    Effect,
+    Event,
+    MemberState,
+    Older,
+    Place,
+    Topic,
+    entry_of,
+    retarget,
+    share,
+)
+from penstock.protocols.kafka.wire.consumer_protocol import read_assignment, read_subscription
+from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceReason
+
+__all__ = [
+    "Adopt",
+    "Due",
+    "Steps",
+    "Wait",
+    "account_begun",
+    "account_cause",
+    "account_change",
+    "account_deserted",
+    "account_moved",
+    "account_restored",
+    "at_rest",
+    "flaw_of",
+    "matching",
+    "newer_group",
+    "older_group",
+    "reconcile",
+    "topics_of_group",
+    "waits_for_others",
+]
+
+
+# Moves a member one step towards its target: what its heartbeat says and what others own become an event, then a row.
+#
+# Source: KIP-848, "Member Epoch - Reconciliation".
+def reconcile(group: ConsumerGroup, member: ConsumerMember, says: Collection[Place] | None) -> bool:
+    """Whether anything about the member has changed. ``says``: what it owns, in its own words, if it says so."""
+    before = (member.state, member.epoch, member.previous_epoch, member.assigned, member.pending)
+    row = TABLE[member.state, _event(group, member, says)]
+    for effect in row.effects:
+        _ACTS[effect](group, member)
+    member.state = row.next
+    group.note_whether_lagging(member)
+    return before != (member.state, member.epoch, member.previous_epoch, member.assigned, member.pending)
+
+
+def _event(group: ConsumerGroup, member: ConsumerMember, says: Collection[Place] | None) -> Event:
+    if member.state is MemberState.UNREVOKED and _still_owns(member.pending, says):
+        return Event.STILL_OWNS
+    if member.state is MemberState.STABLE and member.epoch == group.target_epoch:
+        return Event.ARRIVED
+    leaving = member.assigned.keys() - member.target
+    if leaving and _still_owns(leaving, says):
+        return Event.MUST_REVOKE
+    return Event.SOME_HELD if any(_held(group, member, each) for each in member.target) else Event.ALL_FREE
+
+
+def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Others own all that it is still to have."""
+    return all(_held(group, member, each) for each in member.target if each not in member.assigned)
+
+
+def _still_owns(places: Collection[Place], says: Collection[Place] | None) -> bool:
+    return says is None or any(each in places for each in says)
+
+
+def _held(group: ConsumerGroup, member: ConsumerMember, place: Place) -> bool:
+    return group.owners.get(place, member.member_id) != member.member_id
+
+
+def _revoke(group: ConsumerGroup, member: ConsumerMember) -> None:
+    kept = {place: since for place, since in member.assigned.items() if place in member.target}
+    leaving = {place: since for place, since in member.assigned.items() if place not in member.target}
+    group.own(member, kept, leaving)
+    member.previous_epoch = member.epoch
+
+
+def _take(group: ConsumerGroup, member: ConsumerMember) -> None:
+    free = [place for place in sorted(member.target) if not _held(group, member, place)]
+    group.own(member, {place: member.assigned.get(place, group.target_epoch) for place in free}, {})
+
+
+def _enter(group: ConsumerGroup, member: ConsumerMember) -> None:
+    # Also where it is the same: from here on nobody may come with the one before.
+    member.previous_epoch, member.epoch = member.epoch, group.target_epoch
+
+
+_ACTS: Final[Mapping[Effect, Callable[[ConsumerGroup, ConsumerMember], None]]] = {
+    Effect.REVOKE: _revoke,
+    Effect.TAKE: _take,
+    Effect.ENTER: _enter,
+}
+
+# Newer groups' accounts of their rebalances: one begins with a new group epoch and ends when all members are there.
+#
+# A rebalance that another one overtakes is one with it: nobody stops for it.
+Told = Callable[[str, Rebalance], None]
+_PLACE: Final = struct.Struct(">16si")
+
+
+def account_cause(group: ConsumerGroup, why: RebalanceCause, member: ConsumerMember, after_ms: int = 0) -> None:
+    """Why a rebalance is about to begin, or goes on longer."""
+    group.account.note(RebalanceReason(why, member.member_id, member.client_id, after_ms))
+
+
+def account_change(group: ConsumerGroup, member: ConsumerMember, *, topics: bool) -> None:
+    """A member wants something else, or the ``topics`` that members want are others now."""
+    if topics:
+        account_cause(group, RebalanceCause.TOPICS_CHANGED, member)
+    elif member.epoch:
+        account_cause(group, RebalanceCause.CHANGED, member)
+
+
+def account_begun(group: ConsumerGroup, now: Moment) -> None:
+    """The group has a new epoch."""
+    if not group.rebalancing:
+        group.account.begin(now.monotonic, now.wall_ms)
+        group.rebalancing = True
+
+
+def account_moved(group: ConsumerGroup, member: ConsumerMember, now: Moment, told: Told) -> None:
+    """A member has gone a step, perhaps the last one of all."""
+    if not group.rebalancing or member.member_id in group.lagging:
+        return
+    group.account.joined(member.member_id)
+    if group.state == STABLE:
+        group.rebalancing = False
+        group.account.formed(now.monotonic, group.epoch, len(group.members), "", group.assignor)
+        owned = {each.member_id: _written(each.assigned) for each in group.members.values()}
+        over = group.account.assigned(now.monotonic, owned, _reader(group))
+        if over is not None:
+            told(group.group_id, over)
+
+
+def account_deserted(group: ConsumerGroup, now: Moment, told: Told) -> None:
+    """A member has gone, perhaps the last one."""
+    if group.state == EMPTY and group.rebalancing:
+        group.rebalancing = False
+        over = group.account.deserted(now.monotonic, group.epoch)
+        if over is not None:
+            told(group.group_id, over)
+
+
+def account_restored(group: ConsumerGroup) -> None:
+    """Go on from what members had."""
+    group.account.restored({each.member_id: _written(each.assigned) for each in group.members.values()})
+
+
+def _written(places: Iterable[Place]) -> bytes:
+    return b"".join(_PLACE.pack(*place) for place in sorted(places))
+
+
+def _reader(group: ConsumerGroup) -> Read:
+    names = {topic.id: name for name, topic in group.topics.items()}
+
+    def read(assignment: bytes) -> frozenset[Partition]:
+        places = _PLACE.iter_unpack(assignment)
+        return frozenset(Partition(names[topic], number) for topic, number in places if topic in names)
+
+    return read
+
+
+# Groups that go over from one protocol to the other with their members, as new objects: nothing is changed here.
+#
+# Source: KIP-848, "Group Upgrade/Downgrade", and what brokers of 4.3.1 answer.
+def topics_of_group(group: Group) -> frozenset[str]:
+    """Names that `newer_group` has to be told of: topics that members want, or were given."""
+    found: set[str] = set()
+    for member in group.members.values():
+        found |= topics_of(_metadata(group, member)) or frozenset()
+        found |= {each.topic for each in partitions_of(member.assignment) or ()}
+    return frozenset(found)
+
+
+def newer_group(group: Group, topics: Mapping[str, Topic], settings: ConsumerGroupSettings) -> ConsumerGroup:
+    """A group of the older protocol as one of the newer: the same members, with what they were given last.
+
+    ``topics``: those of `topics_of_group` that exist, and perhaps others. Raises BeatRefused where it must stay as it
+    is.
+    """
+    if not settings.migration_policy.upgrades:
+        raise _refused(group, "online upgrade is disabled.")
+    if group.protocol_type != CONSUMER:
+        raise _refused(group, "the group does not use the consumer embedded protocol.")
+    if len(group.members) > settings.max_size:
+        raise _refused(group, "the group size exceeds the consumer group maximum size.")
+    made = ConsumerGroup(group.group_id, group.generation, group.generation, account=group.account)
+    for member in group.members.values():
+        try:
+            made.add(_member(group, member, topics, made.owners))
+        except ProtocolViolation:
+            raise _refused(group, "the embedded consumer protocol is malformed.") from None
+    wanted = made.wanted()
+    made.topics = {name: topic for name, topic in sorted(topics.items()) if name in wanted}
+    account_restored(made)
+    return made
+
+
+def _refused(group: Group, why: str) -> BeatRefused:
+    text = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}"
+    return BeatRefused(ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+
+def _metadata(group: Group, member: Member) -> bytes:
+    """What a member says of itself, also before its first round has chosen a protocol."""
+    return member.metadata(group.protocol_name or member.protocols[0][0])
+
+
+def _member(group: Group, member: Member, topics: Mapping[str, Topic], taken: Mapping[Place, str]) -> ConsumerMember:
+    said = read_subscription(_metadata(group, member))
+    epoch = group.generation
+    # A leader may have given a partition to two: here it belongs to the first.
+    given = [place for place in _given(group, member, topics) if place not in taken]
+    return ConsumerMember(
+        member.member_id,
+        instance_id=member.instance_id,
+        rack=said.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        names=tuple(dict.fromkeys(said.topics)),
+        epoch=epoch,
+        previous_epoch=epoch,
+        assigned=dict.fromkeys(given, epoch),
+        target=frozenset(given),
+        older=Older(member.session_timeout_ms, member.protocols),
+    )
+
+
+def _given(group: Group, member: Member, topics: Mapping[str, Topic]) -> list[Place]:
+    if not member.assignment:
+        return []
+    assignment = read_assignment(member.assignment)
+    if assignment.user_data:
+        raise _refused(
+            group,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default"
+            " assignor before re-attempting the upgrade.",
+        )
+    return [
+        (topics[each.topic].id, number)
+        for each in assignment.assigned_partitions
+        if each.topic in topics
+        for number in each.partitions
+    ]
+
+
+def older_group(group: ConsumerGroup, wall_ms: int) -> Group | None:
+    """A group whose members all speak the older protocol as one of it: each with its target. None where it has others,
+    none at all, or none that all of them can follow.
+    """
+    if not group.members or group.older != len(group.members):
+        return None
+    made = Group(
+        group.group_id,
+        state=State.STABLE,
+        state_since_ms=wall_ms,
+        generation=group.epoch,
+        kept=True,
+        account=group.account,
+    )
+    for each in group.members.values():
+        assert each.older is not None
+        made.add(_older_member(each, each.older), CONSUMER)
+    made.protocol_name = made.select_protocol()
+    if made.protocol_name is None:
+        return None
+    names = {topic.id: name for name, topic in group.topics.items()}
+    for member in made.members.values():
+        target = group.members[member.member_id].target
+        member.assignment = share(target, names, member.metadata(made.protocol_name))
+    made.subscribed = subscribed_topics(made)
+    return made
+
+
+def at_rest(group: ConsumerGroup) -> bool:
+    """All members have what they are to have, and nothing else."""
+    return not group.lagging and all(
+        each.state is MemberState.STABLE and each.assigned.keys() == each.target for each in group.members.values()
+    )
+
+
+def _older_member(member: ConsumerMember, older: Older) -> Member:
+    return Member(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        older.session_timeout_ms,
+        max(0, member.rebalance_timeout_ms),
+        older.protocols,
+        is_new=False,
+    )
+
+
+# Regular expressions of topics and transactional ids, as clients send them: RE2's language, as real brokers'.
+#
+# RE2 takes time in proportion to what it reads, whatever the expression; Python's own can be made to take for ever.
+def flaw_of(pattern: str) -> str | None:
+    """Say why this is no regular expression; None where it is one."""
+    import pyarrow as pa  # its RE2 is the one there is; a node without patterns need not load it
+    from pyarrow import compute
+
+    try:
+        for each in (pattern, _whole(pattern)):  # "a)|(b" is none, "\\Qa" is one that has no end
+            compute.match_substring_regex(pa.array([""]), each)
+    except pa.ArrowInvalid as error:
+        return str(error).removeprefix("Invalid regular expression: ")
+    return None
+
+
+def matching(pattern: str, names: Collection[str]) -> frozenset[str]:
+    """Return the names that match from their beginning to their end."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    ordered = list(names)
+    if not ordered:
+        return frozenset()
+    meant = compute.match_substring_regex(pa.array(ordered, pa.string()), _whole(pattern)).to_pylist()
+    return frozenset(name for name, means in zip(ordered, meant, strict=True) if means)
+
+
+def _whole(pattern: str) -> str:
+    return rf"\A(?:{pattern})\z"
+
+
+# What requests of both protocols do to a group: follow what is wanted, time members, take them out, note what changed.
+#
+# Here is what the coordinator's groups have in common, and nothing that decides who may ask for it.
+Adopt = Callable[[Group, Moment, bool], bool]
+"""Take over a group of the older protocol, whether it may go on as it is or has to share out anew; False if not."""
+
+
+class Wait(Key):
+    """Kinds of deadlines."""
+
+    SESSION = "a member's session"
+    REVOCATION = "partitions that a member is to give up"
+    REJOIN = "a member of the older protocol that was told to join again"
+    SYNC = "a member of the older protocol that joined, and is to ask for its share"
+
+
+_CAUSES = {
+    Wait.SESSION: RebalanceCause.EXPIRED,
+    Wait.REVOCATION: RebalanceCause.NOT_REVOKED,
+    Wait.REJOIN: RebalanceCause.NOT_JOINED,
+    Wait.SYNC: RebalanceCause.NOT_SYNCED,
+}
+
+
+class Due(NamedTuple):
+    """Whose deadline it is."""
+
+    group_id: str
+    member_id: str
+    wait: Wait
+
+
+def _nobody(group: Group, now: Moment, rests: bool) -> bool:
+    return False
+
+
+class Steps:
+    """``groups`` by name; ``adopt`` takes over those that go back to the older protocol; ``own``: of groups that have
+    settings of their own.
+    """
+
+    def __init__(self, settings: ConsumerGroupSettings, told: Callable[[str, Rebalance], None]) -> None:
+        self.settings = settings
+        self.told = told
+        self.groups: dict[str, ConsumerGroup] = {}
+        self.deadlines: Deadlines[Due] = Deadlines()
+        self.adopt: Adopt = _nobody
+        self.own: dict[str, ConsumerGroupSettings] = {}
+        self._changed: dict[str, set[str | None]] = {}
+
+    def settings_of(self, group_id: str) -> ConsumerGroupSettings:
+        """What holds for that group."""
+        return self.own.get(group_id, self.settings)
+
+    # One step of a member.
+
+    def enter(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+        """A member that is new in the group."""
+        group.add(member)
+        self.note(group, member.member_id)
+        account_cause(group, RebalanceCause.JOINED, member)
+
+    def come_back(self, group: ConsumerGroup, owner: str, member_id: str) -> ConsumerMember:
+        """A static member goes on under another id, and has to join."""
+        self.forget_deadlines(group, owner)
+        self.note(group, owner)
+        self.note(group, member_id)
+        return group.replace(owner, member_id)
+
+    def follow(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        topics: Mapping[str, Topic] | None,
+        now: Moment,
+        *,
+        changed: bool,
+    ) -> None:
+        """Bring epoch and target up to what members want and what topics there are."""
+        others = topics is not None and _look(group, topics)
+        if topics is not None:
+            group.refresh_at = now.monotonic + self.settings.refresh_ms / 1_000
+        if changed:
+            self.note(group, member.member_id)
+        if changed or others:
+            account_change(group, member, topics=others and not changed)
+            self.bump(group, now)
+        if group.epoch > group.target_epoch and self._may_share_out(group, now):
+            group.assign_at = now.monotonic + self.settings.assignment_interval_ms / 1_000
+            for each in retarget(group):
+                self.note(group, each.member_id)
+            self.note(group, None)
+
+    def _may_share_out(self, group: ConsumerGroup, now: Moment) -> bool:
+        """Not yet, where a large group was just shared out: the first heartbeat after that does it for all who came.
+
+        Until then who joins is in the epoch of the last time, with nothing. Members of the older protocol have to be
+        answered with a share.
+        """
+        large = len(group.members) >= self.settings.large_from and not group.older
+        return not large or now.monotonic >= group.assign_at
+
+    def move(self, group: ConsumerGroup, member: ConsumerMember, owned: Iterable[Place] | None, now: Moment) -> None:
+        """One step towards its target. ``owned``: what it owns, in its own words, if it says so."""
+        if reconcile(group, member, None if owned is None else frozenset(owned)):
+            self.note(group, member.member_id)
+            self.time_revocation(member, group, now)
+        account_moved(group, member, now, self.told)
+
+    def bump(self, group: ConsumerGroup, now: Moment) -> None:
+        """A new epoch."""
+        group.epoch += 1
+        account_begun(group, now)
+        self.note(group, None)
+
+    # Groups and members that go.
+
+    def remove(self, members: Sequence[ConsumerMember], group: ConsumerGroup, now: Moment) -> None:
+        """Take members out; the group may go back to the older protocol with those that are left."""
+        for member in members:
+            group.remove(member.member_id)
+            self.forget_deadlines(group, member.member_id)
+            self.note(group, member.member_id)
+        if members and not self.give_back(group, now, rests=False):
+            self.bump(group, now)
+            account_deserted(group, now, self.told)
+
+    def give_back(self, group: ConsumerGroup, now: Moment, *, rests: bool) -> bool:
+        """Let the group go on as one of the older protocol, if all its members speak that; whether it does.
+
+        ``rests``: nobody has left, so that nothing needs to be shared out anew if all have what they are to have.
+        """
+        older = older_group(group, now.wall_ms) if self.settings.migration_policy.downgrades else None
+        if older is None or not self.adopt(older, now, rests and at_rest(group)):
+            return False
+        older.account.restored({each.member_id: each.assignment for each in older.members.values()})
+        for member_id in group.members:
+            self.forget_deadlines(group, member_id)
+            self.note(group, member_id)
+        self.forget(group)
+        return True
+
+    def forget(self, group: ConsumerGroup) -> None:
+        """The group is gone."""
+        del self.groups[group.group_id]
+        self.note(group, None)
+
+    # Time.
+
+    def touch(self, group: ConsumerGroup, member: ConsumerMember, now: Moment) -> None:
+        """The member's session starts again."""
+        self.time(group, member, Wait.SESSION, self.session_timeout_ms(group, member), now)
+
+    def session_timeout_ms(self, group: ConsumerGroup, member: ConsumerMember) -> int:
+        """How long it may be silent."""
+        if member.older is not None:
+            return member.older.session_timeout_ms
+        return self.settings_of(group.group_id).session_timeout_ms
+
+    def time(self, group: ConsumerGroup, member: ConsumerMember, wait: Wait, after_ms: int, now: Moment) -> None:
+        """Give a member a deadline."""
+        due = Due(group.group_id, member.member_id, wait)
+        self.deadlines.set(due, now.monotonic + max(0, after_ms) / 1_000)
+
+    def time_revocation(self, member: ConsumerMember, group: ConsumerGroup, now: Moment) -> None:
+        """Members of the older protocol have other deadlines for the same: they are told to join again."""
+        if member.state is MemberState.UNREVOKED and member.older is None:
+            self.time(group, member, Wait.REVOCATION, member.rebalance_timeout_ms, now)
+        else:
+            self.cancel(group, member.member_id, Wait.REVOCATION)
+
+    def is_timed(self, group: ConsumerGroup, member: ConsumerMember, wait: Wait) -> bool:
+        """Whether a member has such a deadline."""
+        return Due(group.group_id, member.member_id, wait) in self.deadlines
+
+    def cancel(self, group: ConsumerGroup, member_id: str, wait: Wait) -> None:
+        """Take a deadline away."""
+        self.deadlines.cancel(Due(group.group_id, member_id, wait))
+
+    def forget_deadlines(self, group: ConsumerGroup, member_id: str) -> None:
+        """Take all of a member's away."""
+        for wait in Wait:
+            self.cancel(group, member_id, wait)
+
+    def expire(self, due: Due, now: Moment) -> None:
+        """A deadline has passed; it is no longer set."""
+        group = self.groups[due.group_id]
+        member = group.members[due.member_id]
+        session = due.wait is Wait.SESSION
+        after_ms = self.session_timeout_ms(group, member) if session else member.rebalance_timeout_ms
+        account_cause(group, _CAUSES[due.wait], member, after_ms)
+        self.remove([member], group, now)
+
+    # What is to be written.
+
+    def note(self, group: ConsumerGroup, member_id: str | None) -> None:
+        """Something about a member has changed, or with None about the group itself."""
+        self._changed.setdefault(group.group_id, set()).add(member_id)
+
+    def has_changes(self, group_id: str) -> bool:
+        """Whether something of the group is not in the log, nor on its way there."""
+        return group_id in self._changed
+
+    def take_changes(self, group_id: str) -> list[Entry]:
+        """What is to be written of a group, as it is now; `untake` it if the log refuses."""
+        group = self.groups.get(group_id)
+        whose = self._changed.pop(group_id, ())
+        return [entry_of(group_id, member_id, group) for member_id in whose]
+
+    def untake(self, group_id: str, whose: Iterable[str | None]) -> None:
+        """What `take_changes` said did not get into the log."""
+        self._changed.setdefault(group_id, set()).update(whose)
+
+    def changes(self, group_id: str) -> frozenset[str | None]:
+        """Whose entries `take_changes` would give: members by id, None for the group itself."""
+        return frozenset(self._changed.get(group_id, ()))
+
+
+def _look(group: ConsumerGroup, topics: Mapping[str, Topic]) -> bool:
+    """Take over what topics there are; whether that is anything else than before for the group."""
+    patterns = {each.pattern for each in group.members.values() if each.pattern}
+    group.matched = {each: matching(each, topics.keys()) for each in patterns}
+    wanted = group.wanted()
+    found = {name: topic for name, topic in sorted(topics.items()) if name in wanted}
+    differs = found != group.topics
+    group.topics = found
+    return differs

@@ -1,0 +1,1 @@
+"""The Kafka front: a node that Kafka clients take for a broker."""

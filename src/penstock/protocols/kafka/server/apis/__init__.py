@@ -1,0 +1,1 @@
+"""Handlers by topic: functions that answer one API each; `handlers` says which."""

@@ -1,0 +1,558 @@
+"""Fetch and ListOffsets: within sessions or not; one partition in a shorter way."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, cast
+
+from penstock._dataclasses import dataclass
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
+from penstock.protocols.kafka.server.handlers import MORE_ROOM, Call, Line, Shared
+from penstock.protocols.kafka.server.refusals import Refused, code_of
+from penstock.protocols.kafka.wire.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchResponse,
+    FetchResponseAbortedTransaction,
+    FetchResponseDivergingEpoch,
+    FetchResponsePartition,
+    FetchResponseTopic,
+)
+from penstock.protocols.kafka.wire.metadata import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+from penstock.seams.beside import STEP_BYTES, Pace
+from penstock.seams.enode import Budget, Extent, Fetched, FetchPart, extent
+from penstock.seams.framing import Buffer, Pieces
+from penstock.seams.refusals import Asker
+
+__all__ = [
+    "ROUNDING_S",
+    "budget_of",
+    "check_leader_epoch",
+    "fetch",
+    "fetch_single",
+    "list_offsets",
+    "news",
+    "partitions_of",
+    "read_partitions",
+    "steps_of",
+]
+
+# Reading partitions for a Fetch: whole batches as stored, within a budget shared by all partitions.
+#
+# Source: Kafka protocol, Fetch; KIP-74 (limits), KIP-320 and KIP-595 (epochs).
+_NAMING_STEPS: Final = 0.2
+_NOWHERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""Here Kafka answers with an empty list of aborted transactions, with other errors with none."""
+
+
+async def partitions_of(
+    shared: Shared,
+    keys: Iterable[Key],
+    lost: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    pace: Pace | None = None,
+) -> dict[Key, Partition | ErrorCode]:
+    """The partitions that a request names by topic name or topic id.
+
+    UNKNOWN_TOPIC_ID for an id that nobody has; ``lost`` where nobody can tell now.
+    """
+    names: dict[str | bytes, str | ErrorCode] = {}
+    partitions: dict[Key, Partition | ErrorCode] = {}
+    for key in keys:
+        topic, number = key
+        if pace is not None:
+            await pace.spend(0, _NAMING_STEPS)
+        if topic not in names:
+            names[topic] = topic if isinstance(topic, str) else await shared.name_of(topic, lost)
+        name = names[topic]
+        partitions[key] = name if isinstance(name, ErrorCode) else Partition(name, number)
+    return partitions
+
+
+async def read_partitions(
+    shared: Shared, parts: Mapping[Key, FetchRequestPartition], isolation_level: int, budget: Budget
+) -> dict[Key, FetchResponsePartition]:
+    """The answer for each partition; errors become its error code."""
+    committed, epochs = bool(isolation_level), shared.enode.abilities.epochs
+    partitions = await partitions_of(shared, parts)
+    wanted = [
+        FetchPart(
+            partition,
+            part.fetch_offset,
+            part.partition_max_bytes,
+            committed,
+            part.current_leader_epoch if epochs else -1,
+            part.last_fetched_epoch if epochs else -1,
+        )
+        for key, part in parts.items()
+        if isinstance(partition := partitions[key], Partition)
+    ]
+    found = iter(await shared.enode.fetch(wanted, budget))
+    return {
+        key: _partition_answer(key, next(found), committed)
+        if isinstance(partition, Partition)
+        else _partition_refused(key, partition)
+        for key, partition in partitions.items()
+    }
+
+
+def _partition_answer(key: Key, found: Fetched | PenstockError, committed: bool) -> FetchResponsePartition:
+    if isinstance(found, PenstockError):
+        return _partition_refused(key, code_of(found))
+    if found.parted is not None:
+        epoch, end = found.parted
+        return FetchResponsePartition(
+            partition_index=key[1],
+            high_watermark=found.end,
+            last_stable_offset=found.stable,
+            log_start_offset=found.start,
+            diverging_epoch=FetchResponseDivergingEpoch(epoch=epoch, end_offset=end),
+            aborted_transactions=() if committed else None,
+        )
+    return FetchResponsePartition(
+        partition_index=key[1],
+        high_watermark=found.end,
+        last_stable_offset=found.stable,
+        log_start_offset=found.start,
+        aborted_transactions=[
+            FetchResponseAbortedTransaction(producer_id=producer_id, first_offset=first)
+            for producer_id, first in found.aborted
+        ]
+        if committed
+        else None,
+        records=cast(Buffer, found.data),  # the codec leaves a stretch where it is
+    )
+
+
+def _partition_refused(key: Key, code: ErrorCode) -> FetchResponsePartition:
+    return FetchResponsePartition(
+        partition_index=key[1],
+        error_code=code,
+        high_watermark=-1,
+        aborted_transactions=() if code in _NOWHERE else None,
+    )
+
+
+# Fetch: reads what is there, or waits until there is enough; with and without sessions.
+#
+# What v17 and v18 add is said by followers only (KIP-853, KIP-1166), and a node has none. Source: Kafka protocol, Fetch
+# v4-v18; KIP-227 (sessions), KIP-516 (topic ids from v13 on).
+_FETCH = 1
+_IDS_SINCE = 13
+_SHARE = 4
+_LEAST = 64 * 1024
+_AT_ONCE = 64 * 1024
+_PARTITION_STEPS = 2
+"""That it takes to look into a partition."""
+_AT_A_TURN = 100
+_LONGEST_LARGE_WAIT_MS = 500
+"""Of a fetch with thousands of partitions, whatever it asks for: as long as clients wait by default."""
+_LONGEST_THROTTLE_S = 1.0
+ROUNDING_S = 1e-6
+"""A timer for what is left of the time may ring so much early: a difference and a sum of times round differently."""
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is to be read, in which order, and the session that will remember it."""
+
+    parts: Mapping[Key, FetchRequestPartition]
+    session: FetchSession | None = None
+    incremental: bool = False
+
+
+async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
+    """Serve Fetch."""
+    plan = await _plan(call, request)
+    if isinstance(plan, ErrorCode):
+        return FetchResponse(error_code=plan)
+    answers, throttle_ms = await _read_enough(call, request, plan)
+    session = plan.session
+    if session is None:
+        return FetchResponse(throttle_time_ms=throttle_ms, responses=await _grouped(call, answers))
+    if plan.incremental:
+        # Who ends his session, or changes it by another connection, while this request waits gets what is left of it.
+        watched = session.watched
+        answers = {key: answer for key, answer in answers.items() if key in watched and _is_news(watched[key], answer)}
+    for key, answer in answers.items():
+        _remember(session, key, answer)
+    return FetchResponse(throttle_time_ms=throttle_ms, session_id=session.id, responses=await _grouped(call, answers))
+
+
+# Which partitions.
+
+
+async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
+    parts = {key: part async for key, part in call.pace.through(_named(call, request), 0.2)}
+    sessions = call.shared.sessions
+    now = call.shared.services.runtime.monotonic()
+    if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+        sessions.remove(request.session_id)
+        session = None
+        if request.session_epoch == INITIAL_EPOCH:
+            host = call.line.address.host
+            session = sessions.begin(len(parts), call.version >= _IDS_SINCE, now, host, call.line)
+        if session is not None:
+            session.update(parts.items(), ())
+            sessions.resized(session, now)
+        return _Plan(parts, session)
+    session = sessions.get(request.session_id)
+    if session is None:
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if session.epoch != request.session_epoch:
+        return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    if session.by_id != (call.version >= _IDS_SINCE):
+        return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    session.advance(now)  # before it waits: the same number does not come twice
+    session.update(parts.items(), _forgotten(call, request))
+    if not sessions.resized(session, now):
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # its client begins anew, with all it wants, or does without
+    if not session.watched:
+        sessions.remove(session.id)
+        return _Plan({})
+    return _Plan({key: watched.part for key, watched in session.watched.items()}, session, incremental=True)
+
+
+def _named(call: Call, request: FetchRequest) -> Iterator[tuple[Key, FetchRequestPartition]]:
+    for topic in request.topics:
+        name = topic.topic_id if call.version >= _IDS_SINCE else topic.topic
+        for part in topic.partitions:
+            yield (name, part.partition), part
+
+
+def _forgotten(call: Call, request: FetchRequest) -> Iterator[Key]:
+    for topic in request.forgotten_topics_data:
+        name = topic.topic_id if call.version >= _IDS_SINCE else topic.topic
+        for number in topic.partitions:
+            yield name, number
+
+
+# Reading and waiting.
+
+
+async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
+    """Read; while that is less than the client wants, wait for arrivals and read again, until its time is over.
+
+    Where no more requests are held for the client, it is answered at once, and told for how long not to ask again.
+    """
+    shared = call.shared
+    runtime = shared.services.runtime
+    # What a large request takes in memory is kept from others like it, which is no reason to wait for long.
+    wait_ms = min(request.max_wait_ms, _LONGEST_LARGE_WAIT_MS) if call.large else request.max_wait_ms
+    deadline = runtime.monotonic() + wait_ms / 1_000
+    while True:
+        answers, taken = await _read_all(call, request, plan)
+        left = deadline - runtime.monotonic()
+        if left <= ROUNDING_S or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
+            return answers, 0
+        partitions = await partitions_of(shared, plan.parts, pace=call.pace)
+        known = {
+            partition: answers[key].high_watermark
+            async for key, partition in call.pace.again(partitions.items())
+            if isinstance(partition, Partition)
+        }
+        if (why := await news(shared, call.line, known, left)) is not None:
+            _not_held(call, why)
+            call.line.throttled_s = min(left, _LONGEST_THROTTLE_S)
+            return answers, math.ceil(call.line.throttled_s * 1_000)
+
+
+def _not_held(call: Call, why: str) -> None:
+    meter = call.shared.meter
+    meter.refused(_FETCH, ErrorCode.THROTTLING_QUOTA_EXCEEDED)  # counted as such; the answer itself has no code
+    meter.tell(Asker(call.client_id, call.line.address), _FETCH, 0, why=why, advice=MORE_ROOM)
+
+
+async def news(shared: Shared, line: Line, known: Mapping[Partition, int], within_s: float) -> str | None:
+    """Return when a partition ends elsewhere than is known, when the time is over, or when the client is gone.
+
+    At once, and why, where the request may not be held.
+    """
+    if (why := shared.limits.hold(line, len(known))) is not None:
+        return why
+    arrival = shared.enode.arrival(known)
+    timer = shared.services.runtime.call_later(within_s, lambda: arrival.set(None))
+    try:
+        await line.park(arrival)
+    finally:
+        timer.cancel()
+        shared.enode.forget_arrival(arrival)
+        shared.limits.let_go(line)
+    return None
+
+
+async def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
+    shared = call.shared
+    budget = budget_of(shared, request.max_bytes)
+    answers: dict[Key, FetchResponsePartition] = {}
+    await shared.turns.take(steps_of(budget, 0))
+    parts = list(plan.parts.items())
+    for at in range(0, len(parts), _AT_A_TURN):
+        lump = dict(parts[at : at + _AT_A_TURN])
+        await shared.turns.take(len(lump) * _PARTITION_STEPS)
+        answers |= await read_partitions(shared, lump, request.isolation_level, budget)
+    return answers, budget.taken
+
+
+def budget_of(shared: Shared, max_bytes: int) -> Budget:
+    """What may be read for an answer to somebody who wants so much at most."""
+    # Answers that nobody reads take less and less of what is left, never all of it.
+    room = max(_LEAST, shared.services.memory.free // _SHARE)
+    return Budget(min(max_bytes, shared.options.fetch_max_bytes), min(_AT_ONCE, room), room)
+
+
+def steps_of(budget: Budget, partitions: int) -> int:
+    """Of a turn: to read what is read at once, and to look into so many partitions."""
+    return budget.quick // STEP_BYTES + partitions * _PARTITION_STEPS
+
+
+def _is_urgent(answers: Mapping[Key, FetchResponsePartition]) -> bool:
+    """Nothing to wait for, or something that must not wait: an error, a log that went another way."""
+    return not answers or any(answer.error_code or answer.diverging_epoch.epoch >= 0 for answer in answers.values())
+
+
+# Sessions.
+
+
+def _is_news(watched: Watched, answer: FetchResponsePartition) -> bool:
+    return bool(
+        answer.records
+        or answer.error_code
+        or answer.diverging_epoch.epoch >= 0
+        or answer.high_watermark != watched.high_watermark
+        or answer.log_start_offset != watched.log_start
+    )
+
+
+def _remember(session: FetchSession, key: Key, answer: FetchResponsePartition) -> None:
+    if (watched := session.watched.get(key)) is None:
+        return
+    # After an error the cached watermark is none, so that the recovery is news.
+    watched.high_watermark = -1 if answer.error_code else answer.high_watermark
+    watched.log_start = answer.log_start_offset
+    if answer.records:
+        session.to_end(key)
+
+
+async def _grouped(call: Call, answers: Mapping[Key, FetchResponsePartition]) -> list[FetchResponseTopic]:
+    topics: dict[str | bytes, list[FetchResponsePartition]] = {}
+    async for (topic, _), answer in call.pace.again(answers.items()):
+        topics.setdefault(topic, []).append(answer)
+    return [
+        FetchResponseTopic(topic=topic, partitions=parts)
+        if isinstance(topic, str)
+        else FetchResponseTopic(topic_id=topic, partitions=parts)
+        for topic, parts in topics.items()
+    ]
+
+
+# Fetch of one partition outside of any session: the reading, the waiting and the answer of `fetch`, and no more.
+#
+# That is what librdkafka asks of a broker that leads one of its partitions. What is in any way unusual (several
+# partitions, sessions, an error) is left to `fetch`, which reads once more. Source: Kafka protocol, Fetch v7-v11.
+_FIRST, _EPOCHS_SINCE, _LAST = 7, 9, 11
+_HEAD: Final = struct.Struct(">hhih")
+"""API key, version, correlation id, length of the client id."""
+_WANTS: Final = struct.Struct(">4xiiibiiih")
+"""Behind it: (replica,) patience, least and most bytes, isolation level, session, its epoch, topics, length of name."""
+_PART: Final = struct.Struct(">iiq8xii")
+"""How many partitions, which one, from where, (start of the log,) most bytes; how many are forgotten."""
+_PART_WITH_EPOCH: Final = struct.Struct(">iiiq8xii")
+"""With the leader's epoch before the offset."""
+_RACK: Final = struct.Struct(">h")
+
+_BEGIN: Final = struct.Struct(">iiihiih")
+"""Of the answer: size, correlation id, throttle time, error code, session, topics, length of the name."""
+_FOUND: Final = struct.Struct(">iihqqq")
+"""Partitions, which one, error code, high watermark, last stable offset, start of the log."""
+_COUNT: Final = struct.Struct(">i")
+_ABORTED: Final = struct.Struct(">qq")
+_NO_LIST: Final = _COUNT.pack(-1)
+_NO_REPLICA: Final = _COUNT.pack(-1)
+_SIZE_BYTES: Final = 4
+_JOINED_BYTES: Final = 16 * 1024
+"""Records that are copied sooner than sent by themselves."""
+
+
+class _Asked(NamedTuple):
+    version: int
+    correlation: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    name: bytes
+    part: FetchPart
+
+
+async def fetch_single(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
+    """The answer, or None for a request that `apis.fetch.fetch` has to look at."""
+    enode = shared.services.enode
+    asked = _read(body) if enode.near else None
+    if asked is None:
+        return None
+    part = asked.part if enode.abilities.epochs else asked.part._replace(leader_epoch=-1)
+    now = shared.services.runtime.monotonic
+    deadline = now() + asked.max_wait_ms / 1_000
+    while True:
+        budget = budget_of(shared, asked.max_bytes)
+        await shared.turns.take(steps_of(budget, 1))
+        (found,) = await enode.fetch((part,), budget)
+        if isinstance(found, PenstockError):
+            return None
+        if budget.taken >= asked.min_bytes or (left := deadline - now()) <= ROUNDING_S or line.over:
+            break
+        if await news(shared, line, {part.partition: found.end}, left) is not None:
+            return None
+    head, data = _single_answer(asked, found), found.data
+    return (head + data,) if isinstance(data, bytes) and len(data) <= _JOINED_BYTES else (head, data)
+
+
+def _read(body: memoryview) -> _Asked | None:
+    """What is asked, where it is one partition outside of sessions."""
+    try:
+        _, version, correlation, size = _HEAD.unpack_from(body)
+        if not _FIRST <= version <= _LAST or size < -1:
+            return None
+        at = _HEAD.size + max(size, 0)
+        patience, least, most, isolation, session, session_epoch, topics, size = _WANTS.unpack_from(body, at)
+        if session or session_epoch != FINAL_EPOCH or topics != 1 or size <= 0:
+            return None
+        at += _WANTS.size
+        name = bytes(body[at : at + size])
+        at += size
+        epoch = -1
+        if version >= _EPOCHS_SINCE:
+            parts, number, epoch, offset, bytes_of_part, forgotten = _PART_WITH_EPOCH.unpack_from(body, at)
+            at += _PART_WITH_EPOCH.size
+        else:
+            parts, number, offset, bytes_of_part, forgotten = _PART.unpack_from(body, at)
+            at += _PART.size
+        if version == _LAST:
+            (size,) = _RACK.unpack_from(body, at)
+            at += _RACK.size + size
+        if parts != 1 or forgotten or at != len(body):
+            return None
+        place = Partition(name.decode(), number)
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return _Asked(
+        version,
+        correlation,
+        patience,
+        least,
+        most,
+        name,
+        FetchPart(place, offset, bytes_of_part, bool(isolation), epoch),
+    )
+
+
+def _single_answer(asked: _Asked, found: Fetched) -> bytes:
+    """All of it before the records."""
+    size = len(found.data)
+    said = b"%b%b%b%b%b" % (
+        asked.name,
+        _FOUND.pack(1, asked.part.partition.id, 0, found.end, found.stable, found.start),
+        _aborted(found) if asked.part.stable else _NO_LIST,
+        _NO_REPLICA if asked.version == _LAST else b"",
+        _COUNT.pack(size),
+    )
+    whole = _BEGIN.size - _SIZE_BYTES + len(said) + size
+    return _BEGIN.pack(whole, asked.correlation, 0, 0, 0, 1, len(asked.name)) + said
+
+
+def _aborted(found: Fetched) -> bytes:
+    return _COUNT.pack(len(found.aborted)) + b"".join(_ABORTED.pack(*each) for each in found.aborted)
+
+
+# Leader epochs as clients check them: theirs against the log's (KIP-320).
+def check_leader_epoch(epoch: int, claimed: int) -> None:
+    """``epoch`` is the log's, ``claimed`` the client's, -1 if it has none. Raises Refused."""
+    if 0 <= claimed < epoch:
+        raise Refused(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {claimed} is over, the log is in {epoch}")
+    if claimed > epoch:
+        raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {claimed} has not begun, the log is in {epoch}")
+
+
+# ListOffsets: the ends of a log, and offsets by time.
+#
+# No log is tiered, so nothing waits for remote storage: the timeout of v10 (KIP-1075) is never used up. Source: Kafka
+# protocol, ListOffsets v1-v11; KIP-734 (max timestamp), KIP-405 (earliest local, latest tiered), KIP-1023 (earliest
+# pending upload).
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_NOTHING = (-1, -1)
+_LOOKUP_STEPS, _LOOKUP_STEPS_BY_TIME = 2, 1_000
+"""A lookup by time reads, and may inflate, a batch."""
+
+
+async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Serve ListOffsets."""
+    asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
+    topics = []
+    for topic in request.topics:
+        await call.pace.spend(0, 0.5)
+        answers = []
+        for part in topic.partitions:
+            twice = asked[topic.name, part.partition_index] > 1
+            reads = not twice and (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP)
+            await call.pace.spend(1, _LOOKUP_STEPS_BY_TIME if reads else _LOOKUP_STEPS)
+            answers.append(await _offset_answer(call, topic.name, part, twice, committed=bool(request.isolation_level)))
+        topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+async def _offset_answer(
+    call: Call, topic: str, part: ListOffsetsRequestPartition, twice: bool, *, committed: bool
+) -> ListOffsetsResponsePartition:
+    partition = Partition(topic, part.partition_index)
+    try:
+        if twice:
+            raise Refused(ErrorCode.INVALID_REQUEST)
+        here = await extent(call.shared.enode, partition)
+        abilities = call.shared.enode.abilities_of(topic)
+        if abilities.epochs:
+            check_leader_epoch(here.epoch, part.current_leader_epoch)
+        if not abilities.times and (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP):
+            # As of logs without timestamps; clients take it for "there is none".
+            raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        offset, timestamp = await _find(call, partition, here, part.timestamp, committed=committed)
+    except PenstockError as error:
+        return ListOffsetsResponsePartition(partition_index=partition.id, error_code=code_of(error))
+    return ListOffsetsResponsePartition(
+        partition_index=partition.id,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=here.epoch if offset >= 0 and abilities.epochs else -1,
+    )
+
+
+async def _find(call: Call, partition: Partition, here: Extent, timestamp: int, *, committed: bool) -> tuple[int, int]:
+    """(offset, timestamp); both -1 where there is none. Readers of committed records end at the last stable offset."""
+    enode = call.shared.enode
+    start, end = here.start, here.stable if committed else here.end
+    if timestamp >= 0:
+        return _below(end, await enode.offset_for_time(partition, timestamp))
+    if timestamp == LATEST:
+        return end, -1
+    if timestamp == EARLIEST:
+        return start, -1
+    if call.version < _SINCE.get(timestamp, call.version + 1):
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+    if timestamp == MAX_TIMESTAMP:
+        return _below(end, await enode.max_timestamp(partition))
+    return (start, -1) if timestamp == EARLIEST_LOCAL else _NOTHING
+
+
+def _below(end: int, found: tuple[int, int] | None) -> tuple[int, int]:
+    return found if found is not None and found[0] < end else _NOTHING

@@ -1,0 +1,477 @@
+"""OffsetCommit, OffsetDelete and OffsetFetch; a plain commit in a shorter way."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost
+from penstock.model import Committed, Partition
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import CommitIdentity
+from penstock.protocols.kafka.server.apis.fetch import partitions_of
+from penstock.protocols.kafka.server.fetch_sessions import Key
+from penstock.protocols.kafka.server.handlers import (
+    Call,
+    Line,
+    Shared,
+    framed,
+    no_room,
+    read_head,
+    text,
+    text_or_none,
+    unchanging,
+)
+from penstock.protocols.kafka.server.refusals import Refused
+from penstock.protocols.kafka.wire.coordinator_admin import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from penstock.protocols.kafka.wire.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseGroupTopic,
+    OffsetFetchResponseGroupTopicPartition,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from penstock.seams.framing import Pieces
+from penstock.seams.offsets import CommittedUntil
+from penstock.seams.shares import NoRoom
+from penstock.wire import Reader
+
+__all__ = ["commit", "delete", "fetch", "quick_commit"]
+
+# OffsetCommit and OffsetDelete.
+#
+# Source: Kafka protocol, OffsetCommit v2-v10, OffsetDelete v0; KIP-848 (topic ids in OffsetCommit v10). A commit's own
+# retention time (v2-v4) stands with its offsets, whatever the node's option says (`group_service`).
+_GROUP_NOT_FOUND_SINCE = 9
+_KNOWS_EPOCHS_SINCE = 9
+_IDS_SINCE = 10
+_AS_OTHERS = -1
+_STEPS, _STEPS_TO_COMMIT = 1, 2
+_LUMP = 500
+"""Offsets that are written together: all that a request of so many brings are committed, or none."""
+_LAST_MS = 2**63 - 1
+
+
+async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    """Serve OffsetCommit: durable before it is answered."""
+    rows: dict[Key, OffsetCommitRequestPartition] = {}
+    for topic in request.topics:
+        await call.pace.spend(len(topic.partitions), len(topic.partitions) * _STEPS)
+        rows.update((_key(call, topic, part), part) for part in topic.partitions)
+    found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE, call.pace)
+    named = [(each.topic, each.id) for each in found.values() if isinstance(each, Partition)]
+    code = _may_commit(call, request, named)
+    now_ms = call.shared.services.runtime.now_ms()
+    faults: dict[Key, ErrorCode] = {}
+    offsets: dict[Partition, Committed] = {}
+    for key, part in rows.items():
+        await call.pace.spend(0, _STEPS)
+        place = found[key]
+        faults[key] = fault = await _place_fault(call, place) or _commit_fault(call, part, code)
+        if not fault and isinstance(place, Partition):
+            offsets[place] = _committed(part, now_ms, request.retention_time_ms)
+    for lump in _lumps(offsets):
+        if refused := await _commit(call, request, lump):
+            # What is committed stays so; what is left would be refused as well.
+            faults.update((key, faults[key] or refused) for key in rows if found[key] in offsets)
+            break
+        for partition in lump:
+            del offsets[partition]
+        await call.pace.spend(0, len(lump) * _STEPS_TO_COMMIT if offsets else 0)
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=part.partition_index, error_code=faults[_key(call, topic, part)]
+                    )
+                    async for part in call.pace.again(topic.partitions)
+                ],
+            )
+            async for topic in call.pace.again(request.topics, 0.5)
+        ]
+    )
+
+
+def _lumps(offsets: Mapping[Partition, Committed]) -> list[dict[Partition, Committed]]:
+    rows = list(offsets.items())
+    return [dict(rows[at : at + _LUMP]) for at in range(0, len(rows), _LUMP)]
+
+
+def _committed(part: OffsetCommitRequestPartition, now_ms: int, retention_ms: int) -> Committed:
+    offset, metadata, epoch = part.committed_offset, part.committed_metadata or "", part.committed_leader_epoch
+    if retention_ms == _AS_OTHERS:
+        return Committed(offset, metadata, epoch, now_ms)
+    # A real broker's sum wraps: what is to be kept for ever it forgets at once.
+    return CommittedUntil(offset, metadata, epoch, now_ms, expires_ms=min(now_ms + retention_ms, _LAST_MS))
+
+
+def _key(call: Call, topic: OffsetCommitRequestTopic, part: OffsetCommitRequestPartition) -> Key:
+    return topic.topic_id if call.version >= _IDS_SINCE else topic.name, part.partition_index
+
+
+async def _place_fault(call: Call, place: Partition | ErrorCode) -> ErrorCode:
+    if isinstance(place, ErrorCode):
+        return place
+    return await call.shared.fault_of(place, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+async def _commit(call: Call, request: OffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> ErrorCode:
+    try:
+        await call.shared.offsets.commit(
+            request.group_id, offsets, lambda: _look(call, request, offsets), call.line.address.host
+        )
+    except Refused as refused:
+        return refused.code
+    except NoRoom as error:
+        return no_room(error)
+    except PenstockError:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE
+
+
+def _may_commit(call: Call, request: OffsetCommitRequest, partitions: Collection[tuple[str, int]]) -> ErrorCode:
+    identity = CommitIdentity(
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+        call.line.address.host,
+    )
+    code = call.shared.groups.may_commit(identity, partitions, knows_epochs=call.version >= _KNOWS_EPOCHS_SINCE)
+    if code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < _GROUP_NOT_FOUND_SINCE:
+        return ErrorCode.ILLEGAL_GENERATION
+    return code
+
+
+def _look(call: Call, request: OffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> None:
+    if code := _may_commit(call, request, [(each.topic, each.id) for each in offsets]):
+        raise Refused(code)
+
+
+def _commit_fault(call: Call, part: OffsetCommitRequestPartition, group_fault: ErrorCode) -> ErrorCode:
+    if group_fault:
+        return group_fault
+    if len(part.committed_metadata or "") > call.shared.options.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Serve OffsetDelete: not for topics that members of the group still read."""
+    group = request.group_id
+    if not group:
+        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    asked = [
+        Partition(topic.name, part.partition_index)
+        async for topic in call.pace.again(request.topics, 0.5)
+        async for part in call.pace.through(topic.partitions, 2 * _STEPS)
+    ]
+    known = {each: await call.shared.fault_of(each, ErrorCode.COORDINATOR_NOT_AVAILABLE) for each in asked}
+    if ErrorCode.COORDINATOR_NOT_AVAILABLE in known.values():
+        return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    has_offsets = bool(await call.shared.offsets.committed(group))
+    faults: dict[Partition, ErrorCode] = {}
+
+    def look() -> None:
+        # At the last moment: no member joins and reads them in between.
+        if code := call.shared.groups.may_delete_offsets(group, has_offsets=has_offsets):
+            raise Refused(code)
+        faults.update((each, _delete_fault(call, group, each.topic, fault)) for each, fault in known.items())
+
+    try:
+        await call.shared.offsets.forget(group, lambda each, _: faults.get(each) is ErrorCode.NONE, look)
+    except Refused as refused:
+        return OffsetDeleteResponse(error_code=refused.code)
+    except PenstockError:
+        return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return OffsetDeleteResponse(topics=await _deleted(call, request, faults))
+
+
+def _delete_fault(call: Call, group: str, topic: str, fault: ErrorCode) -> ErrorCode:
+    if not fault and call.shared.groups.is_subscribed(group, topic):
+        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    return fault
+
+
+async def _deleted(
+    call: Call, request: OffsetDeleteRequest, faults: Mapping[Partition, ErrorCode]
+) -> list[OffsetDeleteResponseTopic]:
+    return [
+        OffsetDeleteResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetDeleteResponsePartition(
+                    partition_index=part.partition_index,
+                    error_code=faults[Partition(topic.name, part.partition_index)],
+                )
+                async for part in call.pace.again(topic.partitions)
+            ],
+        )
+        async for topic in call.pace.again(request.topics, 0.5)
+    ]
+
+
+# OffsetCommit of a group's member, where nothing is wrong: the checks and the answer of `offsets.commit`, and no more.
+#
+# What is in any way unusual (a topic that is not there, metadata that is too large, a refusal) is left to that, which
+# alone says what is wrong. Source: Kafka protocol, OffsetCommit v5-v10; KIP-848 (topic ids in v10).
+_FIRST, _FLEXIBLE, _LAST = 5, 8, 10
+_LEADER_EPOCHS_SINCE: Final = 6
+_INSTANCE_SINCE: Final = 7
+_MEMBER_EPOCHS_SINCE: Final = 9
+_QUICK_IDS_SINCE: Final = 10
+_ID_BYTES: Final = 16
+_MOST: Final = 100
+"""Topics, and partitions of each: their answers are kept."""
+_KEPT: Final = 1_024
+
+
+class _QuickPart(NamedTuple):
+    number: int
+    offset: int
+    epoch: int
+    metadata: str | None
+
+
+class _Asked(NamedTuple):
+    """``topics`` by name, or from v10 on by id."""
+
+    version: int
+    correlation: int
+    identity: CommitIdentity
+    topics: list[tuple[str | bytes, list[_QuickPart]]]
+
+
+async def quick_commit(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
+    """The answer, or None for a request that `offsets.commit` has to look at; nothing is committed then."""
+    if not shared.enode.near:
+        return None  # a commit whose answer was lost on the way there must not be made again
+    try:
+        asked = _read(body, line.address.host)
+    except ProtocolViolation:
+        return None
+    offsets = None if asked is None else await _offsets(shared, asked)
+    if asked is None or not offsets:
+        return None
+    places = [(each.topic, each.id) for each in offsets]
+
+    def look() -> None:
+        knows = asked.version >= _MEMBER_EPOCHS_SINCE
+        if code := shared.groups.may_commit(asked.identity, places, knows_epochs=knows):
+            raise Refused(code)
+
+    try:
+        await shared.offsets.commit(asked.identity.group, offsets, look, asked.identity.host)
+    except PenstockError:
+        return None  # where the log has refused it, it does so again
+    shape = tuple([(topic, tuple([part.number for part in parts])) for topic, parts in asked.topics])
+    return (framed(_answer(asked.version, shape), asked.correlation),)
+
+
+async def _offsets(shared: Shared, asked: _Asked) -> dict[Partition, Committed] | None:
+    """What is to be committed; None where something is wrong with any of it."""
+    enode, longest = shared.enode, shared.options.offset_metadata_max_bytes
+    now_ms = shared.services.runtime.now_ms()
+    offsets: dict[Partition, Committed] = {}
+    try:
+        for place, parts in asked.topics:
+            topic = await (enode.topic(place) if isinstance(place, str) else enode.topic_by_id(place))
+            for number, offset, epoch, metadata in parts:
+                if topic is None or not 0 <= number < topic.partitions or len(metadata or "") > longest:
+                    return None
+                offsets[Partition(topic.name, number)] = Committed(offset, metadata or "", epoch, now_ms)
+    except PenstockError:
+        return None
+    return offsets
+
+
+def _read(body: memoryview, host: str) -> _Asked | None:
+    """What is asked. Raises ProtocolViolation."""
+    reader = Reader(body)
+    head = read_head(reader, _FLEXIBLE)
+    if head is None or not _FIRST <= head.version <= _LAST:
+        return None
+    version, correlation = head
+    compact = version >= _FLEXIBLE
+    group, generation, member = text(reader, compact), reader.i32(), text(reader, compact)
+    instance = text_or_none(reader, compact) if version >= _INSTANCE_SINCE else None
+    count = reader.uvarint() - 1 if compact else reader.i32()
+    if not group or not 0 < count <= _MOST:
+        return None
+    topics = []
+    for _ in range(count):
+        topic = bytes(reader.take(_ID_BYTES)) if version >= _QUICK_IDS_SINCE else text(reader, compact)
+        parts = _read_parts(reader, version)
+        if parts is None:
+            return None
+        topics.append((topic, parts))
+    return _Asked(version, correlation, CommitIdentity(group, generation, member, instance, host), topics)
+
+
+def _read_parts(reader: Reader, version: int) -> list[_QuickPart] | None:
+    compact = version >= _FLEXIBLE
+    count = reader.uvarint() - 1 if compact else reader.i32()
+    if not 0 < count <= _MOST:
+        return None
+    parts = []
+    for _ in range(count):
+        number, offset = reader.i32(), reader.i64()
+        epoch = reader.i32() if version >= _LEADER_EPOCHS_SINCE else -1
+        parts.append(_QuickPart(number, offset, epoch, text_or_none(reader, compact)))
+        if compact and reader.uvarint():
+            return None
+    return None if compact and reader.uvarint() else parts
+
+
+@functools.lru_cache(_KEPT)
+def _answer(version: int, topics: tuple[tuple[str | bytes, tuple[int, ...]], ...]) -> bytes:
+    made = [
+        OffsetCommitResponseTopic(
+            name=topic if isinstance(topic, str) else "",
+            topic_id=topic if isinstance(topic, bytes) else bytes(_ID_BYTES),
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=number, error_code=ErrorCode.NONE) for number in numbers
+            ],
+        )
+        for topic, numbers in topics
+    ]
+    return unchanging(OffsetCommitResponse(topics=made), version)
+
+
+# OffsetFetch: of one group by topic, of many, by topic names or by topic ids.
+#
+# Source: Kafka protocol, OffsetFetch v1-v10; KIP-447 (offsets that are undecided), KIP-709 (many groups at once),
+# KIP-848 (topic ids in v10).
+_Part = TypeVar("_Part", OffsetFetchResponsePartition, OffsetFetchResponseGroupTopicPartition)
+"""A partition's row in an answer about one group, or about many; both have the same fields."""
+
+_MANY_GROUPS_SINCE = 8
+_EPOCHS_SINCE = 9
+
+_NONE = Committed(-1)
+_UNDECIDED = Committed(-1)
+"""An open transaction wants to commit an offset there."""
+_Wanted = Sequence[tuple[str | bytes, Sequence[int]]]
+"""Topics, by name or by id, and partitions of them."""
+
+
+_Found = list[tuple[str | bytes, list[_Part]]]
+"""Topics as they were asked for, by name or by id, one that was named twice twice; with the rows of their answer."""
+
+
+async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Serve OffsetFetch: -1 without an error where nothing was committed."""
+    stable = request.require_stable
+    if call.version >= _MANY_GROUPS_SINCE:
+        return OffsetFetchResponse(groups=[await _group(call, group, stable=stable) for group in request.groups])
+    wanted = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
+    found = await _found(call, request.group_id, wanted, OffsetFetchResponsePartition, stable=stable)
+    return OffsetFetchResponse(
+        topics=[OffsetFetchResponseTopic(name=str(topic), partitions=rows) for topic, rows in found]
+    )
+
+
+async def _group(call: Call, group: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
+    await call.pace.spend(1, 3)
+    by_id = call.version >= _IDS_SINCE
+    wanted: _Wanted | None = None
+    if group.topics is not None:
+        wanted = [(each.topic_id if by_id else each.name, each.partition_indexes) for each in group.topics]
+    newer = call.shared.groups.newer.coordinator
+    if call.version >= _EPOCHS_SINCE and (
+        fault := newer.fetch_fault(group.group_id, group.member_id, group.member_epoch)
+    ):
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=fault)
+    try:
+        found = await _found(call, group.group_id, wanted, OffsetFetchResponseGroupTopicPartition, stable=stable)
+        if by_id and wanted is None:
+            found = await _with_ids(call, found)
+    except UpstreamLost:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=[
+            OffsetFetchResponseGroupTopic(topic_id=topic, partitions=rows)
+            if isinstance(topic, bytes)
+            else OffsetFetchResponseGroupTopic(name=topic, partitions=rows)
+            for topic, rows in found
+        ],
+    )
+
+
+async def _found(
+    call: Call, group: str, wanted: _Wanted | None, shape: Callable[..., _Part], *, stable: bool
+) -> _Found[_Part]:
+    """What is committed of the topics that were asked for; of all that the group has where ``wanted`` is None.
+
+    Raises UpstreamLost where nobody can tell now. ``stable``: where an open transaction wants to commit an offset, the
+    answer is to ask again later (KIP-447).
+    """
+    lost = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    keys = ((topic, number) for topic, numbers in wanted or () for number in numbers)
+    named = await partitions_of(call.shared, keys, lost, call.pace)
+    if lost in named.values():
+        raise UpstreamLost("what the topics are called cannot be asked now")
+    committed, undecided = await call.shared.offsets.standing(group)
+    if wanted is None:
+        named = {(each.topic, each.id): each for each in committed}
+        wanted = _by_topic(committed)
+    # As they are now: others commit while this goes on.
+    offsets = {
+        each: _UNDECIDED if stable and each in undecided else committed.get(each, _NONE)
+        for each in named.values()
+        if isinstance(each, Partition)
+    }
+    found = []
+    for topic, numbers in wanted:
+        rows = []
+        for number in numbers:
+            await call.pace.spend()
+            partition = named[topic, number]
+            if isinstance(partition, ErrorCode):
+                offset, code = _NONE, partition
+            else:
+                offset = offsets[partition]
+                code = ErrorCode.UNSTABLE_OFFSET_COMMIT if offset is _UNDECIDED else ErrorCode.NONE
+            rows.append(
+                shape(
+                    partition_index=number,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    metadata=offset.metadata,
+                    error_code=code,
+                )
+            )
+        await call.pace.spend(0, 0.5)
+        found.append((topic, rows))
+    return found
+
+
+def _by_topic(partitions: Iterable[Partition]) -> _Wanted:
+    found: dict[str, list[int]] = {}
+    for each in partitions:
+        found.setdefault(each.topic, []).append(each.id)
+    return list(found.items())
+
+
+async def _with_ids(call: Call, found: _Found[_Part]) -> _Found[_Part]:
+    """By topic ids; without topics that are not there any more, which have none. Raises UpstreamLost."""
+    return [(topic.id, rows) for name, rows in found if (topic := await call.shared.enode.topic(str(name)))]

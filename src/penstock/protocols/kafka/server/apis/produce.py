@@ -1,0 +1,846 @@
+"""Produce and InitProducerId: checks of each batch, appends, answers; one small batch in a shorter way."""
+
+from __future__ import annotations
+
+import functools
+import struct
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from penstock._dataclasses import dataclass
+from penstock.columnar.batch import APPEND_TIME, HEADER_BYTES, TRANSACTIONAL, BatchHeader, InflatesTooFar
+from penstock.columnar.checked import Checked, plain_records, true_head
+from penstock.columnar.recompress import Target, recompressed, target_of
+from penstock.columnar.record_walk import longest_record, record_heads, walk_records
+from penstock.errors import CorruptBatch, PenstockError, ProtocolViolation, UpstreamLost
+from penstock.model import Codec, Partition
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server import refusals
+from penstock.protocols.kafka.server.handlers import (
+    LARGEST_RECORD,
+    Call,
+    KafkaFrontOptions,
+    Line,
+    Numbers,
+    Shared,
+    is_internal,
+    numbers_of,
+)
+from penstock.protocols.kafka.server.refusals import Refused, bare, code_of
+from penstock.protocols.kafka.wire.framing import Template, read_header, response
+from penstock.protocols.kafka.wire.produce import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceRequestTopic,
+    ProduceResponse,
+    ProduceResponsePartition,
+    ProduceResponseRecordError,
+    ProduceResponseTopic,
+)
+from penstock.seams.abilities import Abilities
+from penstock.seams.enode import Appended, TopicState, extent
+from penstock.seams.framing import Buffer, Pieces
+from penstock.seams.refusals import Asker
+
+__all__ = [
+    "QUICK_PLAIN",
+    "Rules",
+    "answer_of",
+    "check_batch",
+    "check_single",
+    "inflates_too_far",
+    "init_producer_id",
+    "load_arrow",
+    "loads_arrow",
+    "looking_takes",
+    "produce",
+    "produce_single",
+    "quick",
+    "repacked",
+    "rules_for",
+]
+
+# InitProducerId, for idempotent and for transactional producers.
+#
+# Source: Kafka protocol, InitProducerId v0-v5; KIP-98, KIP-360, KIP-588 (PRODUCER_FENCED from v4 on).
+_FENCED_SINCE = 4
+
+
+async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    """Serve InitProducerId: a new id, or for a transactional id its own, in a new epoch."""
+    if request.transactional_id is None:
+        return await _idempotent(call)
+    if not request.transactional_id or (request.producer_id < 0) != (request.producer_epoch < 0):
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
+    if not call.shared.enode.abilities.transactions:
+        # Of all codes the one that producers give up on: librdkafka asks on for ever where a version is unsupported.
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+    try:
+        code, producer_id, epoch = await call.shared.transactions.init(
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            request.producer_id,
+            request.producer_epoch,
+            call.line.address.host,
+        )
+    except PenstockError:
+        code, producer_id, epoch = ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1
+    if code is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_SINCE:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=epoch)
+
+
+async def _idempotent(call: Call) -> InitProducerIdResponse:
+    try:
+        return InitProducerIdResponse(producer_id=await call.shared.producer_ids.idempotent(), producer_epoch=0)
+    except PenstockError:
+        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1)
+
+
+# What a batch must be like to be stored: Kafka's checks of a Produce request's records, in Kafka's order.
+#
+# The checksum is computed once, here; the log itself checks an idempotent producer's sequence. Source: Kafka protocol,
+# record batch v2 (KIP-98); Kafka's log validator.
+_LENGTH_AFTER: Final = 12
+_MAGIC_AT: Final = 16
+_CODEC_AT: Final = 22
+_CODEC: Final = 7
+_KNOWN_CODECS: Final = len(Codec)
+_ANY_AGE: Final = 2**63 - 1
+_AHEAD_MS: Final = 3_600_000
+"""How far a record's time may be ahead where nothing else is set: Kafka 4's default."""
+_LIMITS: Final = {"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
+_NO_TIME: Final = -1
+_RATIO: Final = 32
+"""How many times what the topic takes a batch may inflate to: text rarely shrinks to less than a thirtieth."""
+_LEAST_INFLATED: Final = 1 << 20
+_QUICK_PACKED, _QUICK_RECORDS = 64 << 10, 20_000
+"""What can be looked into within a few milliseconds, in one request."""
+QUICK_PLAIN: Final = 512 << 10
+"""Bytes that a batch may inflate to where it is looked into at once."""
+_SINGLE_BYTES: Final = 16 << 10
+"""Plain batches up to this size are looked into at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a topic asks of batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now.
+
+    With ``timed`` the topic itself says so. With ``append_time`` the log sets the time, whatever the producers' is.
+    ``target`` is the codec they are stored with, where that is not their producer's choice.
+    """
+
+    max_bytes: int
+    keyed: bool
+    oldest_ms: int
+    newest_ms: int
+    check_records: bool
+    max_inflated_bytes: int
+    target: Target | None
+    timed: bool = False
+    append_time: bool = False
+    max_record_bytes: int = LARGEST_RECORD
+    """Of a compressed batch's records, each by itself."""
+
+    @property
+    def special(self) -> bool:
+        """Whether single records have to be looked at, or batches are stored as others."""
+        return self.keyed or self.oldest_ms < _ANY_AGE or self.target is not None
+
+    @property
+    def looks(self) -> bool:
+        """Whether the records themselves are looked at."""
+        return self.check_records or self.keyed or self.timed or self.max_record_bytes < LARGEST_RECORD
+
+
+def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
+    """The rules of a topic with these options set."""
+    append_time = config.get("message.timestamp.type") == "LogAppendTime"
+    max_bytes = int(config.get("max.message.bytes", options.max_message_bytes))
+    return Rules(
+        max_bytes,
+        "compact" in config.get("cleanup.policy", ""),
+        _ANY_AGE if append_time else int(config.get("message.timestamp.before.max.ms", _ANY_AGE)),
+        _ANY_AGE if append_time else int(config.get("message.timestamp.after.max.ms", _AHEAD_MS)),
+        options.check_records,
+        min(options.max_inflated_bytes, max(_LEAST_INFLATED, _RATIO * max_bytes)),
+        target_of(config),
+        not append_time and not _LIMITS.isdisjoint(config),
+        append_time,
+        int(config.get("max.decompressed.message.bytes", LARGEST_RECORD)),
+    )
+
+
+def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int, max_inflated_bytes: int) -> Checked:
+    """The one batch in a partition's ``records``, inflated to so many bytes at most. Raises Refused, CorruptBatch."""
+    if records is None or len(records) == 0:
+        raise Refused(ErrorCode.INVALID_RECORD, "no batch")
+    if len(records) > _MAGIC_AT and records[_MAGIC_AT] != 2:
+        raise Refused(ErrorCode.INVALID_RECORD, f"magic {records[_MAGIC_AT]}: only record batches v2 are taken")
+    if len(records) < HEADER_BYTES:
+        raise CorruptBatch(f"{len(records)} bytes are less than a batch header")
+    (rest,) = struct.unpack_from(">i", records, 8)
+    if rest + _LENGTH_AFTER > len(records) or rest < HEADER_BYTES - _LENGTH_AFTER:
+        raise CorruptBatch(f"a batch length of {rest} with {len(records) - _LENGTH_AFTER} bytes left")
+    if rest + _LENGTH_AFTER < len(records):
+        raise Refused(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
+    _check_header(records, version, rules)
+    checked = Checked(records)
+    if rules.looks:
+        try:
+            return _look_at_records(checked, rules, now_ms, max_inflated_bytes)
+        except InflatesTooFar as error:
+            # Java's producer splits it then, and sends it again.
+            why = f"{error.message}, the topic takes {rules.max_bytes} compressed"
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, why) from error
+        except CorruptBatch as error:
+            # The checksum is right, so the producer meant it: sending it again, as CORRUPT_MESSAGE asks for, is vain.
+            raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
+    if checked.header.attributes & APPEND_TIME:
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, "only the log itself sets its append time")
+    if checked.header.delete_horizon_ms is not None:
+        raise Refused(ErrorCode.INVALID_RECORD, "only the log itself sets a delete horizon")
+    return checked
+
+
+def check_single(records: memoryview, rules: Rules, now_ms: int) -> Checked | None:
+    """A small, plain batch that `check_batch` would take as it is, from any version; None where it is for that."""
+    if rules.special or not HEADER_BYTES < len(records) <= min(_SINGLE_BYTES, rules.max_bytes):
+        return None
+    try:
+        batch = Checked(records)
+        header = batch.header
+        if (
+            header.base_offset
+            or header.attributes
+            or not 0 < header.record_count == header.last_offset_delta + 1
+            or (header.producer_id >= 0 and header.base_sequence < 0)
+        ):
+            return None
+        if rules.looks:
+            newest = header.base_timestamp + walk_records(records[HEADER_BYTES:], header.record_count).largest
+            right = _NO_TIME <= newest == header.max_timestamp and newest <= now_ms + rules.newest_ms
+            if not right and not rules.append_time:
+                return None
+    except CorruptBatch:
+        return None
+    return batch
+
+
+def quick(batches: Iterable[Buffer | None]) -> bool:
+    """Whether looking into all of these at once, each within `QUICK_PLAIN`, keeps nobody waiting."""
+    packed = records = 0
+    for batch in batches:
+        if batch is not None and len(batch) >= HEADER_BYTES:
+            packed += len(batch) if batch[_CODEC_AT] & _CODEC else 0
+            records += max(0, struct.unpack_from(">i", batch, HEADER_BYTES - 4)[0])
+    return packed <= _QUICK_PACKED and records <= _QUICK_RECORDS
+
+
+def looking_takes(records: Buffer | None, rules: Rules) -> int:
+    """Bytes that looking into a batch takes at most: what it inflates to, and a copy of that."""
+    if records is None or len(records) < HEADER_BYTES:
+        return 0
+    return 2 * rules.max_inflated_bytes if records[_CODEC_AT] & _CODEC else len(records)
+
+
+def inflates_too_far(fault: PenstockError) -> bool:
+    """Whether that is all that is known to be wrong with a batch."""
+    return isinstance(fault.__cause__, InflatesTooFar)
+
+
+def repacked(batch: Checked, rules: Rules) -> Checked:
+    """A batch that was checked, in the codec that the topic wants. Takes its time. Raises Refused."""
+    assert rules.target is not None
+    try:
+        stored = recompressed(batch.data, rules.target, rules.max_inflated_bytes)
+    except CorruptBatch as error:
+        raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
+    _check_size(stored, rules)
+    return Checked(stored)
+
+
+def _check_size(records: Buffer, rules: Rules) -> None:
+    if len(records) > rules.max_bytes:
+        raise Refused(
+            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; the topic takes {rules.max_bytes}"
+        )
+
+
+def _check_header(records: Buffer, version: int, rules: Rules) -> None:
+    """Fields that parse_header would call corrupt, or does not look at, and Kafka has codes for."""
+    attributes, last_delta = struct.unpack_from(">hi", records, 21)
+    producer, _, sequence, count = struct.unpack_from(">qhii", records, 43)
+    codec = attributes & 7
+    if codec == Codec.ZSTD and version < 7:
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
+    if codec >= _KNOWN_CODECS:
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} is unknown")
+    if struct.unpack_from(">q", records)[0] != 0:
+        raise Refused(ErrorCode.INVALID_RECORD, "the base offset of a produced batch must be 0")
+    _check_size(records, rules)
+    if last_delta < 0 or count <= 0 or count != last_delta + 1:
+        raise Refused(ErrorCode.INVALID_RECORD, f"{count} records with a last offset delta of {last_delta}")
+    if attributes & 32:
+        raise Refused(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+    if producer >= 0 and sequence < 0:
+        raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer} sent no sequence number")
+    if attributes & 16 and producer < 0:
+        raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
+
+
+def _look_at_records(checked: Checked, rules: Rules, now_ms: int, max_inflated_bytes: int) -> Checked:
+    """Check the records, and the head against them. What a head says wrong of times is put right, as Kafka does."""
+    header = checked.header
+    plain = plain_records(checked.data, header, max_inflated_bytes)
+    times = walk_records(plain, header.record_count)
+    packed = header.attributes & _CODEC
+    if packed and len(plain) > rules.max_record_bytes and longest_record(bytes(plain)) > rules.max_record_bytes:
+        why = f"a record of more than {rules.max_record_bytes} bytes; see max.decompressed.message.bytes"
+        raise Refused(ErrorCode.INVALID_RECORD, why)
+    set_by_client = bool(header.attributes & APPEND_TIME)
+    begin, end = now_ms - rules.oldest_ms, now_ms + rules.newest_ms
+    within = begin <= header.base_timestamp + times.least and header.base_timestamp + times.largest <= end
+    if rules.keyed or (not rules.append_time and not within) or (rules.append_time and set_by_client):
+        _check_each(bytes(plain), header, rules, (begin, end))
+    return true_head(checked, times, append_time=False if set_by_client else None)
+
+
+def _check_each(plain: bytes, header: BatchHeader, rules: Rules, span: tuple[int, int]) -> None:
+    """Raise Refused with the rows of a batch that are not taken. Wrong times come before missing keys in its code."""
+    begin, end = span
+    mistimed, keyless = {}, {}
+    for row, (delta, _, keyed) in enumerate(record_heads(plain, header.record_count)):
+        time = header.base_timestamp + delta
+        if rules.append_time and header.attributes & APPEND_TIME:
+            mistimed[row] = "the record has the type LogAppendTime, which only the log itself sets"
+        elif not rules.append_time and time != _NO_TIME and not begin <= time <= end:
+            mistimed[row] = f"timestamp {time} of record {row} is not within [{begin}, {end}]"
+        elif rules.keyed and not keyed:
+            keyless[row] = "a compacted topic's records need keys"
+    if mistimed:
+        why = "timestamps are wrong; see message.timestamp.before.max.ms, message.timestamp.after.max.ms"
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, why, rows=dict(sorted({**mistimed, **keyless}.items())))
+    if keyless:
+        raise Refused(ErrorCode.INVALID_RECORD, "a compacted topic's records need keys", rows=keyless)
+
+
+def loads_arrow(records: Buffer | None) -> bool:
+    """Whether to look into these means to load Arrow, which the loop must not wait for."""
+    if records is None or len(records) < HEADER_BYTES or "penstock.columnar.compression" in sys.modules:
+        return False
+    return bool(records[_CODEC_AT] & _CODEC)
+
+
+def load_arrow() -> None:
+    """Load what inflates; in a thread."""
+    import_module("penstock.columnar.compression")
+
+
+# Produce: checks each partition's batch, appends them all, answers each by itself.
+#
+# Source: Kafka protocol, Produce v0-v13; KIP-516 (topic ids in v13); spec of the checks at `Rules`.
+_LUMP_PARTS, _LUMP_BYTES, _LUMP_STEPS = 50, 8 << 20, 1_000
+"""What is appended in one turn of the loop: a log's first batch makes a directory and files, half a millisecond."""
+_OLDEST_SERVED = 3
+_ABORTABLE_SINCE = 11
+_TAKES_PART_SINCE = 12
+_TOPIC_IDS_SINCE = 13
+_PRODUCER, _PRODUCER_AT = struct.Struct(">qh"), 43
+_ATTRIBUTES_LOW_AT = 22
+
+
+_Topic = tuple[ProduceRequestTopic, str | PenstockError]
+"""A topic of the request with its name, or with the reason why it has none."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is to be stored in one partition, or what is wrong with it. ``topic_id``: None where it goes by its name."""
+
+    partition: Partition
+    records: Buffer | None
+    topic_id: bytes | None = None
+    batch: Checked | None = None
+    fault: PenstockError | None = None
+    rules: Rules | None = None
+
+
+async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
+    """Serve Produce. With acks=0 there is no answer, and an error ends the connection so that the client notices."""
+    if any(loads_arrow(part.records) for topic in request.topic_data for part in topic.partition_data):
+        await call.shared.services.runtime.in_thread(load_arrow)
+    topics = await _named(call, request)
+    try:
+        refusal = await _take_part(call, request, topics)
+    except UpstreamLost as error:
+        refusal = code_of(error)
+    fault = _request_fault(call, request)
+    checked = [await _parts(call, fault, topic, name) for topic, name in topics]
+    everything = [part for parts in checked for part in parts]
+    await _look_into(call, everything, request.transactional_id)
+    await _repack(call, everything)
+    _check_numbers(call, everything)
+    appended = await _append(call, request.transactional_id, everything, refusal)
+    stored = iter(appended)
+    outcomes = [part.fault or next(stored) for part in everything]
+    _note_numbers(call, everything, outcomes)
+    told = iter(outcomes)
+    responses = []
+    for topic, parts in zip(request.topic_data, checked, strict=True):
+        results = [(part.partition, next(told)) for part in parts]
+        if request.acks == 0:
+            _hang_up_on_errors(results)
+        await call.pace.spend(0, 0.5 + len(results) / 10)
+        answers = [await answer_of(call, partition, result) for partition, result in results]
+        responses.append(ProduceResponseTopic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+    return None if request.acks == 0 else ProduceResponse(responses=responses)
+
+
+async def _named(call: Call, request: ProduceRequest) -> list[_Topic]:
+    """The topics with their names, which the node has to look up from v13 on."""
+    if call.version < _TOPIC_IDS_SINCE:
+        return [(topic, topic.name) for topic in request.topic_data]
+    return [(topic, await _name_of(call, topic.topic_id)) async for topic in call.pace.again(request.topic_data, 0.5)]
+
+
+async def _name_of(call: Call, topic_id: bytes) -> str | PenstockError:
+    try:
+        found = await call.shared.enode.topic_by_id(topic_id)
+    except UpstreamLost as error:
+        return error
+    return Refused(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id") if found is None else found.name
+
+
+async def _parts(
+    call: Call, fault: PenstockError | None, topic: ProduceRequestTopic, name: str | PenstockError
+) -> list[_Part]:
+    """Each partition with its rules, or with what is wrong whatever its batch is like."""
+    await call.pace.spend(1, 1)
+    topic_id = topic.topic_id if call.version >= _TOPIC_IDS_SINCE else None
+    called = name if isinstance(name, str) else ""
+    parts = [
+        _Part(Partition(called, part.index), part.records, topic_id)
+        async for part in call.pace.again(topic.partition_data)
+    ]
+    if not isinstance(name, str):
+        for part in parts:
+            part.fault = fault or name
+        return parts
+    try:
+        found = await call.shared.enode.topic(name)
+        rules = rules_for(await call.shared.config_of(found), call.shared.options) if found else None
+    except PenstockError as error:
+        for part in parts:
+            part.fault = error
+        return parts
+    for part in parts:
+        await call.pace.spend(1, 0.5)
+        part.rules = rules
+        try:
+            _check_partition(found, part.partition)
+        except PenstockError as error:
+            part.fault = error
+        part.fault = fault or part.fault
+    return parts
+
+
+async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str | None) -> None:
+    """Check each batch, or say what is wrong with it; beside the loop where that takes more than a few milliseconds."""
+    runtime = call.shared.services.runtime
+    due = [(part, part.rules) for part in parts if part.fault is None and part.rules is not None]
+
+    def look(part: _Part, rules: Rules, max_inflated_bytes: int) -> None:
+        part.fault = None
+        try:
+            part.batch = check_batch(part.records, call.version, rules, runtime.now_ms(), max_inflated_bytes)
+            _check_transactional(transactional_id, part.batch.header)
+            _check_abilities(call.shared.enode.abilities_of(part.partition.topic), part.batch.header)
+        except PenstockError as error:
+            part.fault = bare(error)
+
+    if quick(part.records for part, _ in due):
+        for part, rules in due:
+            await call.pace.spend(0, 1)
+            look(part, rules, min(rules.max_inflated_bytes, QUICK_PLAIN))
+        due = [(part, rules) for part, rules in due if part.fault is not None and inflates_too_far(part.fault)]
+    for part, rules in due:
+        work = partial(look, part, rules, rules.max_inflated_bytes)
+        await call.shared.beside.run(work, looking_takes(part.records, rules))
+
+
+async def _repack(call: Call, parts: Sequence[_Part]) -> None:
+    """Give each batch the codec that its topic wants; beside the loop, for it takes its time."""
+
+    def work() -> None:
+        for part, batch, rules in due:
+            try:
+                part.batch = repacked(batch, rules)
+            except PenstockError as error:
+                part.fault = bare(error)
+
+    due = [
+        (part, part.batch, part.rules)
+        for part in parts
+        if part.fault is None
+        and part.batch
+        and part.rules
+        and part.rules.target
+        and not part.rules.target.meets(part.batch.data)
+    ]
+    if due:
+        takes = max(looking_takes(part.records, rules) for part, _, rules in due)
+        await call.shared.beside.run(work, takes + sum(len(batch) for _, batch, _ in due))
+
+
+async def _append(
+    call: Call, transactional_id: str | None, parts: Sequence[_Part], refusal: ErrorCode
+) -> list[Appended | PenstockError]:
+    """Store what is right of the parts; many, or large ones, in several turns of the loop."""
+    appended: list[Appended | PenstockError] = []
+    for lump in _lumps(parts):
+        if len(lump) < len(parts):
+            await call.shared.turns.take(_LUMP_STEPS)
+        await _check_ids(call, lump)
+        with call.shared.transactions.appending(transactional_id):
+            _check_transactions(call, transactional_id, lump, refusal)
+            batches = [(part.partition, part.batch) for part in lump if part.fault is None and part.batch]
+            appended += await call.shared.enode.append_all(batches)
+    return appended
+
+
+async def _check_ids(call: Call, parts: Sequence[_Part]) -> None:
+    """Refuse what was meant for a topic that was deleted, and maybe made anew, while its batches were looked into."""
+    for part in parts:
+        if part.fault is None and part.topic_id is not None:
+            name = await _name_of(call, part.topic_id)
+            if name != part.partition.topic:
+                part.fault = name if isinstance(name, PenstockError) else Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def _numbered(call: Call, parts: Sequence[_Part]) -> Iterator[tuple[int, Numbers]]:
+    """Rows of the parts that have producers' numbers at which the log behind does not look."""
+    abilities = call.shared.enode.abilities
+    if abilities.numbered and not abilities.sequences:
+        for row, part in enumerate(parts):
+            if (numbers := numbers_of(part.records)) is not None:
+                yield row, numbers
+
+
+def _check_numbers(call: Call, parts: Sequence[_Part]) -> None:
+    for row, numbers in _numbered(call, parts) if call.shared.unstored else ():
+        part = parts[row]
+        try:
+            call.shared.unstored.check(part.partition, numbers)
+        except PenstockError as error:
+            part.fault = part.fault or bare(error)
+
+
+def _note_numbers(call: Call, parts: Sequence[_Part], outcomes: Sequence[Appended | PenstockError]) -> None:
+    for row, numbers in _numbered(call, parts):
+        outcome = outcomes[row]
+        failure = outcome if isinstance(outcome, PenstockError) else None
+        call.shared.unstored.tell(parts[row].partition, numbers, failure)
+
+
+def _lumps(parts: Sequence[_Part]) -> Iterator[Sequence[_Part]]:
+    begin = size = 0
+    for row, part in enumerate(parts):
+        takes = len(part.batch) if part.batch else 0
+        if row > begin and (row - begin >= _LUMP_PARTS or size + takes > _LUMP_BYTES):
+            yield parts[begin:row]
+            begin, size = row, 0
+        size += takes
+    yield parts[begin:]
+
+
+def _request_fault(call: Call, request: ProduceRequest) -> PenstockError | None:
+    """What is wrong with the request as a whole."""
+    if request.acks not in (-1, 0, 1):
+        return Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks}")
+    if request.transactional_id is None and any(
+        _says_transactional(part.records) for topic in request.topic_data for part in topic.partition_data
+    ):
+        # As a broker does, which lets nobody write transactions without an id: the whole request is refused.
+        return Refused(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without transactional id"
+        )
+    if call.version < _OLDEST_SERVED:
+        return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats 0 and 1 are not taken")
+    return None
+
+
+def _says_transactional(records: Buffer | None) -> bool:
+    return records is not None and len(records) >= HEADER_BYTES and bool(records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL)
+
+
+def _check_partition(topic: TopicState | None, partition: Partition) -> None:
+    if is_internal(partition.topic):
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
+    if topic is None or not 0 <= partition.id < topic.partitions:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition")
+
+
+async def _take_part(call: Call, request: ProduceRequest, topics: Sequence[_Topic]) -> ErrorCode:
+    """From v12 on a batch is its partition's request to take part in the transaction (KIP-890)."""
+    if request.transactional_id is None or call.version < _TAKES_PART_SINCE:
+        return ErrorCode.NONE
+    enode = call.shared.enode
+    partitions: dict[tuple[int, int], list[Partition]] = {}
+    for topic, name in topics:
+        await call.pace.spend(0, 0.5 + len(topic.partition_data) / 10)
+        if not isinstance(name, str):
+            continue
+        found = await enode.topic(name)
+        able = enode.abilities_of(name).transactions and not is_internal(name)
+        for part in topic.partition_data:
+            there = able and found is not None and 0 <= part.index < found.partitions
+            if there and part.records is not None and len(part.records) >= HEADER_BYTES:
+                producer = _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
+                partitions.setdefault(producer, []).append(Partition(name, part.index))
+    for (producer_id, epoch), of_producer in partitions.items():
+        try:
+            code = await call.shared.transactions.add(
+                request.transactional_id, producer_id, epoch, of_producer, second=True
+            )
+        except PenstockError:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if code:
+            return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
+    return ErrorCode.NONE
+
+
+def _check_transactional(transactional_id: str | None, header: BatchHeader) -> None:
+    if header.transactional != (transactional_id is not None):
+        raise Refused(ErrorCode.INVALID_TXN_STATE, "transactional are both, the request and its batches, or neither")
+
+
+def _check_abilities(abilities: Abilities, header: BatchHeader) -> None:
+    """What brokers say whose log is in a format that knows no producers, where the log behind knows none."""
+    if not abilities.numbered and header.producer_id >= 0:
+        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this topic has no sequence numbers")
+    if not abilities.transactions and header.transactional:
+        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this topic has no transactions")
+
+
+def _check_transactions(call: Call, transactional_id: str | None, parts: Sequence[_Part], refusal: ErrorCode) -> None:
+    """To be asked within `appending`: the transaction cannot be ended between this and the append."""
+    if transactional_id is None:
+        return
+    for part in parts:
+        if part.fault is None and part.batch:
+            header = part.batch.header
+            code = call.shared.transactions.may_write(
+                transactional_id, header.producer_id, header.producer_epoch, part.partition
+            )
+            if code is ErrorCode.INVALID_TXN_STATE and call.version >= _ABORTABLE_SINCE:
+                code = ErrorCode.TRANSACTION_ABORTABLE
+            if refusal or code:
+                words = f"transactional id {transactional_id!r} may not write here now"
+                part.fault = Refused(refusal or code, words)
+            part.batch.transaction_v2 = call.version >= _TAKES_PART_SINCE
+
+
+def _hang_up_on_errors(results: list[tuple[Partition, Appended | PenstockError]]) -> None:
+    for partition, result in results:
+        if isinstance(result, PenstockError):
+            raise ProtocolViolation(
+                f"produced with acks=0 and refused: {result.message}", topic=partition.topic, partition=partition.id
+            )
+
+
+async def answer_of(call: Call, partition: Partition, result: Appended | PenstockError) -> ProduceResponsePartition:
+    """What is said of one partition."""
+    if not isinstance(result, PenstockError):
+        return ProduceResponsePartition(
+            index=partition.id,
+            base_offset=result.base_offset,
+            log_append_time_ms=result.append_time_ms,
+            log_start_offset=result.log_start_offset,
+        )
+    rows = result.rows if isinstance(result, Refused) else {}
+    return ProduceResponsePartition(
+        index=partition.id,
+        error_code=code_of(result),
+        base_offset=-1,
+        log_start_offset=await _start(call, partition) if rows else -1,
+        record_errors=[
+            ProduceResponseRecordError(batch_index=row, batch_index_error_message=why) for row, why in rows.items()
+        ],
+        error_message=result.message,
+    )
+
+
+async def _start(call: Call, partition: Partition) -> int:
+    try:
+        return (await extent(call.shared.enode, partition)).start
+    except PenstockError:  # deleted while the other batches were being written
+        return -1
+
+
+# Produce of one small batch, the most frequent request of all: the checks and the answer of `produce`, and no more.
+#
+# What is in any way unusual (several topics, transactions, compression, a refusal) is left to `produce`, which alone
+# says what is wrong. Source: Kafka protocol, Produce v5-v13 (topic ids in v13: KIP-516).
+_PRODUCE: Final = 0
+_SINGLE_FIRST, _SINGLE_FLEXIBLE, _SINGLE_IDS_SINCE, _SINGLE_LAST = 5, 9, 13, 13
+_HEAD: Final = struct.Struct(">hhih")
+"""API key, version, correlation id, length of the client id."""
+_OLD: Final = struct.Struct(">hhiih")
+_NEW: Final = struct.Struct(">BBhiBB")
+"""What follows it: (no tags,) no transactional id, acks, timeout, how many topics, length of the name."""
+_BY_ID: Final = struct.Struct(">BBhiB16s")
+"""With the id of the topic instead of its name."""
+_OLD_PART: Final = struct.Struct(">iii")
+_NEW_PART: Final = struct.Struct(">Bi")
+"""How many partitions, which one(, how many bytes)."""
+_RUN: Final = struct.Struct(">ihqqq")
+"""Of the answer: partition, code, base offset, append time, log start."""
+_SHOWN: Final = (0x5A5A5A5A, 0x5A5A, *(3 * (0x5A5A5A5A_5A5A5A5A,)))
+_NO_TAGS: Final = b"\0\0\0"
+_KEPT: Final = 4_096
+
+
+class _Asked(NamedTuple):
+    topic: str | bytes
+    """Name, or id from v13 on."""
+    partition: int
+    records: memoryview
+    version: int
+    correlation: int
+
+
+async def produce_single(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
+    """The answer, or None for a request that `apis.produce.produce` has to look at."""
+    asked = _read(body)
+    if asked is None:
+        return None
+    enode, called = shared.enode, asked.topic
+    try:
+        topic = await (enode.topic(called) if isinstance(called, str) else enode.topic_by_id(called))
+        if topic is None or is_internal(topic.name) or not 0 <= asked.partition < topic.partitions:
+            return None
+        batch = _checked(shared, asked, topic.name, _rules(shared, topic, await enode.defaults()))
+    except PenstockError:
+        return None
+    if batch is None or (batch.header.producer_id >= 0 and not enode.abilities.sequences):
+        return None  # what came before such a batch is for `produce` to know
+    partition = Partition(topic.name, asked.partition)
+    (result,) = await enode.append_all(((partition, batch),))
+    if isinstance(result, PenstockError):
+        refusals.begin()  # what is noted here is no other request's
+        said = await answer_of(Call(shared, line, asked.version, "", shared.pace()), partition, result)
+        shared.meter.refused(_PRODUCE, said.error_code)
+        shared.meter.tell(
+            Asker(read_header(body)[0].client_id or "", line.address),
+            _PRODUCE,
+            said.error_code,
+            topic=partition.topic,
+            partition=partition.id,
+            why=result.message,
+            advice=result.hint or "",
+        )
+        return response(_around(called, said), asked.version, asked.correlation)
+    packed = _template(asked.version, called).packed(
+        asked.correlation,
+        asked.partition,
+        0,
+        result.base_offset,
+        result.append_time_ms,
+        result.log_start_offset,
+    )
+    return (packed,)
+
+
+def _read(body: memoryview) -> _Asked | None:
+    """What is asked, where it is one batch for one partition, to be acknowledged."""
+    try:
+        _, version, correlation, size = _HEAD.unpack_from(body)
+        at = _HEAD.size + max(size, 0)
+        topic: str | bytes
+        if _SINGLE_IDS_SINCE <= version <= _SINGLE_LAST:
+            tags, named, acks, _, topics, topic = _BY_ID.unpack_from(body, at)
+            at += _BY_ID.size
+            parts, partition = _NEW_PART.unpack_from(body, at)
+            begin, size = _length(body, at + _NEW_PART.size)
+            usual = not tags and not named and topics == parts == 2 and bytes(body[begin + size :]) == _NO_TAGS
+        elif _SINGLE_FLEXIBLE <= version < _SINGLE_IDS_SINCE:
+            tags, named, acks, _, topics, name = _NEW.unpack_from(body, at)
+            at += _NEW.size + name - 1
+            parts, partition = _NEW_PART.unpack_from(body, at)
+            usual = not tags and not named and topics == parts == 2 and 1 < name < 128
+            begin, size = _length(body, at + _NEW_PART.size)
+            name -= 1
+            usual = usual and bytes(body[begin + size :]) == _NO_TAGS
+            topic = str(body[at - name : at], "utf-8")
+        elif _SINGLE_FIRST <= version < _SINGLE_FLEXIBLE:
+            named, acks, _, topics, name = _OLD.unpack_from(body, at)
+            at += _OLD.size + name
+            parts, partition, size = _OLD_PART.unpack_from(body, at)
+            usual = named == -1 and topics == parts == 1 and name > 0
+            begin = at + _OLD_PART.size
+            topic = str(body[at - name : at], "utf-8")
+        else:
+            return None
+        if not usual or acks not in (-1, 1) or not 0 < size <= len(body) - begin:
+            return None
+        return _Asked(topic, partition, body[begin : begin + size], version, correlation)
+    except (struct.error, IndexError, UnicodeDecodeError):
+        return None
+
+
+def _length(body: memoryview, at: int) -> tuple[int, int]:
+    """(where the bytes begin, how many they are); 0 for a length of more than three bytes."""
+    value = shift = 0
+    while shift < 21:
+        byte = body[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return at, value - 1
+        shift += 7
+    return at, 0
+
+
+def _checked(shared: Shared, asked: _Asked, topic: str, rules: Rules) -> Checked | None:
+    batch = check_single(asked.records, rules, shared.services.runtime.now_ms())
+    if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities_of(topic).numbered:
+        return None
+    return batch
+
+
+def _rules(shared: Shared, topic: TopicState, defaults: Mapping[str, str]) -> Rules:
+    """The topic's, which are made anew only when it, or what holds for all, is another one."""
+    known = shared.rules.get(topic.name)
+    if known is not None and known[0] is topic and known[1] is defaults:
+        return known[2]
+    if len(shared.rules) >= _KEPT:
+        shared.rules.clear()
+    config = {**defaults, **topic.config} if defaults else topic.config
+    rules = rules_for(config, shared.options)
+    shared.rules[topic.name] = (topic, defaults, rules)
+    return rules
+
+
+def _around(topic: str | bytes, part: ProduceResponsePartition) -> ProduceResponse:
+    """``topic``: its name, or its id."""
+    found = (
+        ProduceResponseTopic(name=topic, partition_responses=[part])
+        if isinstance(topic, str)
+        else ProduceResponseTopic(topic_id=topic, partition_responses=[part])
+    )
+    return ProduceResponse(responses=[found])
+
+
+@functools.lru_cache(_KEPT)
+def _template(version: int, topic: str | bytes) -> Template:
+    index, code, base, time, start = _SHOWN
+    shown = ProduceResponsePartition(
+        index=index, error_code=code, base_offset=base, log_append_time_ms=time, log_start_offset=start
+    )
+    return Template(_around(topic, shown), version, _RUN, _SHOWN)

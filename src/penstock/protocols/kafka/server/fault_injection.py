@@ -1,0 +1,216 @@
+"""How Kafka says no, for fault injection in tests; nothing else runs it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Sequence
+from typing import Any, Final
+
+from penstock._dataclasses import dataclass
+from penstock.errors import ProtocolViolation, UsageError
+from penstock.protocols.kafka.errors import ROWS, code_of
+from penstock.protocols.kafka.wire import configs, coordinator_admin, fetch, metadata, offsets, produce, topics
+from penstock.protocols.kafka.wire.declarations import Wire
+from penstock.protocols.kafka.wire.framing import api_of, known, read_header, read_request, read_response, response
+from penstock.seams import Frame, Pieces, joined
+from penstock.seams.faults import Handle, check_name
+
+
+# Kafka answers that refuse a request without serving it: the names it asked for, an error code beside each.
+#
+# An answer repeats what identifies a topic, a partition, a group in its request; where the two call it differently a
+# row of a table says so. Requests without effect are not in it: they are served, and their answers spoilt.
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Where a request has items, where its answer has them, of which kind they are there, and the items inside them."""
+
+    asked: str
+    answered: str
+    kind: type[Any]
+    inner: Items | None = None
+
+
+def _partitions(kind: type[Any]) -> Items:
+    return Items("partitions", "partitions", kind)
+
+
+_ITEMS: Final = {
+    "Produce": Items(
+        "topic_data",
+        "responses",
+        produce.ProduceResponseTopic,
+        Items("partition_data", "partition_responses", produce.ProduceResponsePartition),
+    ),
+    "Fetch": Items("topics", "responses", fetch.FetchResponseTopic, _partitions(fetch.FetchResponsePartition)),
+    "ListOffsets": Items(
+        "topics",
+        "topics",
+        metadata.ListOffsetsResponseTopic,
+        _partitions(metadata.ListOffsetsResponsePartition),
+    ),
+    "OffsetCommit": Items(
+        "topics",
+        "topics",
+        offsets.OffsetCommitResponseTopic,
+        _partitions(offsets.OffsetCommitResponsePartition),
+    ),
+    "TxnOffsetCommit": Items(
+        "topics",
+        "topics",
+        produce.TxnOffsetCommitResponseTopic,
+        _partitions(produce.TxnOffsetCommitResponsePartition),
+    ),
+    "OffsetDelete": Items(
+        "topics",
+        "topics",
+        coordinator_admin.OffsetDeleteResponseTopic,
+        _partitions(coordinator_admin.OffsetDeleteResponsePartition),
+    ),
+    "DeleteRecords": Items(
+        "topics",
+        "topics",
+        topics.DeleteRecordsResponseTopic,
+        _partitions(topics.DeleteRecordsResponsePartition),
+    ),
+    "CreateTopics": Items("topics", "topics", topics.CreateTopicsResponseTopic),
+    "CreatePartitions": Items("topics", "results", topics.CreatePartitionsResponseResult),
+    "DeleteTopics": Items("topics", "responses", topics.DeleteTopicsResponseTopic),
+    "DeleteGroups": Items("groups_names", "results", coordinator_admin.DeleteGroupsResponseResult),
+    "AlterConfigs": Items("resources", "responses", configs.AlterConfigsResponseTopic),
+    "IncrementalAlterConfigs": Items("resources", "responses", configs.IncrementalAlterConfigsResponseTopic),
+}
+
+_AT_THE_TOP: Final = {
+    *("ApiVersions", "SaslHandshake", "SaslAuthenticate", "InitProducerId", "AddOffsetsToTxn", "EndTxn"),
+    *("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ListGroups", "ConsumerGroupHeartbeat"),
+}
+"""APIs whose answers have one error code, and need nothing else beside it in any version."""
+
+_IDENTITIES: Final = {
+    "name": ("name",),
+    "topic": ("topic",),
+    "topic_id": ("topic_id",),
+    "index": ("index",),
+    "partition_index": ("partition_index", "partition"),
+    "resource_type": ("resource_type",),
+    "resource_name": ("resource_name",),
+}
+"""Field of an answer's item: what the request's calls it."""
+
+_NOWHERE: Final = ("base_offset", "high_watermark", "low_watermark")
+
+
+def takes_no_answer(request: object) -> bool:
+    """Whether the client of this request waits for no answer: a Produce with acks=0."""
+    return isinstance(request, produce.ProduceRequest) and request.acks == 0
+
+
+def refused(request: Any, code: int) -> object | None:
+    """An answer of the request's shape with ``code`` in it; None for a request that has to be served for one."""
+    pair = api_of(request.API.key)
+    assert pair is not None
+    if pair.name in _AT_THE_TOP:
+        return _made(pair.response, error_code=code)
+    if pair.name not in _ITEMS:
+        return None
+    items = _ITEMS[pair.name]
+    asked = getattr(request, items.asked)
+    if pair.name == "DeleteTopics":
+        asked = asked or request.topic_names  # version 5 and older
+    return _made(pair.response, **{items.answered: [_item(each, items, code) for each in asked]})
+
+
+def _made(kind: type[Any], **fields: object) -> object:
+    made: object = kind(**fields)
+    return made
+
+
+def _item(asked: Any, items: Items, code: int) -> Any:
+    names = [field.name for field in dataclasses.fields(items.kind)]
+    values: dict[str, Any] = {name: -1 for name in _NOWHERE if name in names}
+    if isinstance(asked, str):
+        values["group_id" if "group_id" in names else "name"] = asked
+    for name in names:
+        for theirs in _IDENTITIES.get(name, ()):
+            if hasattr(asked, theirs):
+                values[name] = getattr(asked, theirs)
+    if items.inner is not None:
+        inside: Sequence[Any] = getattr(asked, items.inner.asked)
+        values[items.inner.answered] = [_item(each, items.inner, code) for each in inside]
+    if "error_code" in names:
+        values["error_code"] = code
+    return items.kind(**values)
+
+
+# How Kafka says no: reads a request's API, and writes an error code into every place its answer has for one.
+_APIS: Final = {pair.name for key in known() if (pair := api_of(key)) is not None}
+_ERRORS: Final = {row.name for row in ROWS.values() if row.code}
+_CODES: Final = ("error_code", "partition_error_code")
+_API_VERSIONS: Final = 18
+_UNSUPPORTED_VERSION: Final = 35
+
+
+class KafkaWording:
+    """The Kafka part of fault injection."""
+
+    def check(self, api: str, error: str = "") -> None:
+        """Raise UsageError for a name that Kafka does not have."""
+        if api:
+            check_name("Kafka", "API", api, _APIS)
+        if error:
+            check_name("Kafka", "error", error, _ERRORS)
+
+    def api_of(self, frame: Frame) -> str:
+        """The API's name, "" for a request that cannot be read."""
+        try:
+            header, _ = read_header(frame.body)
+        except ProtocolViolation:
+            return ""
+        pair = api_of(header.api_key)
+        return pair.name if pair else ""
+
+    async def refusal(self, frame: Frame, error: str, handle: Handle) -> Pieces | None:
+        """An answer with ``error`` and no effect."""
+        header, request = read_request(frame.body)
+        code = code_of(error)
+        if takes_no_answer(request):
+            return None
+        if (header.api_key, code) == (_API_VERSIONS, _UNSUPPORTED_VERSION):
+            # KIP-511: said in version 0, which everybody can read.
+            return response(refused(request, code), 0, header.correlation_id)
+        answer = refused(request, code)
+        if answer is not None:
+            return response(answer, header.api_version, header.correlation_id)
+        true = await handle(frame)
+        return None if true is None else self.spoilt(frame, true, error)
+
+    def spoilt(self, frame: Frame, answer: Pieces, error: str) -> Pieces:
+        """The true answer with ``error`` in place of all its codes."""
+        header, _ = read_header(frame.body)
+        pair = api_of(header.api_key)
+        if pair is None:
+            raise UsageError(f"API {header.api_key} is unknown")
+        told: object = read_response(pair.response, header.api_version, joined(answer)[4:])
+        return response(_with_code(told, header.api_version, code_of(error)), header.api_version, header.correlation_id)
+
+
+@functools.cache
+def _error_fields(message: type[object], version: int) -> frozenset[str]:
+    """The message's own error codes that the version has."""
+    hints = typing.get_type_hints(message, include_extras=True)
+    wires: dict[str, Wire] = {name: hints[name].__metadata__[0] for name in _CODES if name in hints}
+    return frozenset(name for name, wire in wires.items() if wire.present(version))
+
+
+def _with_code(message: Any, version: int, code: int) -> Any:
+    """The message with every error code in it replaced."""
+    changes: dict[str, Any] = dict.fromkeys(_error_fields(message.__class__, version), code)
+    for field in dataclasses.fields(message):
+        value = getattr(message, field.name)
+        if dataclasses.is_dataclass(value):
+            changes[field.name] = _with_code(value, version, code)
+        elif isinstance(value, Sequence) and value and dataclasses.is_dataclass(value[0]):
+            changes[field.name] = [_with_code(each, version, code) for each in value]
+    return dataclasses.replace(message, **changes)

@@ -1,0 +1,209 @@
+"""Fetch sessions: the node remembers what a consumer reads, so that requests and answers name only what changed.
+
+Source: KIP-227. A session is named by a random id and counts its requests (epochs).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._dataclasses import dataclass
+from penstock.seams.memory import UNLIMITED, Memory
+from penstock.seams.shares import ADDRESS_PERCENT
+
+if TYPE_CHECKING:
+    from penstock.protocols.kafka.wire.fetch import FetchRequestPartition
+
+__all__ = ["FetchSession", "FetchSessions", "Key", "Watched"]
+
+Key = tuple[str | bytes, int]
+"""Topic (its name, or its id from Fetch v13 on) and partition."""
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+_LAST_EPOCH = (1 << 31) - 1
+_IDLE_S = 120.0
+_MOST_PARTITIONS = 10_000
+_SLOTS_OF_A_CONNECTION = 16
+"""Clients have one on each."""
+_SHARE_OF_MEMORY = 8
+WATCHED_BYTES: Final = 1_000
+"""What a partition of a session takes: measured from 300 (many begun at once) to 960 (added later)."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """One partition of a session: where its consumer is, and what the last answer said (-1: say it again)."""
+
+    part: FetchRequestPartition
+    high_watermark: int = -1
+    log_start: int = -1
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """``watched`` is in the order of serving: who got records goes to the end.
+
+    ``size`` is how many of them have been counted; ``is_old``: it may have to give its slot to another one.
+    """
+
+    id: int
+    by_id: bool
+    used: float
+    epoch: int = 1
+    watched: dict[Key, Watched] = field(default_factory=dict)
+    host: str = ""
+    owner: weakref.ref[Any] | None = None
+    begun: float = 0.0
+    size: int = 0
+    is_old: bool = False
+
+    def update(self, changed: Iterable[tuple[Key, FetchRequestPartition]], forgotten: Iterable[Key]) -> None:
+        """Take over what an incremental request says."""
+        for key, part in changed:
+            known = self.watched.get(key)
+            if known is None:
+                self.watched[key] = Watched(part)
+            else:
+                known.part = part
+        for key in forgotten:
+            self.watched.pop(key, None)
+
+    def to_end(self, key: Key) -> None:
+        """Serve the others first next time."""
+        self.watched[key] = self.watched.pop(key)
+
+    def advance(self, now: float) -> None:
+        """One more request was served."""
+        self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
+        self.used = now
+
+
+class FetchSessions:
+    """At most ``slots`` sessions, which watch as many partitions together as an eighth of the memory has room for.
+
+    A new session takes a free slot; else that of the session that nobody used for longest, if that is two minutes; else
+    that of the one with the fewest partitions, if the new one has more and it is older than two minutes. Else there is
+    none, and its client fetches without. One address has its share of the slots, and of the partitions, at most,
+    one connection few slots: whoever has that much takes the place of its own.
+    Source: Kafka's FetchSessionCache (KIP-227), which has no shares and counts no memory. Its followers' sessions come
+    before those of consumers; a node has no followers.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        random_bytes: Callable[[int], bytes],
+        memory: Memory = UNLIMITED,
+        address_percent: int = ADDRESS_PERCENT,
+    ) -> None:
+        self._slots = slots
+        self._slots_of_address = max(1, slots * address_percent // 100)
+        self._random_bytes = random_bytes
+        self._memory = memory
+        self._most_watched = memory.limit // _SHARE_OF_MEMORY // WATCHED_BYTES
+        self._watched_of_address = self._most_watched * address_percent // 100
+        self._sessions: dict[int, FetchSession] = {}
+        self._watched = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def watched(self) -> int:
+        """Partitions of all sessions."""
+        return self._watched
+
+    def get(self, session_id: int) -> FetchSession | None:
+        """A session by its id."""
+        return self._sessions.get(session_id)
+
+    def remove(self, session_id: int) -> None:
+        """Forget a session, if it is there."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._count(-session.size)
+            session.size = 0
+
+    def begin(
+        self, partitions: int, by_id: bool, now: float, host: str = "", connection: object = None
+    ) -> FetchSession | None:
+        """A new, empty session; None if there is no room, or if it would watch too many partitions.
+
+        ``connection`` has it at ``host``.
+        """
+        if not 0 < partitions <= _MOST_PARTITIONS or not self._makes_room(partitions, now, host, connection):
+            return None
+        session_id = 0
+        while session_id == 0 or session_id in self._sessions:
+            session_id = int.from_bytes(self._random_bytes(4), "big") >> 1
+        owner = None if connection is None else weakref.ref(connection)
+        session = self._sessions[session_id] = FetchSession(session_id, by_id, now, host=host, owner=owner, begun=now)
+        return session
+
+    def resized(self, session: FetchSession, now: float) -> bool:
+        """Count what a session watches now. False if that is too much: then the session has been forgotten."""
+        grown = len(session.watched) - session.size
+        session.size += grown
+        self._count(grown)
+        if grown > 0 and (
+            session.size > _MOST_PARTITIONS
+            or self._watched > self._most_watched
+            or self._watched_from(session.host) > self._watched_of_address
+        ):
+            self.remove(session.id)
+            return False
+        # A session counts as old when it is used, as in Kafka.
+        session.is_old = now - session.begun > _IDLE_S
+        return True
+
+    def _count(self, change: int) -> None:
+        self._watched += change
+        self._memory.keep(change * WATCHED_BYTES)
+
+    def _watched_from(self, host: str) -> int:
+        return sum(each.size for each in self._sessions.values() if each.host == host)
+
+    def _makes_room(self, partitions: int, now: float, host: str, connection: object) -> bool:
+        mine = [each for each in self._sessions.values() if each.owner is not None and each.owner() is connection]
+        if len(mine) >= _SLOTS_OF_A_CONNECTION:
+            self.remove(min(mine, key=_last_used).id)
+        here = [each for each in self._sessions.values() if each.host == host]
+        if len(here) >= self._slots_of_address and not self._evict(here, partitions, now):
+            return False
+        if len(self._sessions) >= self._slots and not self._evict(self._sessions.values(), partitions, now):
+            return False
+        while self._watched + partitions > self._most_watched or (
+            self._watched_from(host) + partitions > self._watched_of_address
+        ):
+            if not self._evict_idle(self._sessions.values(), now):
+                return False
+        return True
+
+    def _evict_idle(self, among: Collection[FetchSession], now: float) -> bool:
+        idle = min(among, key=_last_used, default=None)
+        if idle is None or now - idle.used <= _IDLE_S:
+            return False
+        self.remove(idle.id)
+        return True
+
+    def _evict(self, among: Collection[FetchSession], partitions: int, now: float) -> bool:
+        """Make one of these go for a session of so many partitions."""
+        if self._evict_idle(among, now):
+            return True
+        smallest = min((each for each in among if each.is_old), key=_size, default=None)
+        if smallest is None or (partitions, 0) < (smallest.size, smallest.id):
+            return False
+        self.remove(smallest.id)
+        return True
+
+
+def _last_used(session: FetchSession) -> float:
+    return session.used
+
+
+def _size(session: FetchSession) -> tuple[int, int]:
+    return session.size, session.id

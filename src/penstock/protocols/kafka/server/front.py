@@ -1,0 +1,285 @@
+"""The Kafka front of a node, and one session for each client's connection."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from penstock.errors import PenstockError, ProtocolViolation
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.server import refusals
+from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupKeeper
+from penstock.protocols.kafka.server.fetch_sessions import FetchSessions
+from penstock.protocols.kafka.server.group_service import GroupKeeper, log_rebalance
+from penstock.protocols.kafka.server.handlers import (
+    TABLE,
+    Call,
+    KafkaFrontOptions,
+    Limits,
+    Line,
+    Room,
+    Shared,
+    handler,
+    offered,
+    single,
+)
+from penstock.protocols.kafka.server.refusals import CODES, coded_in, codes_in, log_refusals
+from penstock.protocols.kafka.server.transaction_service import GivesProducerIds, ProducerIds, TransactionKeeper
+from penstock.protocols.kafka.wire.codec import decode_prefix
+from penstock.protocols.kafka.wire.framing import KafkaFraming, RequestHeader, api_of, read_header, response
+from penstock.protocols.kafka.wire.framing import name_of as api_name
+from penstock.protocols.kafka.wire.metadata import ApiVersionsResponse, ApiVersionsResponseApiKey
+from penstock.seams.beside import ENTRY_BYTES, Beside, Pace, Turns
+from penstock.seams.framing import Frame, Pieces
+from penstock.seams.front import Peer
+from penstock.seams.memory import Portion
+from penstock.seams.meters import OTHER
+from penstock.seams.node import Services
+from penstock.seams.refusals import Asker
+from penstock.wire import Reader, TooManyElements
+
+__all__ = ["KafkaFront", "KafkaSession"]
+
+# One Kafka client's connection: header, table, handler, answer. One request at a time, answers in order.
+#
+# Source: Kafka protocol guide; KIP-511 for what happens to an ApiVersions request that is too new.
+_API_VERSIONS = 18
+_AT_ONCE = 2_000
+"""Entries that are decoded, or encoded, in a few milliseconds; more are in a thread."""
+_TOLD = 20
+"""Codes of one answer that the log hears of."""
+
+
+class KafkaSession:
+    """``penstock.seams.front.Session``."""
+
+    def __init__(self, shared: Shared, peer: Peer, ended: Callable[[KafkaSession], None]) -> None:
+        self._shared = shared
+        self._ended = ended
+        self._now = shared.meter.now
+        self._meter = shared.meter
+        self.line = Line(peer.address)
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    @property
+    def at_once(self) -> bool:
+        return self._shared.enode.near
+
+    def framing(self) -> KafkaFraming:
+        return KafkaFraming(answers=False)
+
+    async def handle(self, frame: Frame) -> Pieces | None:
+        """Serve one request. Raises ProtocolViolation for what cannot be answered, as Kafka hangs up then."""
+        if self.line.throttled_s:
+            await self._throttle()
+        began = self._now()
+        ask = single(key := int.from_bytes(frame.body[:2], "big"))
+        if ask is not None and (packed := await ask(self._shared, self.line, frame.body)) is not None:
+            self._meter.answered(key, self._now() - began)
+            return packed
+        header, body = read_header(frame.body)
+        row = self._shared.offered.get(header.api_key)
+        if row is None or not row.lowest <= header.api_version <= row.highest:
+            self._meter.refused(OTHER, ErrorCode.UNSUPPORTED_VERSION)
+            return self._refuse(header)
+        pair = api_of(header.api_key)
+        assert pair is not None
+        body.limit(_AT_ONCE)
+        begins = body.at
+        try:
+            # What follows the request is not looked at, as in Kafka: librdkafka asks for all topics (Metadata v12) with
+            # the count of its array in four bytes, of which only the first is meant.
+            request: object = decode_prefix(pair.request, header.api_version, body)
+        except TooManyElements:
+            body.at = begins
+            return await self._handle_large(header, pair.request, body, began)
+        return await self._answer(header, request, began)
+
+    async def _throttle(self) -> None:
+        """Serve nothing for as long as the client was asked to wait; at once if it goes."""
+        runtime, over = self._shared.services.runtime, self._shared.services.runtime.promise()
+        timer = runtime.call_later(self.line.throttled_s, lambda: over.set(None))
+        self.line.throttled_s = 0.0
+        try:
+            await self.line.park(over)
+        finally:
+            timer.cancel()
+
+    async def _handle_large(
+        self, header: RequestHeader, kind: type[object], body: Reader, began: float
+    ) -> Pieces | None:
+        """Serve a request of many entries: decoded in a thread, within the memory that such requests may take."""
+        shared = self._shared
+        most = shared.options.max_request_entries
+        async with shared.large.held(min(most, body.left() // 2) * ENTRY_BYTES) as hold:
+            body.limit(most)
+            try:
+                request = await shared.beside.run(lambda: decode_prefix(kind, header.api_version, body))
+            except TooManyElements as error:
+                self._meter.refused(header.api_key, ErrorCode.INVALID_REQUEST)
+                self._meter.tell(
+                    Asker(header.client_id or "", self.line.address),
+                    header.api_key,
+                    ErrorCode.INVALID_REQUEST,
+                    why=f"a request of more than {most} entries, the client is hung up on",
+                    advice="have it ask for fewer entries at once",
+                )
+                raise ProtocolViolation(error.message, hint="Ask for fewer entries at once") from error
+            hold.change((2 * most - body.room - body.numbers) * ENTRY_BYTES)
+            return await self._answer(header, request, began, large=True)
+
+    async def _answer(
+        self, header: RequestHeader, request: object, began: float, *, large: bool = False
+    ) -> Pieces | None:
+        notes = refusals.begin()
+        shared, key = self._shared, header.api_key
+        pace = shared.pace()
+        call = Call(shared, self.line, header.api_version, header.client_id or "", pace, large)
+        try:
+            answer = await handler(key)(call, request)
+            self._meter.answered(key, self._now() - began)
+            if answer is None:
+                return None
+            if large or pace.entries > _AT_ONCE:
+                pieces, found = await shared.beside.run(partial(_packed, answer, header))
+            else:
+                pieces, found = _packed(answer, header)
+        finally:
+            pace.end()
+        if found:
+            codes = Counter(found)
+            for code, times in codes.items():
+                self._meter.refused(key, code, times)
+            if not all(map(self._meter.is_usual, codes)):
+                asker = Asker(header.client_id or "", self.line.address)
+                log_refusals(self._meter, asker, key, request, islice(coded_in(answer), _TOLD), notes)
+        return pieces
+
+    def lost(self) -> None:
+        """Wake what waits for this client's sake. Its group members stay until their sessions expire."""
+        self.line.release()
+        self._ended(self)
+
+    def _refuse(self, header: RequestHeader) -> Pieces:
+        if header.api_key == _API_VERSIONS:
+            row = TABLE[_API_VERSIONS]
+            keys = [ApiVersionsResponseApiKey(api_key=_API_VERSIONS, min_version=row.lowest, max_version=row.highest)]
+            answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys)
+            return response(answer, 0, header.correlation_id)
+        self._meter.tell(
+            Asker(header.client_id or "", self.line.address),
+            OTHER,
+            ErrorCode.UNSUPPORTED_VERSION,
+            why=f"API key {header.api_key} in version {header.api_version} is not advertised, the client is hung up on",
+            advice="have it ask ApiVersions first, which leaves out what the log behind this node cannot do",
+        )
+        raise ProtocolViolation(
+            f"request of API key {header.api_key} in version {header.api_version}, which is not advertised",
+            hint="Ask ApiVersions first",
+        )
+
+
+def _packed(answer: object, header: RequestHeader) -> tuple[Pieces, list[int]]:
+    """An answer as it is sent, and the codes in it."""
+    return response(answer, header.api_version, header.correlation_id), codes_in(answer)
+
+
+# The Kafka front of a node: makes sessions, starts and stops what they share.
+_log = logging.getLogger("penstock.node")
+_SCHEME: Final = "kafka"
+_LARGE_SHARE: Final = 4
+"""Requests of many entries may take such a part of the memory together."""
+
+
+class KafkaFront:
+    """``penstock.seams.front.Front``."""
+
+    def __init__(self, services: Services, options: KafkaFrontOptions | None = None) -> None:
+        self._sessions: set[KafkaSession] = set()
+        options = options or KafkaFrontOptions()
+        runtime = services.runtime
+        behind: object = services.enode.relay(_SCHEME)
+        asked = behind.producer_id if isinstance(behind, GivesProducerIds) else None
+        ids = ProducerIds(services.identity.epoch, asked)
+        limits = Limits(options, services.memory, Room(options, services.memory, services.enode, runtime.monotonic))
+        newer = ConsumerGroupKeeper(options.newer_groups, services, log_rebalance, limits.members, limits.groups)
+        groups = GroupKeeper(
+            options.groups,
+            newer,
+            services.offsets,
+            runtime,
+            near=services.enode.near,
+            held=limits.members,
+            kept=limits.groups,
+        )
+        turns = Turns(runtime)
+        self._shared = Shared(
+            services,
+            options,
+            groups,
+            FetchSessions(options.fetch_sessions, runtime.random_bytes, services.memory, options.address_share_percent),
+            ids,
+            TransactionKeeper(
+                services,
+                ids,
+                partitions=options.transaction_partitions,
+                max_timeout_ms=options.transaction_max_timeout_ms,
+                kept=limits.ids,
+            ),
+            Beside(runtime, services.memory),
+            turns,
+            offered(services.enode.abilities),
+            services.meters.front("kafka", api_name, CODES),
+            Portion(services.memory, services.memory.limit // _LARGE_SHARE, runtime.promise),
+            limits,
+            partial(Pace, turns, services.memory, options.max_answer_entries),
+        )
+        self._shared.meter.levels.update(
+            held=lambda: sum(each.line.held for each in self._sessions),
+            groups=lambda: sum(1 for _ in self._shared.groups.coordinator.groups()),
+            members=self._members,
+        )
+
+    @property
+    def scheme(self) -> str:
+        return _SCHEME
+
+    async def start(self) -> None:
+        """Take over groups and transactions from the log. Raises ProtocolViolation where their records are damaged."""
+        await self._shared.transactions.start()
+        await self._shared.groups.start()
+        await self._shared.limits.room.look()
+        self._shared.services.runtime.spawn(self._expire(), "expire committed offsets and transactional ids")
+
+    def session(self, peer: Peer) -> KafkaSession:
+        session = KafkaSession(self._shared, peer, self._sessions.discard)
+        self._sessions.add(session)
+        return session
+
+    async def stop(self) -> None:
+        """Answer what is parked: fetches with what there is, joins and syncs with an error they try again on."""
+        self._shared.groups.stop()
+        self._shared.transactions.stop()
+        for session in self._sessions:
+            session.line.release()
+
+    def _members(self) -> int:
+        return sum(len(group.members) for group in self._shared.groups.coordinator.groups())
+
+    async def _expire(self) -> None:
+        options = self._shared.options
+        while True:
+            await self._shared.services.runtime.sleep(options.offsets_check_interval_ms / 1_000)
+            try:
+                await self._shared.groups.expire_offsets(options.offsets_retention_ms)
+                await self._shared.transactions.forget_unused(options.transactional_id_expiration_ms)
+                await self._shared.limits.room.look()
+            except PenstockError as error:
+                _log.warning("cannot forget what is too old, will try again: %s", error)

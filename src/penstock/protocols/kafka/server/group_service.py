@@ -1,0 +1,388 @@
+"""Runs the group coordinators: time, deadlines, records to the log; and when offsets expire."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from penstock.errors import PenstockError
+from penstock.groups.rebalances import sentence
+from penstock.model import Committed, Partition
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_coordinator import Coordinator
+from penstock.protocols.kafka.groups.classic_group import (
+    CommitIdentity,
+    Group,
+    GroupSettings,
+    HeldByMembers,
+    Join,
+    JoinAnswer,
+    KeptGroups,
+    Leaver,
+    State,
+    Sync,
+)
+from penstock.protocols.kafka.groups.classic_transitions import Moment, stored_value
+from penstock.protocols.kafka.groups.consumer_group import JOIN, Beat, BeatRefused, ConsumerGroup, Topic
+from penstock.protocols.kafka.groups.consumer_transitions import topics_of_group
+from penstock.protocols.kafka.server.consumer_group_service import Alarm, ConsumerGroupKeeper
+from penstock.protocols.kafka.server.handlers import MORE_ROOM
+from penstock.protocols.kafka.server.refusals import Refused, note
+from penstock.seams.node import Offsets
+from penstock.seams.offsets import CommittedUntil
+from penstock.seams.patience import patiently
+from penstock.seams.rebalances import Rebalance
+from penstock.seams.runtime import Runtime
+
+__all__ = ["GroupKeeper", "has_expired", "log_rebalance", "newer_has_expired"]
+
+
+# When committed offsets are forgotten: Kafka's rules (KIP-211), as a function of a group's state and two times.
+def has_expired(
+    group: Group | None, partition: Partition, committed: Committed, now_ms: int, retention_ms: int
+) -> bool:
+    """Whether an offset is older than ``retention_ms``, counted from where Kafka does.
+
+    - a group without members that had some: from when the last one left, or the commit if that came later;
+    - a group that never had members (``group`` None: not even one of ours): from the commit;
+    - members at work: from the commit, but only for topics that none of them reads any more;
+    - in between (rebalancing, subscriptions not understood): nothing expires.
+
+    Where the commit said itself until when, that counts instead of ``retention_ms``, and nothing else changes.
+    """
+    since = 0
+    read: frozenset[str] = frozenset()
+    if group is not None and group.protocol_type is not None:
+        if group.state is State.EMPTY:
+            since = group.state_since_ms
+        elif group.state is State.STABLE and group.subscribed is not None:
+            read = group.subscribed
+        else:
+            return False
+    return partition.topic not in read and _is_over(committed, since, now_ms, retention_ms)
+
+
+def newer_has_expired(
+    group: ConsumerGroup, partition: Partition, committed: Committed, now_ms: int, retention_ms: int
+) -> bool:
+    """The same of a group of the newer protocol: counted from the commit, and never for topics that a member wants."""
+    return partition.topic not in group.wanted() and _is_over(committed, 0, now_ms, retention_ms)
+
+
+def _is_over(committed: Committed, since: int, now_ms: int, retention_ms: int) -> bool:
+    if isinstance(committed, CommittedUntil):
+        return now_ms >= committed.expires_ms
+    return now_ms - max(since, committed.timestamp_ms) >= retention_ms
+
+
+# Runs the group coordinators: gives them the time, calls them at their deadlines, carries their records to the log.
+#
+# A group is of one protocol at a time. While it has no members it can become one of the other; with members it goes
+# over with the first that speaks the newer protocol, and back with the last (Kafka's
+# ``group.consumer.migration.policy``).
+_log = logging.getLogger("penstock.node")
+
+
+class GroupKeeper:
+    """The coordinators of this node, alive. After each call to ``coordinator``, call `wake`.
+
+    ``newer``: groups of KIP-848. ``near``: offsets and records are kept where a write mostly waits for nothing, so that
+    a record is written at the end of the call that it came of, in no task. ``held``: where it is counted what members
+    take; ``kept``: where groups are.
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        newer: ConsumerGroupKeeper,
+        offsets: Offsets,
+        runtime: Runtime,
+        *,
+        near: bool = False,
+        held: HeldByMembers | None = None,
+        kept: KeptGroups | None = None,
+    ) -> None:
+        self._offsets = offsets
+        self._runtime = runtime
+        self._near = near
+        self._stores: dict[str, int] = {}
+        self._unbegun: list[tuple[str, Group | None, bytes, int | None]] = []
+        self._numbers = itertools.count(1)
+        self.coordinator = Coordinator(settings, self, self._new_id, log_rebalance, held, kept)
+        self.coordinator.no_room = _note_no_room
+        self.newer = newer
+        newer.live_beside(self)
+        self._alarm = Alarm(runtime, self.coordinator.not_before, self._expire)
+
+    def now(self) -> Moment:
+        """Both clocks."""
+        return Moment(self._runtime.monotonic(), self._runtime.now_ms())
+
+    async def start(self) -> None:
+        """Take over what the log knows. Raises ProtocolViolation for a damaged record."""
+        await self.newer.start()
+        with_offsets = [each for each in await self._offsets.groups() if not self._is_newer(each)]
+        # A group that became one of the newer protocol left its record behind.
+        saved = {name: each for name, each in (await self._offsets.saved_groups()).items() if not self._is_newer(name)}
+        self.coordinator.load(saved, with_offsets, self.now())
+        self.wake()
+
+    def _is_newer(self, group_id: str) -> bool:
+        return self.newer.coordinator.group(group_id) is not None
+
+    def stop(self) -> None:
+        """No more deadlines; whoever waits for its group is told to look for the coordinator again."""
+        self._alarm.stop()
+        self.newer.stop()
+        self.coordinator.stop()
+
+    def wake(self) -> None:
+        """Have the timer go off at the coordinator's next deadline, and write what it gave to be written."""
+        self._begin_stores()
+        self._alarm.wake()
+
+    def _expire(self) -> None:
+        self.coordinator.expire(self.now())
+        self._begin_stores()
+
+    # Which of the two a group is.
+
+    def topics_of(self, group_id: str) -> frozenset[str]:
+        group = self.coordinator.group(group_id)
+        return frozenset() if group is None else topics_of_group(group)
+
+    def make_way(self, beat: Beat, topics: Mapping[str, Topic]) -> None:
+        group = self.coordinator.group(beat.group)
+        if group is None or self._is_newer(beat.group):
+            return
+        if beat.epoch != JOIN:
+            raise BeatRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {beat.group} is not a consumer group.")
+        if group.state is State.EMPTY:
+            self.coordinator.delete(beat.group, self.now())
+            self.newer.forget(beat.group)
+        else:
+            self.newer.convert(group, beat, topics)
+            self.coordinator.release(beat.group)
+        self.wake()
+
+    def adopt(self, group: Group, now: Moment, rests: bool) -> bool:
+        record = stored_value(group, {each.member_id: each.assignment for each in group.members.values()})
+        if not self.coordinator.adopt(group, now, rests=rests):
+            return False
+        self.newer.goes(group.group_id, record)
+        self.wake()
+        return True
+
+    async def keep(self, group_id: str, record: bytes, look: Callable[[], None]) -> None:
+        await patiently(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
+
+    # Requests of the older protocol, to groups of either.
+
+    async def join(self, request: Join) -> JoinAnswer | None:
+        """JoinGroup: its answer where the group is of the newer protocol, else None, and it comes by the request."""
+        fault = self.coordinator.bounds_fault(request)
+        if not fault and self._is_newer(request.group):
+            random = self._runtime.random_bytes(16)
+            answer = await self.newer.join(request, base64.urlsafe_b64encode(random).rstrip(b"=").decode())
+            if answer is not None:
+                return answer
+            self.newer.give_way(request.group)
+        self.coordinator.join(request, self.now())
+        self.wake()
+        return None
+
+    def sync(self, request: Sync) -> None:
+        """SyncGroup; the answer comes through ``request.reply``."""
+        answer = self.newer.sync(request)
+        if answer is not None:
+            request.reply(answer)
+            return
+        self.coordinator.sync(request, self.now())
+        self.wake()
+
+    def leads(self, group_id: str, member_id: str) -> bool:
+        """Whether that member of a group of the older protocol is its leader."""
+        group = self.coordinator.group(group_id)
+        return group is not None and group.leader == member_id
+
+    def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """Heartbeat."""
+        code = self.newer.heartbeat(group_id, member_id, instance_id, generation)
+        if code is None:
+            code = self.coordinator.heartbeat(group_id, member_id, instance_id, generation, self.now())
+            self.wake()
+        return code
+
+    async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
+        """LeaveGroup: one code a leaver. Raises StoreError."""
+        codes = await self.newer.leave(group_id, leavers)
+        if codes is None:
+            codes = self.coordinator.leave(group_id, leavers, self.now())
+            self.wake()
+        return codes
+
+    def may_commit(
+        self, identity: CommitIdentity, partitions: Iterable[tuple[str, int]], *, knows_epochs: bool
+    ) -> ErrorCode:
+        """Whether offsets of these may be committed now."""
+        fault = self.newer.coordinator.commit_fault(identity, partitions, knows_epochs=knows_epochs)
+        if fault is None:
+            fault = self.coordinator.may_commit(identity, self.now())
+            self.wake()
+        return fault
+
+    def may_commit_within(self, identity: CommitIdentity, partitions: Iterable[tuple[str, int]]) -> ErrorCode:
+        """Whether offsets of these may be committed within a transaction, in words of TxnOffsetCommit v6."""
+        fault = self.newer.coordinator.commit_fault(identity, partitions, knows_epochs=True)
+        if fault is None:
+            code = self.coordinator.may_commit_within(identity, self.now())
+            self.wake()
+            return code
+        if identity.anonymous:
+            return ErrorCode.NONE  # producers before KIP-447 say no more
+        return fault
+
+    def is_subscribed(self, group_id: str, topic: str) -> bool:
+        """Whether members read the topic, as far as is known."""
+        return self.newer.coordinator.is_subscribed(group_id, topic) or self.coordinator.is_subscribed(group_id, topic)
+
+    # What the coordinator calls.
+
+    def store(self, group_id: str, record: bytes, ticket: int | None) -> None:
+        group = self.coordinator.group(group_id)
+        if self._near:
+            self._unbegun.append((group_id, group, record, ticket))  # not amid the coordinator's step
+        else:
+            self._runtime.spawn(self._store(group_id, group, record, ticket), f"store group {group_id}")
+
+    def _begin_stores(self) -> None:
+        while self._unbegun:
+            group_id, group, record, ticket = self._unbegun.pop(0)
+            self._runtime.begin(self._store(group_id, group, record, ticket), f"store group {group_id}")
+
+    async def _store(self, group_id: str, group: Group | None, record: bytes, ticket: int | None) -> None:
+        number = self._stores[group_id] = next(self._numbers)
+        tried = False
+
+        def look() -> None:
+            nonlocal tried
+            # Who deletes the group may be there first, and has said by then that nothing stays of it; or it has gone
+            # over to the newer protocol. And what is tried again must not come behind what the group has become by now.
+            there = self.coordinator.group(group_id)
+            if there is None or there is not group or (tried and self._stores.get(group_id) != number):
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+            tried = True
+
+        accepted = True
+        try:
+            await self.newer.save(group_id)  # what it was before it came back from there
+            # All members wait for this: one call that is lost must not make them join again.
+            await patiently(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
+        except PenstockError:
+            # The members are told by an error they try again on; where nobody waits, the record is of an empty group.
+            accepted = False
+        if self._stores.get(group_id) == number:  # a later one may have come, and gone, too
+            del self._stores[group_id]
+        if ticket is not None:
+            self.coordinator.stored(group_id, ticket, accepted, self.now())
+            self.wake()
+
+    # What needs both, groups and their offsets. A group of which only offsets are known, because it speaks another
+    # protocol, is one without members here.
+
+    async def known(self, group_id: str) -> Group | None:
+        """An older group, or one of which only offsets are known; None if there is none. To be read only."""
+        if self._is_newer(group_id):
+            return None
+        group = self.coordinator.group(group_id)
+        if group is None and await self._offsets.committed(group_id) and not self._is_newer(group_id):
+            return self.coordinator.group(group_id) or Group(group_id, held=self.coordinator.held)
+        return group
+
+    async def all_known(self) -> list[Group]:
+        """All of them. To be read only."""
+        with_offsets = [each for each in await self._offsets.groups() if not self._is_newer(each)]
+        groups = {group.group_id: group for group in self.coordinator.groups()}
+        for group_id in with_offsets:
+            groups.setdefault(group_id, Group(group_id, held=self.coordinator.held))
+        return list(groups.values())
+
+    def may_delete_offsets(self, group_id: str, *, has_offsets: bool) -> ErrorCode:
+        """Whether OffsetDelete makes sense for the group at all."""
+        if self._is_newer(group_id) or (has_offsets and self.coordinator.group(group_id) is None):
+            return ErrorCode.NONE
+        return self.coordinator.may_delete_offsets(group_id)
+
+    async def delete(self, group_id: str) -> ErrorCode:
+        """DeleteGroups for one group, durable when it returns. Raises StoreError."""
+
+        def look(has_offsets: bool) -> None:
+            # At the last moment: a commit that makes the group anew stands behind this in the log.
+            answer = self._delete_now(group_id)
+            if answer and not (answer is ErrorCode.GROUP_ID_NOT_FOUND and has_offsets):
+                raise Refused(answer)
+
+        return await self._delete(group_id, look)
+
+    def _delete_now(self, group_id: str) -> ErrorCode:
+        answer = self.newer.coordinator.delete(group_id)
+        if answer is ErrorCode.GROUP_ID_NOT_FOUND:
+            answer = self.coordinator.delete(group_id, self.now())
+            self.wake()
+        if not answer:
+            self.newer.forget(group_id)
+        return answer
+
+    async def _delete(self, group_id: str, look: Callable[[bool], None]) -> ErrorCode:
+        try:
+            await self._offsets.delete_group(group_id, look)
+            await self.newer.save(group_id)
+        except Refused as refused:
+            return refused.code
+        return ErrorCode.NONE
+
+    async def expire_offsets(self, retention_ms: int) -> None:
+        """Take away what nobody will ask for again, and the groups that have nothing left. Raises StoreError."""
+        for group_id in list(await self._offsets.groups()):
+
+            def old(partition: Partition, committed: Committed, group_id: str = group_id) -> bool:
+                newer = self.newer.coordinator.group(group_id)
+                if newer is not None:
+                    return newer_has_expired(newer, partition, committed, self._runtime.now_ms(), retention_ms)
+                group = self.coordinator.group(group_id)
+                return has_expired(group, partition, committed, self._runtime.now_ms(), retention_ms)
+
+            if any(old(*each) for each in (await self._offsets.committed(group_id)).items()):
+                await self._offsets.expire(group_id, old)
+        for group in list(self.coordinator.groups()):
+            if group.state is State.EMPTY and not group.pending_join:
+                await self._forget_if_unused(group.group_id)
+        for newer in list(self.newer.coordinator.groups()):
+            if not newer.members:
+                await self._forget_if_unused(newer.group_id)
+
+    async def _forget_if_unused(self, group_id: str) -> None:
+        def look(has_offsets: bool) -> None:
+            group = self.coordinator.group(group_id)
+            if has_offsets or (group is not None and group.pending_join) or self._delete_now(group_id):
+                raise Refused(ErrorCode.NON_EMPTY_GROUP)
+
+        standing = await self._offsets.standing(group_id)
+        if not standing.committed and not standing.undecided:
+            await self._delete(group_id, look)
+
+    def _new_id(self) -> str:
+        return str(uuid.UUID(bytes=self._runtime.random_bytes(16), version=4))
+
+
+def _note_no_room(code: ErrorCode, reason: str) -> None:
+    note(code, Refused(code, reason, hint=MORE_ROOM))
+
+
+def log_rebalance(group_id: str, over: Rebalance) -> None:
+    """A line of the node's log about a rebalance."""
+    if _log.isEnabledFor(logging.INFO):  # a sentence takes longer than a join
+        _log.info("group %s: %s", group_id, sentence(over))

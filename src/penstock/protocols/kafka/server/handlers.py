@@ -1,0 +1,592 @@
+"""Which API keys are served by which handlers, and what a handler is given: call, options, limits."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import struct
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock._dataclasses import dataclass
+from penstock.columnar.batch import HEADER_BYTES
+from penstock.errors import OutOfOrderSequence, PenstockError, UpstreamLost
+from penstock.model import Endpoint, Partition
+from penstock.protocols.kafka.errors import ErrorCode
+from penstock.protocols.kafka.groups.classic_group import (
+    GroupSettings,
+    HeldByMembers,
+    KeptGroups,
+    held_by_members,
+    kept_groups,
+)
+from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
+from penstock.protocols.kafka.server.refusals import Refused, code_of
+from penstock.protocols.kafka.wire.framing import response
+from penstock.protocols.kafka.wire.stored_records import OffsetsLog
+from penstock.seams.abilities import Abilities
+from penstock.seams.beside import Beside, Pace, Turns
+from penstock.seams.enode import Enode, TopicState
+from penstock.seams.framing import Buffer, Pieces
+from penstock.seams.journal import OWN_TOPICS
+from penstock.seams.memory import Memory, Portion
+from penstock.seams.meters import Meter
+from penstock.seams.node import Offsets, Services
+from penstock.seams.parking import Parking
+from penstock.seams.patience import patiently
+from penstock.seams.shares import Shares
+from penstock.wire import Reader
+
+if TYPE_CHECKING:
+    from penstock.protocols.kafka.server.apis.produce import Rules
+    from penstock.protocols.kafka.server.fetch_sessions import FetchSessions
+    from penstock.protocols.kafka.server.group_service import GroupKeeper
+    from penstock.protocols.kafka.server.transaction_service import ProducerIds, TransactionKeeper
+
+__all__ = [
+    "FEATURES",
+    "MAX_FAILED",
+    "MORE_ROOM",
+    "NO_ROOM",
+    "TABLE",
+    "Call",
+    "Handler",
+    "Head",
+    "KafkaFrontOptions",
+    "Limits",
+    "Line",
+    "Numbers",
+    "Room",
+    "Row",
+    "Shared",
+    "Single",
+    "Unstored",
+    "features",
+    "framed",
+    "handler",
+    "is_internal",
+    "no_room",
+    "numbers_of",
+    "offered",
+    "read_head",
+    "single",
+    "text",
+    "text_or_none",
+    "unchanging",
+]
+
+# What an operator may choose about the Kafka front, named as Kafka's broker options. Data only.
+DAY_MS = 86_400_000
+LARGEST_RECORD = 2**31 - 9
+"""Bytes; what Kafka takes where nothing is set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaFrontOptions:
+    """Defaults are Kafka's where Kafka has them.
+
+    ``default_partitions`` (``num.partitions``) 1: order over a whole topic until somebody asks for more.
+    ``max_partitions`` a topic can be made with. ``max_message_bytes``: largest batch, where the topic says nothing
+    else. ``fetch_max_bytes``: largest answer to one Fetch. ``check_records``: look at the records of each batch before
+    it is stored (compressed ones are inflated for it), so that no producer's bug becomes a batch that stops every
+    consumer, or has a time by which records are deleted too early; costs 0.1 to 0.2 µs a record.
+    ``max_inflated_bytes`` bounds that inflating.
+    ``max_request_entries`` of one request, in all its arrays together (Kafka: no limit): an entry of four bytes becomes
+    objects of a thousand, and the objects of more would stop the node's loop when they are looked through for garbage.
+    ``max_answer_entries``: the same of an answer, which may have many to a single entry of its request.
+    ``fetch_sessions``: incremental sessions kept at once.
+    ``max_held``: fetches that wait; ``max_transactional_ids``: with the ids whose
+    transactions are over, until they expire; ``max_groups``: with those that have no members, until their offsets
+    expire; ``max_topic_partitions``: of all topics in the embedded log. Kafka has no such totals; of each, one address
+    may have ``address_share_percent``, and of what goes with its connection, one connection a twentieth (`limits`).
+    ``transaction_partitions`` of the topic in which transactional ids are kept; chosen when it is made.
+    """
+
+    auto_create_topics: bool = True
+    default_partitions: int = 1
+    max_partitions: int = 10_000
+    max_message_bytes: int = 1_048_588
+    fetch_max_bytes: int = 57_671_680
+    check_records: bool = True
+    max_inflated_bytes: int = 256 << 20
+    max_request_entries: int = 50_000
+    max_answer_entries: int = 200_000
+    fetch_sessions: int = 1_000
+    max_held: int = 50_000
+    max_transactional_ids: int = 40_000
+    max_groups: int = 16_000
+    max_topic_partitions: int = 40_000
+    address_share_percent: int = 50
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * DAY_MS
+    offsets_check_interval_ms: int = 600_000
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 7 * DAY_MS
+    transaction_partitions: int = 50
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    newer_groups: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
+
+
+# Unstored: which batches of idempotent producers failed here, before a log that does not look at their numbers.
+#
+# A producer has up to five batches on their way. Where one fails and the next is stored, Kafka's producers take it that
+# the failed one is stored as well, for a broker would have refused what does not follow: so the node must, too, until
+# what failed has come again. Nothing else is remembered: what is sent twice is stored twice.
+#
+# | what comes, after a batch with first number ``n`` failed | answer | |---|---| | of the same epoch, beginning with
+# ``n`` | taken; once it is stored, all is well again | | of the same epoch, anything else |
+# OUT_OF_ORDER_SEQUENCE_NUMBER | | of a later epoch: the producer knows, and has begun anew | taken |
+#
+# Source: KIP-98; Apache Kafka 4.x, ``ProducerAppendInfo``; librdkafka 2.x acknowledges what came before by what is.
+MAX_FAILED: Final = 100_000
+"""Producers' partitions remembered, about 30 MB; beyond that the one that failed first is forgotten."""
+
+_NUMBERS: Final = struct.Struct(">qhi")
+_NUMBERS_AT: Final = 43
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A producer's id, its epoch, and the number of the batch's first record."""
+
+    producer_id: int
+    epoch: int
+    first: int
+
+
+def numbers_of(records: Buffer | None) -> Numbers | None:
+    """What a batch of format 2 says, right or wrong in the rest; None where there is no producer's id."""
+    if records is None or len(records) < HEADER_BYTES:
+        return None
+    found = Numbers(*_NUMBERS.unpack_from(records, _NUMBERS_AT))
+    return found if found.producer_id >= 0 else None
+
+
+class Unstored:
+    """One a front."""
+
+    def __init__(self) -> None:
+        self._failed: dict[tuple[Partition, int], Numbers] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._failed)
+
+    def check(self, partition: Partition, numbers: Numbers) -> None:
+        """Raises OutOfOrderSequence for what does not follow."""
+        failed = self._failed.get((partition, numbers.producer_id))
+        if failed is not None and numbers.epoch <= failed.epoch and numbers != failed:
+            raise OutOfOrderSequence(
+                f"producer {numbers.producer_id} sent number {numbers.first}, and {failed.first} is not stored yet",
+                topic=partition.topic,
+                partition=partition.id,
+            )
+
+    def tell(self, partition: Partition, numbers: Numbers, failure: PenstockError | None) -> None:
+        """What became of a batch."""
+        key = partition, numbers.producer_id
+        known = self._failed.get(key)
+        if known is not None and numbers.epoch <= known.epoch and numbers != known:
+            return  # it was refused for that, or overtaken by what it should have followed
+        if failure is None:
+            self._failed.pop(key, None)
+            return
+        self._failed[key] = numbers
+        if len(self._failed) > MAX_FAILED:
+            del self._failed[next(iter(self._failed))]
+
+
+# What a handler is given beside its request: who asks, in which version, and the front's shared parts.
+_INTERNAL = frozenset({OffsetsLog.topic, "__transaction_state", "__share_group_state"})
+
+
+def is_internal(topic: str) -> bool:
+    """Whether it is a node's own, or the cluster's behind it: clients may read it, not write, create or delete it."""
+    return topic in _INTERNAL or topic.startswith(OWN_TOPICS)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all handlers of a front share. ``offered``: the rows of the table that this node serves.
+
+    ``pace`` makes one for a request that begins. ``rules``: what topics ask of batches, by topic, with the topic and
+    the defaults that they were made of.
+    """
+
+    services: Services
+    options: KafkaFrontOptions
+    groups: GroupKeeper
+    sessions: FetchSessions
+    producer_ids: ProducerIds
+    transactions: TransactionKeeper
+    beside: Beside
+    turns: Turns
+    offered: Mapping[int, Row]
+    meter: Meter
+    large: Portion
+    limits: Limits
+    pace: Callable[[], Pace]
+    unstored: Unstored = field(default_factory=Unstored)
+    rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
+
+    @property
+    def enode(self) -> Enode:
+        return self.services.enode
+
+    @property
+    def offsets(self) -> Offsets:
+        return self.services.offsets
+
+    @property
+    def node_id(self) -> int:
+        return self.services.identity.node_id
+
+    @property
+    def advertised(self) -> Endpoint:
+        """Where Kafka clients reach this node."""
+        return self.services.identity.advertised["kafka"]
+
+    async def config_of(self, topic: TopicState) -> Mapping[str, str]:
+        """What holds for a topic: what it says itself, and what was set for all that do not."""
+        defaults = await self.enode.defaults()
+        return {**defaults, **topic.config} if defaults else topic.config
+
+    async def fault_of(self, partition: Partition, lost: ErrorCode) -> ErrorCode:
+        """UNKNOWN_TOPIC_OR_PARTITION where there is no such partition; ``lost`` where nobody can tell now."""
+        try:
+            topic = await self.enode.topic(partition.topic)
+        except UpstreamLost:
+            return lost
+        there = topic is not None and 0 <= partition.id < topic.partitions
+        return ErrorCode.NONE if there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    async def name_of(self, topic_id: bytes, lost: ErrorCode) -> str | ErrorCode:
+        """The topic of that id; UNKNOWN_TOPIC_ID where nobody has it; ``lost`` where nobody can tell now."""
+        try:
+            found = await self.enode.topic_by_id(topic_id)
+        except UpstreamLost:
+            return lost
+        return ErrorCode.UNKNOWN_TOPIC_ID if found is None else found.name
+
+    async def all_topics(self) -> Sequence[TopicState]:
+        """All topics; asked for with patience, because answers that list them have no place for an error."""
+        return await patiently(self.services.runtime, self.enode.topics)
+
+
+class Line(Parking):
+    """One client's connection as handlers see it: where it comes from, and whether anybody still waits for an answer.
+
+    ``host`` is the address as Kafka's tools show it, with a slash before. ``throttled_s``: for so long its next request
+    waits, whether or not the client obeys the throttle time that it was given (KIP-219).
+    """
+
+    __slots__ = ("__weakref__", "address", "throttled_s")
+
+    def __init__(self, address: Endpoint) -> None:
+        super().__init__()
+        self.address = address
+        self.throttled_s = 0.0
+
+    @property
+    def host(self) -> str:
+        return f"/{self.address.host}"
+
+
+class Call(NamedTuple):
+    """One request's circumstances. ``pace``: every handler spends it for each entry that it goes through."""
+
+    shared: Shared
+    line: Line
+    version: int
+    client_id: str
+    pace: Pace
+    large: bool = False
+    """It has so many entries that others like it wait until it is answered."""
+
+
+Handler = Callable[[Call, Any], Awaitable[object | None]]
+"""Returns the response message, or None for no answer (Produce with acks=0)."""
+
+
+# Which API keys the front serves, in which versions, by whom, and what the log behind must be able to do for it.
+#
+# ApiVersions advertises exactly these rows, but for those that need what the log lacks: clients then say themselves
+# that the broker cannot do it. Ranges begin as low as they can be served, because librdkafka before 2.12 asks for an
+# overlap with old versions before it turns features on. SASL (17, 36) is not served, so it is not here and clients do
+# not try it.
+class Row(NamedTuple):
+    """``handler`` is "module.function" below `apis`; it is imported with its first request.
+
+    ``single``: likewise who is asked first, because most requests of this key are alike: see `Single`.
+    """
+
+    handler: str
+    lowest: int
+    highest: int
+    needs: frozenset[str] = frozenset()
+    """`Abilities` without which nobody is told of it."""
+    single: str = ""
+
+
+Single = Callable[[Shared, Line, memoryview], Awaitable[Pieces | None]]
+"""Answers a request from its bytes, or leaves it to the handler by None; then nothing was done of it."""
+
+
+_TOPICS, _OPTIONS, _SIZES, _DELETION, _SEQUENCES, _NUMBERED, _EPOCHS, _TRANSACTIONS = (
+    frozenset({each})
+    for each in ("topics", "options", "sizes", "deletion", "sequences", "numbered", "epochs", "transactions")
+)
+TABLE: Final[Mapping[int, Row]] = {
+    # Versions 0-2 carry message formats that nobody may produce any more; they are answered with an error (KAFKA-18659:
+    # librdkafka turns its producer off where they are not advertised).
+    0: Row("produce.produce", 0, 13, single="produce.produce_single"),
+    1: Row("fetch.fetch", 4, 18, single="fetch.fetch_single"),
+    2: Row("fetch.list_offsets", 1, 11),
+    3: Row("metadata.metadata", 0, 13),
+    8: Row("offsets.commit", 2, 10, single="offsets.quick_commit"),
+    9: Row("offsets.fetch", 1, 10),
+    10: Row("groups.find_coordinator", 0, 6),
+    11: Row("groups.join_group", 0, 9),
+    12: Row("groups.heartbeat", 0, 4, single="groups.quick_heartbeat"),
+    13: Row("groups.leave_group", 0, 5),
+    14: Row("groups.sync_group", 0, 5),
+    15: Row("groups.describe_groups", 0, 6),
+    16: Row("groups.list_groups", 0, 5),
+    18: Row("metadata.api_versions", 0, 5),
+    19: Row("topics.create_topics", 0, 7, _TOPICS),
+    20: Row("topics.delete_topics", 0, 6, _TOPICS),
+    21: Row("topics.delete_records", 0, 2, _DELETION),
+    22: Row("produce.init_producer_id", 0, 5, _NUMBERED),
+    23: Row("cluster.offset_for_leader_epoch", 0, 4, _EPOCHS),
+    24: Row("transactions.add_partitions", 0, 3, _TRANSACTIONS),
+    25: Row("transactions.add_offsets", 0, 4, _TRANSACTIONS),
+    26: Row("transactions.end", 0, 5, _TRANSACTIONS),
+    27: Row("transactions.write_markers", 1, 2, _TRANSACTIONS),
+    28: Row("transactions.commit_offsets", 0, 6, _TRANSACTIONS),
+    29: Row("cluster.describe_acls", 1, 3),
+    32: Row("configs.describe_configs", 0, 4),
+    33: Row("configs.alter_configs", 0, 2, _OPTIONS),
+    34: Row("cluster.alter_replica_log_dirs", 1, 2, _SIZES),
+    35: Row("cluster.describe_log_dirs", 1, 5, _SIZES),
+    37: Row("topics.create_partitions", 0, 3, _TOPICS),
+    42: Row("groups.delete_groups", 0, 3),
+    43: Row("cluster.elect_leaders", 0, 2),
+    44: Row("configs.incremental_alter_configs", 0, 1, _OPTIONS),
+    45: Row("cluster.alter_reassignments", 0, 1),
+    46: Row("cluster.list_reassignments", 0, 0),
+    47: Row("offsets.delete", 0, 0),
+    48: Row("cluster.describe_client_quotas", 0, 1),
+    49: Row("cluster.alter_client_quotas", 0, 1),
+    50: Row("cluster.describe_scram_credentials", 0, 0),
+    55: Row("cluster.describe_quorum", 0, 2),
+    60: Row("cluster.describe_cluster", 0, 2),
+    61: Row("transactions.describe_producers", 0, 0, _SEQUENCES),
+    65: Row("transactions.describe", 0, 0, _TRANSACTIONS),
+    66: Row("transactions.list_all", 0, 2, _TRANSACTIONS),
+    68: Row("groups.consumer_group_heartbeat", 0, 1),
+    69: Row("groups.describe_consumer_groups", 0, 1),
+    74: Row("configs.list_config_resources", 0, 1),
+    75: Row("cluster.describe_topic_partitions", 0, 0),
+    76: Row("groups.share_heartbeat", 1, 1),
+}
+
+
+FEATURES: Final[Mapping[str, int]] = {"group.version": 1, "transaction.version": 2}
+"""Features by the level that is on (KIP-584). Transactions of the second version (KIP-890) begin with Produce v12 and
+TxnOffsetCommit v5; clients that do not know them, or are told less, use the first. Groups of level 1 are those of
+KIP-848 beside the older ones. What is not served has no level."""
+
+
+def offered(abilities: Abilities) -> Mapping[int, Row]:
+    """The rows for which the log behind can do what they need."""
+    return {key: row for key, row in TABLE.items() if not abilities.lacks(row.needs)}
+
+
+def features(abilities: Abilities) -> Mapping[str, int]:
+    """The features that are on over such a log."""
+    return {name: level for name, level in FEATURES.items() if abilities.transactions or name != "transaction.version"}
+
+
+@functools.cache
+def handler(key: int) -> Handler:
+    """The handler of a key in the table."""
+    found: Handler = _function(TABLE[key].handler)
+    return found
+
+
+@functools.cache
+def single(key: int) -> Single | None:
+    """Who is asked before the handler of a key, if anybody is."""
+    row = TABLE.get(key)
+    found: Single | None = _function(row.single) if row is not None and row.single else None
+    return found
+
+
+def _function(name: str) -> Any:
+    module, function = name.split(".")
+    return getattr(importlib.import_module(f"penstock.protocols.kafka.server.apis.{module}"), function)
+
+
+# What Kafka's clients make a node keep, and how much of it one address and one connection may have.
+#
+# A real broker has no such totals. Requests and answers of many entries are limited by sessions and `Pace`, and fetch
+# sessions by `fetch_sessions`.
+MORE_ROOM: Final = "raise the option in brackets, or use fewer"
+"""What to do about a refusal of `Shares`, whose text names the share and the option."""
+_REQUEST_BYTES, _PARTITION_OF_REQUEST_BYTES = 2_000, 400
+_TRANSACTION_BYTES, _PARTITION_OF_TRANSACTION_BYTES = 800, 200
+_PARTITION_BYTES = 1_600
+"""What an empty partition takes in the embedded log: measured."""
+NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+"""For what a real broker has no limit of: clients back off and try again, and by then others may have gone."""
+_LOOK_AGAIN_S = 1.0
+"""A request may ask for thousands of topics that are all refused."""
+_PART = 8
+"""Held requests, and partitions, may take such a part of the memory each."""
+
+
+def no_room(why: PenstockError) -> ErrorCode:
+    """The code of a refusal by a coordinator; the log gets its text."""
+    return ErrorCode(code_of(Refused(NO_ROOM, why.message, hint=MORE_ROOM)))
+
+
+class Limits:
+    """One front's. ``ids``: transactional ids with their transactions; ``members``: what members of groups bring;
+    ``groups``: with members or without; ``room``: for partitions of topics.
+    """
+
+    def __init__(self, options: KafkaFrontOptions, memory: Memory, room: Room) -> None:
+        percent = options.address_share_percent
+        self._held: Shares[Line] = Shares("held requests", "max_held", options.max_held, memory, percent, _PART)
+        self.ids: Shares[str] = Shares(
+            "transactional ids", "max_transactional_ids", options.max_transactional_ids, memory, percent
+        )
+        self.members: HeldByMembers = held_by_members(memory, percent)
+        self.groups: KeptGroups = kept_groups(options.max_groups, memory, percent)
+        self.room = room
+
+    def hold(self, line: Line, partitions: int = 0) -> str | None:
+        """A connection's request is about to wait: why it may not, or None, and then `let_go` ends that."""
+        return self._held.put(line, line, _REQUEST_BYTES + partitions * _PARTITION_OF_REQUEST_BYTES)
+
+    def let_go(self, line: Line) -> None:
+        """The request waits no more."""
+        self._held.drop(line)
+
+    @property
+    def held(self) -> int:
+        """Requests that wait now."""
+        return len(self._held)
+
+    @staticmethod
+    def size_of_transaction(partitions: int) -> int:
+        """Bytes that a transactional id takes with the partitions of its transaction."""
+        return _TRANSACTION_BYTES + partitions * _PARTITION_OF_TRANSACTION_BYTES
+
+
+class Room:
+    """For partitions of topics in the embedded log: all count, and those that a client made count as its address's.
+
+    Topics that were there when the node started, or that another front made, have no owner. A cluster behind the node
+    has its own limits.
+    """
+
+    def __init__(self, options: KafkaFrontOptions, memory: Memory, enode: Enode, now: Callable[[], float]) -> None:
+        self._enode = enode
+        self._now = now
+        self._looked_at = -math.inf
+        self._shares: Shares[str] = Shares(
+            "partitions of topics",
+            "max_topic_partitions",
+            options.max_topic_partitions,
+            memory,
+            options.address_share_percent,
+            _PART,
+        )
+
+    def __len__(self) -> int:
+        return len(self._shares)
+
+    async def look(self) -> None:
+        """Count what there is: topics come and go by other fronts, too."""
+        if not self._enode.near:
+            return
+        self._looked_at = self._now()
+        try:
+            there = {
+                topic.name: topic.partitions for topic in await self._enode.topics() if not is_internal(topic.name)
+            }
+        except UpstreamLost:
+            return  # next time
+        for name in [each for each in self._shares if each not in there]:
+            self._shares.drop(name)
+        for name, partitions in there.items():
+            if name not in self._shares:
+                self._shares.take(name, None, 0, partitions)
+
+    async def take(self, topic: str, partitions: int, host: str) -> None:
+        """A client at ``host`` is about to make a topic of so many. Raises Refused (POLICY_VIOLATION)."""
+        if not self._enode.near:
+            return
+        why = self._shares.put(topic, host, partitions * _PARTITION_BYTES, partitions)
+        if why is not None and self._now() - self._looked_at >= _LOOK_AGAIN_S:
+            await self.look()  # some may have gone
+            why = self._shares.put(topic, host, partitions * _PARTITION_BYTES, partitions)
+        if why is not None:
+            raise Refused(ErrorCode.POLICY_VIOLATION, why, hint=MORE_ROOM)
+
+    async def correct(self, topic: str) -> None:
+        """The topic was not made, or is deleted: if it is not there, it counts no more."""
+        with suppress(UpstreamLost):  # the next look will tell
+            if self._enode.near and await self._enode.topic(topic) is None:
+                self._shares.drop(topic)
+
+
+# What requests that are answered from their bytes have in common: reading the header, and answers made once.
+#
+# What is in any way unusual is left to the usual handler by None, which alone says what is wrong; so nothing may have
+# been done of it by then. Source: Kafka protocol guide; KIP-482.
+_HEAD: Final = struct.Struct(">hhih")
+
+
+class Head(NamedTuple):
+    """Version and correlation id of a request."""
+
+    version: int
+    correlation: int
+
+
+def read_head(reader: Reader, flexible: int) -> Head | None:
+    """Go past the header; None where it has tags. ``flexible``: the first version that may.
+
+    Raises ProtocolViolation.
+    """
+    _, version, correlation, size = reader.fixed(_HEAD)
+    if size > 0:
+        reader.take(size)
+    if version >= flexible and reader.uvarint():
+        return None
+    return Head(version, correlation)
+
+
+def text(reader: Reader, compact: bool) -> str:
+    """Raises ProtocolViolation, also for a null."""
+    return reader.text(reader.uvarint() - 1 if compact else reader.i16())
+
+
+def text_or_none(reader: Reader, compact: bool) -> str | None:
+    """Raises ProtocolViolation."""
+    size = reader.uvarint() - 1 if compact else reader.i16()
+    return None if size == -1 else reader.text(size)
+
+
+def unchanging(message: object, version: int) -> bytes:
+    """An answer that is the same each time but for its correlation id, for `framed`."""
+    return b"".join(bytes(piece) for piece in response(message, version, 0))  # type: ignore[arg-type]
+
+
+def framed(answer: bytes, correlation: int) -> bytes:
+    """That answer to this request."""
+    return answer[:4] + correlation.to_bytes(4, "big", signed=True) + answer[8:]

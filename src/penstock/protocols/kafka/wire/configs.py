@@ -1,0 +1,455 @@
+"""Options of resources, and what brokers know of users: configuration, SASL, ACLs, SCRAM credentials, quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from penstock._dataclasses import dataclass
+from penstock.protocols.kafka.wire.declarations import BOOL, BYTES, F64, I8, I16, I32, I64, STR, Api, array
+from penstock.seams import Buffer
+
+
+# Configuration of topics and brokers: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
+#
+# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
+# schemas of 4.3.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsRequestResource:
+    """One entry of ``resources``."""
+
+    resource_type: Annotated[int, I8] = 0
+    resource_name: Annotated[str, STR] = ""
+    configuration_keys: Annotated[Sequence[str] | None, array(STR).nullable()] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsRequest:
+    """DescribeConfigs request, versions 0-4."""
+
+    API: ClassVar[Api] = Api(32, 0, 4, flexible=4)
+    resources: Annotated[Sequence[DescribeConfigsRequestResource], array(DescribeConfigsRequestResource)] = ()
+    include_synonyms: Annotated[bool, BOOL.since(1)] = False
+    include_documentation: Annotated[bool, BOOL.since(3)] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsResponseSynonym:
+    """One entry of ``synonyms``."""
+
+    name: Annotated[str, STR] = ""
+    value: Annotated[str | None, STR.nullable()] = ""
+    source: Annotated[int, I8] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsResponseConfig:
+    """One entry of ``configs``."""
+
+    name: Annotated[str, STR] = ""
+    value: Annotated[str | None, STR.nullable()] = ""
+    read_only: Annotated[bool, BOOL] = False
+    config_source: Annotated[int, I8.since(1).ignorable()] = -1
+    is_default: Annotated[bool, BOOL.between(0, 0).ignorable()] = False
+    is_sensitive: Annotated[bool, BOOL] = False
+    synonyms: Annotated[
+        Sequence[DescribeConfigsResponseSynonym], array(DescribeConfigsResponseSynonym).since(1).ignorable()
+    ] = ()
+    config_type: Annotated[int, I8.since(3).ignorable()] = 0
+    documentation: Annotated[str | None, STR.nullable().since(3).ignorable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsResponseResult:
+    """One entry of ``results``."""
+
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    resource_type: Annotated[int, I8] = 0
+    resource_name: Annotated[str, STR] = ""
+    configs: Annotated[Sequence[DescribeConfigsResponseConfig], array(DescribeConfigsResponseConfig)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsResponse:
+    """DescribeConfigs response, versions 0-4."""
+
+    API: ClassVar[Api] = Api(32, 0, 4, flexible=4)
+    throttle_time_ms: Annotated[int, I32] = 0
+    results: Annotated[Sequence[DescribeConfigsResponseResult], array(DescribeConfigsResponseResult)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigsRequestConfig:
+    """One entry of ``configs``."""
+
+    name: Annotated[str, STR] = ""
+    value: Annotated[str | None, STR.nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigsRequestResource:
+    """One entry of ``resources``."""
+
+    resource_type: Annotated[int, I8] = 0
+    resource_name: Annotated[str, STR] = ""
+    configs: Annotated[Sequence[AlterConfigsRequestConfig], array(AlterConfigsRequestConfig)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigsRequest:
+    """AlterConfigs request, versions 0-2."""
+
+    API: ClassVar[Api] = Api(33, 0, 2, flexible=2)
+    resources: Annotated[Sequence[AlterConfigsRequestResource], array(AlterConfigsRequestResource)] = ()
+    validate_only: Annotated[bool, BOOL] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigsResponseTopic:
+    """One entry of ``responses``."""
+
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    resource_type: Annotated[int, I8] = 0
+    resource_name: Annotated[str, STR] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigsResponse:
+    """AlterConfigs response, versions 0-2."""
+
+    API: ClassVar[Api] = Api(33, 0, 2, flexible=2)
+    throttle_time_ms: Annotated[int, I32] = 0
+    responses: Annotated[Sequence[AlterConfigsResponseTopic], array(AlterConfigsResponseTopic)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncrementalAlterConfigsRequestConfig:
+    """One entry of ``configs``."""
+
+    name: Annotated[str, STR] = ""
+    config_operation: Annotated[int, I8] = 0
+    value: Annotated[str | None, STR.nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncrementalAlterConfigsRequestResource:
+    """One entry of ``resources``."""
+
+    resource_type: Annotated[int, I8] = 0
+    resource_name: Annotated[str, STR] = ""
+    configs: Annotated[Sequence[IncrementalAlterConfigsRequestConfig], array(IncrementalAlterConfigsRequestConfig)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncrementalAlterConfigsRequest:
+    """IncrementalAlterConfigs request, versions 0-1."""
+
+    API: ClassVar[Api] = Api(44, 0, 1, flexible=1)
+    resources: Annotated[
+        Sequence[IncrementalAlterConfigsRequestResource], array(IncrementalAlterConfigsRequestResource)
+    ] = ()
+    validate_only: Annotated[bool, BOOL] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncrementalAlterConfigsResponseTopic:
+    """One entry of ``responses``."""
+
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    resource_type: Annotated[int, I8] = 0
+    resource_name: Annotated[str, STR] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncrementalAlterConfigsResponse:
+    """IncrementalAlterConfigs response, versions 0-1."""
+
+    API: ClassVar[Api] = Api(44, 0, 1, flexible=1)
+    throttle_time_ms: Annotated[int, I32] = 0
+    responses: Annotated[
+        Sequence[IncrementalAlterConfigsResponseTopic], array(IncrementalAlterConfigsResponseTopic)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListConfigResourcesRequest:
+    """ListConfigResources request, versions 0-1."""
+
+    API: ClassVar[Api] = Api(74, 0, 1, flexible=0)
+    resource_types: Annotated[Sequence[int], array(I8).since(1)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListConfigResourcesResponseConfigResource:
+    """One entry of ``config_resources``."""
+
+    resource_name: Annotated[str, STR] = ""
+    resource_type: Annotated[int, I8.since(1).ignorable()] = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListConfigResourcesResponse:
+    """ListConfigResources response, versions 0-1."""
+
+    API: ClassVar[Api] = Api(74, 0, 1, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    config_resources: Annotated[
+        Sequence[ListConfigResourcesResponseConfigResource], array(ListConfigResourcesResponseConfigResource)
+    ] = ()
+
+
+# Who may do what, and how much: SASL, ACLs, SCRAM credentials (KIP-554), client quotas (KIP-546).
+#
+# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
+# schemas of 4.3.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslHandshakeRequest:
+    """SaslHandshake request, versions 0-1."""
+
+    API: ClassVar[Api] = Api(17, 0, 1, flexible=None)
+    mechanism: Annotated[str, STR] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslHandshakeResponse:
+    """SaslHandshake response, versions 0-1."""
+
+    API: ClassVar[Api] = Api(17, 0, 1, flexible=None)
+    error_code: Annotated[int, I16] = 0
+    mechanisms: Annotated[Sequence[str], array(STR)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslAuthenticateRequest:
+    """SaslAuthenticate request, versions 0-2."""
+
+    API: ClassVar[Api] = Api(36, 0, 2, flexible=2)
+    auth_bytes: Annotated[Buffer, BYTES] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslAuthenticateResponse:
+    """SaslAuthenticate response, versions 0-2."""
+
+    API: ClassVar[Api] = Api(36, 0, 2, flexible=2)
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    auth_bytes: Annotated[Buffer, BYTES] = b""
+    session_lifetime_ms: Annotated[int, I64.since(1).ignorable()] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeAclsRequest:
+    """DescribeAcls request, versions 1-3."""
+
+    API: ClassVar[Api] = Api(29, 1, 3, flexible=2)
+    resource_type_filter: Annotated[int, I8] = 0
+    resource_name_filter: Annotated[str | None, STR.nullable()] = ""
+    pattern_type_filter: Annotated[int, I8.since(1)] = 3
+    principal_filter: Annotated[str | None, STR.nullable()] = ""
+    host_filter: Annotated[str | None, STR.nullable()] = ""
+    operation: Annotated[int, I8] = 0
+    permission_type: Annotated[int, I8] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeAclsResponseAcl:
+    """One entry of ``acls``."""
+
+    principal: Annotated[str, STR] = ""
+    host: Annotated[str, STR] = ""
+    operation: Annotated[int, I8] = 0
+    permission_type: Annotated[int, I8] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeAclsResponseResource:
+    """One entry of ``resources``."""
+
+    resource_type: Annotated[int, I8] = 0
+    resource_name: Annotated[str, STR] = ""
+    pattern_type: Annotated[int, I8.since(1)] = 3
+    acls: Annotated[Sequence[DescribeAclsResponseAcl], array(DescribeAclsResponseAcl)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeAclsResponse:
+    """DescribeAcls response, versions 1-3."""
+
+    API: ClassVar[Api] = Api(29, 1, 3, flexible=2)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    resources: Annotated[Sequence[DescribeAclsResponseResource], array(DescribeAclsResponseResource)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeUserScramCredentialsRequestUser:
+    """One entry of ``users``."""
+
+    name: Annotated[str, STR] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeUserScramCredentialsRequest:
+    """DescribeUserScramCredentials request, version 0; ``users`` None asks for all."""
+
+    API: ClassVar[Api] = Api(50, 0, 0, flexible=0)
+    users: Annotated[
+        Sequence[DescribeUserScramCredentialsRequestUser] | None,
+        array(DescribeUserScramCredentialsRequestUser).nullable(),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeUserScramCredentialsResponseCredential:
+    """One entry of ``credential_infos``."""
+
+    mechanism: Annotated[int, I8] = 0
+    iterations: Annotated[int, I32] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeUserScramCredentialsResponseResult:
+    """One entry of ``results``."""
+
+    user: Annotated[str, STR] = ""
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    credential_infos: Annotated[
+        Sequence[DescribeUserScramCredentialsResponseCredential], array(DescribeUserScramCredentialsResponseCredential)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeUserScramCredentialsResponse:
+    """DescribeUserScramCredentials response, version 0."""
+
+    API: ClassVar[Api] = Api(50, 0, 0, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    results: Annotated[
+        Sequence[DescribeUserScramCredentialsResponseResult], array(DescribeUserScramCredentialsResponseResult)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasRequestComponent:
+    """One entry of ``components``."""
+
+    entity_type: Annotated[str, STR] = ""
+    match_type: Annotated[int, I8] = 0
+    match: Annotated[str | None, STR.nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasRequest:
+    """DescribeClientQuotas request, versions 0-1."""
+
+    API: ClassVar[Api] = Api(48, 0, 1, flexible=1)
+    components: Annotated[
+        Sequence[DescribeClientQuotasRequestComponent], array(DescribeClientQuotasRequestComponent)
+    ] = ()
+    strict: Annotated[bool, BOOL] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasResponseEntity:
+    """One entry of ``entity``; None is the default of its type."""
+
+    entity_type: Annotated[str, STR] = ""
+    entity_name: Annotated[str | None, STR.nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasResponseValue:
+    """One entry of ``values``."""
+
+    key: Annotated[str, STR] = ""
+    value: Annotated[float, F64] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasResponseEntry:
+    """One entry of ``entries``."""
+
+    entity: Annotated[Sequence[DescribeClientQuotasResponseEntity], array(DescribeClientQuotasResponseEntity)] = ()
+    values: Annotated[Sequence[DescribeClientQuotasResponseValue], array(DescribeClientQuotasResponseValue)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasResponse:
+    """DescribeClientQuotas response, versions 0-1."""
+
+    API: ClassVar[Api] = Api(48, 0, 1, flexible=1)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    entries: Annotated[
+        Sequence[DescribeClientQuotasResponseEntry] | None, array(DescribeClientQuotasResponseEntry).nullable()
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasRequestEntity:
+    """One entry of ``entity``; None is the default of its type."""
+
+    entity_type: Annotated[str, STR] = ""
+    entity_name: Annotated[str | None, STR.nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasRequestOp:
+    """One entry of ``ops``."""
+
+    key: Annotated[str, STR] = ""
+    value: Annotated[float, F64] = 0.0
+    remove: Annotated[bool, BOOL] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasRequestEntry:
+    """One entry of ``entries``."""
+
+    entity: Annotated[Sequence[AlterClientQuotasRequestEntity], array(AlterClientQuotasRequestEntity)] = ()
+    ops: Annotated[Sequence[AlterClientQuotasRequestOp], array(AlterClientQuotasRequestOp)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasRequest:
+    """AlterClientQuotas request, versions 0-1."""
+
+    API: ClassVar[Api] = Api(49, 0, 1, flexible=1)
+    entries: Annotated[Sequence[AlterClientQuotasRequestEntry], array(AlterClientQuotasRequestEntry)] = ()
+    validate_only: Annotated[bool, BOOL] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasResponseEntity:
+    """One entry of ``entity``."""
+
+    entity_type: Annotated[str, STR] = ""
+    entity_name: Annotated[str | None, STR.nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasResponseEntry:
+    """One entry of ``entries``."""
+
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    entity: Annotated[Sequence[AlterClientQuotasResponseEntity], array(AlterClientQuotasResponseEntity)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasResponse:
+    """AlterClientQuotas response, versions 0-1."""
+
+    API: ClassVar[Api] = Api(49, 0, 1, flexible=1)
+    throttle_time_ms: Annotated[int, I32] = 0
+    entries: Annotated[Sequence[AlterClientQuotasResponseEntry], array(AlterClientQuotasResponseEntry)] = ()

@@ -1,0 +1,84 @@
+"""What members of a consumer group tell each other inside JoinGroup and SyncGroup: subscription and assignment.
+
+Source: Kafka clients, ConsumerProtocolSubscription and ConsumerProtocolAssignment v0-v3 (KIP-429, KIP-792, KIP-881).
+Not flexible. A reader takes a newer version as its own highest, because fields are only ever appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from penstock._dataclasses import dataclass
+from penstock.protocols.kafka.wire import codec
+from penstock.protocols.kafka.wire.declarations import BYTES, I32, STR, Api, array
+from penstock.seams.framing import Buffer
+from penstock.wire import Reader, Writer
+
+HIGHEST = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPartitions:
+    """Partitions of one topic."""
+
+    topic: Annotated[str, STR] = ""
+    partitions: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a member wants: sorted topics, and from v1 on what it owns, in which generation, and its rack."""
+
+    API: ClassVar[Api] = Api(-1, 0, HIGHEST, flexible=None)
+    topics: Annotated[Sequence[str], array(STR)] = ()
+    user_data: Annotated[Buffer | None, BYTES.nullable()] = None
+    owned_partitions: Annotated[Sequence[TopicPartitions], array(TopicPartitions).since(1).ignorable()] = ()
+    generation_id: Annotated[int, I32.since(2).ignorable()] = -1
+    rack_id: Annotated[str | None, STR.nullable().since(3).ignorable()] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberAssignment:
+    """What a member gets."""
+
+    API: ClassVar[Api] = Api(-1, 0, HIGHEST, flexible=None)
+    assigned_partitions: Annotated[Sequence[TopicPartitions], array(TopicPartitions)] = ()
+    user_data: Annotated[Buffer | None, BYTES.nullable()] = None
+
+
+def write_subscription(subscription: Subscription, version: int = HIGHEST) -> bytes:
+    """The bytes of a JoinGroup protocol's metadata."""
+    return _write(subscription, version)
+
+
+def write_assignment(assignment: MemberAssignment, version: int = HIGHEST) -> bytes:
+    """The bytes of a SyncGroup assignment."""
+    return _write(assignment, version)
+
+
+def read_subscription(data: Buffer) -> Subscription:
+    """Decode a member's metadata, whichever version wrote it. Raises ProtocolViolation."""
+    reader, version = _versioned(data)
+    return codec.decode_prefix(Subscription, version, reader)
+
+
+def read_assignment(data: Buffer) -> MemberAssignment:
+    """Decode an assignment, whichever version wrote it. Raises ProtocolViolation, also for empty bytes."""
+    reader, version = _versioned(data)
+    return codec.decode_prefix(MemberAssignment, version, reader)
+
+
+def _versioned(data: Buffer) -> tuple[Reader, int]:
+    reader = Reader(data)
+    version = reader.i16()
+    if version < 0:
+        reader.fail(f"version {version}")
+    return reader, min(version, HIGHEST)
+
+
+def _write(message: Subscription | MemberAssignment, version: int) -> bytes:
+    writer = Writer()
+    writer.i16(version)
+    codec.write(message, version, writer)
+    return b"".join(writer.parts())

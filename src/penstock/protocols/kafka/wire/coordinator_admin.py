@@ -1,0 +1,349 @@
+"""Groups and transactions as operators see them: list, describe, delete; and a group's account of its rebalances."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Final
+
+from penstock._dataclasses import dataclass
+from penstock.errors import ProtocolViolation
+from penstock.model import Partition
+from penstock.protocols.kafka.wire.declarations import BOOL, BYTES, I16, I32, I64, STR, Api, array
+from penstock.seams import Buffer
+from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
+
+__all__ = ["REBALANCES_OPTION", "REBALANCES_SINCE", "read_rebalances", "written_rebalances"]
+
+
+# Groups, as operators see them: ListGroups, DescribeGroups, DeleteGroups, OffsetDelete.
+#
+# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
+# schemas of 4.4.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroupsRequest:
+    """ListGroups request, versions 0-5."""
+
+    API: ClassVar[Api] = Api(16, 0, 5, flexible=3)
+    states_filter: Annotated[Sequence[str], array(STR).since(4)] = ()
+    types_filter: Annotated[Sequence[str], array(STR).since(5)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroupsResponseGroup:
+    """One entry of ``groups``."""
+
+    group_id: Annotated[str, STR] = ""
+    protocol_type: Annotated[str, STR] = ""
+    group_state: Annotated[str, STR.since(4).ignorable()] = ""
+    group_type: Annotated[str, STR.since(5).ignorable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroupsResponse:
+    """ListGroups response, versions 0-5."""
+
+    API: ClassVar[Api] = Api(16, 0, 5, flexible=3)
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
+    error_code: Annotated[int, I16] = 0
+    groups: Annotated[Sequence[ListGroupsResponseGroup], array(ListGroupsResponseGroup)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsRequest:
+    """DescribeGroups request, versions 0-6."""
+
+    API: ClassVar[Api] = Api(15, 0, 6, flexible=5)
+    groups: Annotated[Sequence[str], array(STR)] = ()
+    include_authorized_operations: Annotated[bool, BOOL.since(3)] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsResponseMember:
+    """One entry of ``members``."""
+
+    member_id: Annotated[str, STR] = ""
+    group_instance_id: Annotated[str | None, STR.nullable().since(4).ignorable()] = None
+    client_id: Annotated[str, STR] = ""
+    client_host: Annotated[str, STR] = ""
+    member_metadata: Annotated[Buffer, BYTES] = b""
+    member_assignment: Annotated[Buffer, BYTES] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsResponseGroup:
+    """One entry of ``groups``."""
+
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable().since(6).ignorable()] = None
+    group_id: Annotated[str, STR] = ""
+    group_state: Annotated[str, STR] = ""
+    protocol_type: Annotated[str, STR] = ""
+    protocol_data: Annotated[str, STR] = ""
+    members: Annotated[Sequence[DescribeGroupsResponseMember], array(DescribeGroupsResponseMember)] = ()
+    authorized_operations: Annotated[int, I32.since(3).ignorable()] = -2147483648
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsResponse:
+    """DescribeGroups response, versions 0-6."""
+
+    API: ClassVar[Api] = Api(15, 0, 6, flexible=5)
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
+    groups: Annotated[Sequence[DescribeGroupsResponseGroup], array(DescribeGroupsResponseGroup)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupsRequest:
+    """DeleteGroups request, versions 0-3."""
+
+    API: ClassVar[Api] = Api(42, 0, 3, flexible=2)
+    groups_names: Annotated[Sequence[str], array(STR)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupsResponseResult:
+    """One entry of ``results``."""
+
+    group_id: Annotated[str, STR] = ""
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable().since(3).ignorable()] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupsResponse:
+    """DeleteGroups response, versions 0-3."""
+
+    API: ClassVar[Api] = Api(42, 0, 3, flexible=2)
+    throttle_time_ms: Annotated[int, I32] = 0
+    results: Annotated[Sequence[DeleteGroupsResponseResult], array(DeleteGroupsResponseResult)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteRequestPartition:
+    """One entry of ``partitions``."""
+
+    partition_index: Annotated[int, I32] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteRequestTopic:
+    """One entry of ``topics``."""
+
+    name: Annotated[str, STR] = ""
+    partitions: Annotated[Sequence[OffsetDeleteRequestPartition], array(OffsetDeleteRequestPartition)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteRequest:
+    """OffsetDelete request, versions 0-0."""
+
+    API: ClassVar[Api] = Api(47, 0, 0, flexible=None)
+    group_id: Annotated[str, STR] = ""
+    topics: Annotated[Sequence[OffsetDeleteRequestTopic], array(OffsetDeleteRequestTopic)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteResponsePartition:
+    """One entry of ``partitions``."""
+
+    partition_index: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteResponseTopic:
+    """One entry of ``topics``."""
+
+    name: Annotated[str, STR] = ""
+    partitions: Annotated[Sequence[OffsetDeleteResponsePartition], array(OffsetDeleteResponsePartition)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteResponse:
+    """OffsetDelete response, versions 0-0."""
+
+    API: ClassVar[Api] = Api(47, 0, 0, flexible=None)
+    error_code: Annotated[int, I16] = 0
+    throttle_time_ms: Annotated[int, I32] = 0
+    topics: Annotated[Sequence[OffsetDeleteResponseTopic], array(OffsetDeleteResponseTopic)] = ()
+
+
+# Transactions, as operators see them: DescribeProducers, DescribeTransactions, ListTransactions.
+#
+# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
+# schemas of 4.3; KIP-664, KIP-994.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersRequestTopic:
+    """One entry of ``topics``."""
+
+    name: Annotated[str, STR] = ""
+    partition_indexes: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersRequest:
+    """DescribeProducers request, versions 0-0."""
+
+    API: ClassVar[Api] = Api(61, 0, 0, flexible=0)
+    topics: Annotated[Sequence[DescribeProducersRequestTopic], array(DescribeProducersRequestTopic)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersResponseActiveProducer:
+    """One entry of ``active_producers``."""
+
+    producer_id: Annotated[int, I64] = 0
+    producer_epoch: Annotated[int, I32] = 0
+    last_sequence: Annotated[int, I32] = -1
+    last_timestamp: Annotated[int, I64] = -1
+    coordinator_epoch: Annotated[int, I32] = 0
+    current_txn_start_offset: Annotated[int, I64] = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersResponsePartition:
+    """One entry of ``partitions``."""
+
+    partition_index: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = None
+    active_producers: Annotated[
+        Sequence[DescribeProducersResponseActiveProducer], array(DescribeProducersResponseActiveProducer)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersResponseTopic:
+    """One entry of ``topics``."""
+
+    name: Annotated[str, STR] = ""
+    partitions: Annotated[Sequence[DescribeProducersResponsePartition], array(DescribeProducersResponsePartition)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersResponse:
+    """DescribeProducers response, versions 0-0."""
+
+    API: ClassVar[Api] = Api(61, 0, 0, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    topics: Annotated[Sequence[DescribeProducersResponseTopic], array(DescribeProducersResponseTopic)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeTransactionsRequest:
+    """DescribeTransactions request, versions 0-0."""
+
+    API: ClassVar[Api] = Api(65, 0, 0, flexible=0)
+    transactional_ids: Annotated[Sequence[str], array(STR)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeTransactionsResponseTopic:
+    """One entry of ``topics``."""
+
+    topic: Annotated[str, STR] = ""
+    partitions: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeTransactionsResponseTransactionState:
+    """One entry of ``transaction_states``."""
+
+    error_code: Annotated[int, I16] = 0
+    transactional_id: Annotated[str, STR] = ""
+    transaction_state: Annotated[str, STR] = ""
+    transaction_timeout_ms: Annotated[int, I32] = 0
+    transaction_start_time_ms: Annotated[int, I64] = 0
+    producer_id: Annotated[int, I64] = 0
+    producer_epoch: Annotated[int, I16] = 0
+    topics: Annotated[Sequence[DescribeTransactionsResponseTopic], array(DescribeTransactionsResponseTopic)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeTransactionsResponse:
+    """DescribeTransactions response, versions 0-0."""
+
+    API: ClassVar[Api] = Api(65, 0, 0, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    transaction_states: Annotated[
+        Sequence[DescribeTransactionsResponseTransactionState], array(DescribeTransactionsResponseTransactionState)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListTransactionsRequest:
+    """ListTransactions request, versions 0-2."""
+
+    API: ClassVar[Api] = Api(66, 0, 2, flexible=0)
+    state_filters: Annotated[Sequence[str], array(STR)] = ()
+    producer_id_filters: Annotated[Sequence[int], array(I64)] = ()
+    duration_filter: Annotated[int, I64.since(1)] = -1
+    transactional_id_pattern: Annotated[str | None, STR.nullable().since(2)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListTransactionsResponseTransactionState:
+    """One entry of ``transaction_states``."""
+
+    transactional_id: Annotated[str, STR] = ""
+    producer_id: Annotated[int, I64] = 0
+    transaction_state: Annotated[str, STR] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListTransactionsResponse:
+    """ListTransactions response, versions 0-2."""
+
+    API: ClassVar[Api] = Api(66, 0, 2, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    unknown_state_filters: Annotated[Sequence[str], array(STR)] = ()
+    transaction_states: Annotated[
+        Sequence[ListTransactionsResponseTransactionState], array(ListTransactionsResponseTransactionState)
+    ] = ()
+
+
+# A group's account of its rebalances on its way from our node to our client: JSON in a group's option.
+#
+# Kafka has no request for it, and one of our own would be seen, and tried, by every client that asks what a broker can
+# do. An option of the group that only who asks for it by name is told (DescribeConfigs v4, whose texts may be long) is
+# seen by nobody else, passes through whatever stands between, and a real broker simply has no such option.
+REBALANCES_OPTION: Final = "penstock.rebalances"
+REBALANCES_SINCE: Final = 4
+"""Of DescribeConfigs: texts before are of 32,767 bytes at most."""
+
+
+def written_rebalances(rebalances: Sequence[Rebalance]) -> str:
+    """As JSON: a list of objects, fields by their names."""
+    return json.dumps([each.as_fields() for each in rebalances], separators=(",", ":"))
+
+
+def read_rebalances(text: str) -> list[Rebalance]:
+    """What ``written`` wrote. Raises ProtocolViolation; fields that are not known yet are left out."""
+    try:
+        return [_rebalance(each) for each in json.loads(text)]
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ProtocolViolation(f"an account of rebalances cannot be read: {error}") from error
+
+
+def _rebalance(row: dict[str, Any]) -> Rebalance:
+    plain = {name: row[name] for name in _PLAIN if name in row}
+    return Rebalance(
+        ending=RebalanceEnding(row["ending"]),
+        reasons=tuple(_reason(each) for each in row["reasons"]),
+        moved=tuple(_moved(each) for each in row["moved"]),
+        **plain,
+    )
+
+
+_PLAIN: Final = tuple(name for name in Rebalance.__slots__ if name not in ("ending", "reasons", "moved"))
+
+
+def _reason(row: dict[str, Any]) -> RebalanceReason:
+    return RebalanceReason(RebalanceCause(row["why"]), row["member"], row["client"], row["after_ms"], row["said"])
+
+
+def _moved(row: dict[str, Any]) -> RebalanceMove:
+    lost, gained = (tuple(Partition(**each) for each in row[name]) for name in ("lost", "gained"))
+    return RebalanceMove(row["member"], lost, gained, row["lost_total"], row["gained_total"])

@@ -1,0 +1,309 @@
+"""Requests and answers on a connection: 4-byte sizes, headers, and which API key is which pair of messages."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import struct
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from penstock.errors import ProtocolViolation, UsageError
+from penstock.protocols.kafka.wire import codec
+from penstock.protocols.kafka.wire.declarations import Api
+from penstock.seams.channel import Outgoing
+from penstock.seams.framing import Buffer, Buffers, Frame, Pieces, Stretch
+from penstock.wire import MOST_ELEMENTS, Reader, Writer
+from penstock.wire.foreign import not_ours, spoken
+from penstock.wire.sized import SizedBodies
+
+__all__ = ["Template"]
+
+# Kafka's frames: a 4-byte size, then that many bytes. Requests and answers look alike; the role says which is read.
+#
+# Source: Kafka protocol guide, "Protocol Primitive Types / The size". A size that is negative or above the limit
+# (``socket.request.max.bytes`` on a broker) ends the connection before anything is allocated for it.
+_CORRELATION = struct.Struct(">i")
+
+MAX_FRAME_BYTES = 104_857_600
+"""Kafka's own default of socket.request.max.bytes."""
+
+_LEAST = {True: 4, False: 8}
+"""Fewest bytes of an answer (correlation id) and of a request (key, version, correlation id)."""
+
+
+class KafkaFraming:
+    """Cuts frames; ``answers`` True for a client (reads responses), False for a server (reads requests)."""
+
+    __slots__ = ("_answers", "_bodies", "_whole", "need")
+
+    def __init__(self, *, answers: bool, limit: int = MAX_FRAME_BYTES) -> None:
+        self._answers = answers
+        self._bodies = SizedBodies("Kafka", partial(_foreign, answers), least=_LEAST[answers], limit=limit)
+        self.need = self._bodies.need
+        self._whole = self._bodies.whole
+
+    def feed(self, chunk: memoryview) -> Frame | None:
+        body = self._bodies.feed(chunk)
+        if body is None:
+            return None
+        at = 0 if self._answers else 4
+        correlation = int.from_bytes(body[at : at + 4], "big", signed=True)
+        return Frame(correlation, self._answers, body)
+
+    def whole(self, view: memoryview, most: int) -> Frame | int:
+        """``penstock.seams.framing.TakesWhole``."""
+        body = self._whole(view, most)
+        if isinstance(body, int):
+            return body
+        return Frame(_CORRELATION.unpack_from(body, 0 if self._answers else 4)[0], self._answers, body)
+
+
+def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:
+    from penstock.protocols import greetings  # not above: the registry imports this folder
+
+    said = spoken(head, greetings())
+    return not_ours(said, "Kafka", "Give the port of a Kafka broker" if answers else "") if said else None
+
+
+# Which API key is which pair of messages, and which module declares them.
+#
+# A module is imported when one of its keys is first used, because declaring a message takes time: what the same clients
+# need is declared together, and a client that only fetches does not pay for the rest.
+API_VERSIONS = 18
+
+_MODULES: dict[int, tuple[str, str]] = {
+    0: ("Produce", "produce"),
+    1: ("Fetch", "fetch"),
+    2: ("ListOffsets", "metadata"),
+    3: ("Metadata", "metadata"),
+    8: ("OffsetCommit", "offsets"),
+    9: ("OffsetFetch", "offsets"),
+    10: ("FindCoordinator", "offsets"),
+    11: ("JoinGroup", "groups"),
+    12: ("Heartbeat", "groups"),
+    13: ("LeaveGroup", "groups"),
+    14: ("SyncGroup", "groups"),
+    15: ("DescribeGroups", "coordinator_admin"),
+    16: ("ListGroups", "coordinator_admin"),
+    17: ("SaslHandshake", "configs"),
+    18: ("ApiVersions", "metadata"),
+    19: ("CreateTopics", "topics"),
+    20: ("DeleteTopics", "topics"),
+    21: ("DeleteRecords", "topics"),
+    22: ("InitProducerId", "produce"),
+    23: ("OffsetForLeaderEpoch", "fetch"),
+    24: ("AddPartitionsToTxn", "produce"),
+    25: ("AddOffsetsToTxn", "produce"),
+    26: ("EndTxn", "produce"),
+    27: ("WriteTxnMarkers", "produce"),
+    28: ("TxnOffsetCommit", "produce"),
+    29: ("DescribeAcls", "configs"),
+    32: ("DescribeConfigs", "configs"),
+    33: ("AlterConfigs", "configs"),
+    34: ("AlterReplicaLogDirs", "cluster"),
+    35: ("DescribeLogDirs", "cluster"),
+    36: ("SaslAuthenticate", "configs"),
+    37: ("CreatePartitions", "topics"),
+    42: ("DeleteGroups", "coordinator_admin"),
+    43: ("ElectLeaders", "cluster"),
+    44: ("IncrementalAlterConfigs", "configs"),
+    45: ("AlterPartitionReassignments", "cluster"),
+    46: ("ListPartitionReassignments", "cluster"),
+    47: ("OffsetDelete", "coordinator_admin"),
+    48: ("DescribeClientQuotas", "configs"),
+    49: ("AlterClientQuotas", "configs"),
+    50: ("DescribeUserScramCredentials", "configs"),
+    55: ("DescribeQuorum", "cluster"),
+    60: ("DescribeCluster", "cluster"),
+    61: ("DescribeProducers", "coordinator_admin"),
+    65: ("DescribeTransactions", "coordinator_admin"),
+    66: ("ListTransactions", "coordinator_admin"),
+    68: ("ConsumerGroupHeartbeat", "groups"),
+    69: ("ConsumerGroupDescribe", "groups"),
+    71: ("GetTelemetrySubscriptions", "cluster"),
+    74: ("ListConfigResources", "configs"),
+    75: ("DescribeTopicPartitions", "cluster"),
+    76: ("ShareGroupHeartbeat", "groups"),
+}
+
+
+class Pair(NamedTuple):
+    """One API: its name and its request and response classes."""
+
+    name: str
+    request: type
+    response: type
+
+
+def name_of(key: int) -> str | None:
+    """What an API key is called; None for one that is not declared."""
+    row = _MODULES.get(key)
+    return None if row is None else row[0]
+
+
+def known() -> frozenset[int]:
+    """All API keys that are declared."""
+    return frozenset(_MODULES)
+
+
+@functools.cache
+def api_of(key: int) -> Pair | None:
+    """The messages of an API key; None for one that is not declared."""
+    if key not in _MODULES:
+        return None
+    name, module = _MODULES[key]
+    found = importlib.import_module(f"penstock.protocols.kafka.wire.{module}")
+    return Pair(name, getattr(found, f"{name}Request"), getattr(found, f"{name}Response"))
+
+
+def versions(key: int) -> tuple[int, int]:
+    """Lowest and highest declared version of an API key. Raises KeyError for an unknown one."""
+    pair = api_of(key)
+    if pair is None:
+        raise KeyError(key)
+    api: Api = pair.request.API  # type: ignore[attr-defined]
+    return api.lowest, api.highest
+
+
+# Request and response headers, and whole messages with them: what goes between two frame borders.
+#
+# Kafka protocol guide, "Request and Response Headers": header v2/v1 with tagged fields when the body is flexible;
+# ``client_id`` is never compact; an ApiVersions answer always has header v0, so that it can be read before it is known
+# what the broker speaks (KIP-511).
+M = TypeVar("M")
+P = TypeVar("P", Buffer, Buffer | Stretch)
+
+_HEAD: Final = struct.Struct(">hhih")
+"""API key, version, correlation id, length of the client id."""
+_LONGEST_CLIENT_ID = 0x7FFF
+_LARGEST_FRAME = 0x7FFFFFFF
+_SMALL = 64 * 1024
+"""A frame up to this many bytes goes to the transport as it is: to copy it takes less than a second piece."""
+_HEADER_TAGS = 100
+"""Kafka has declared none in requests."""
+
+
+class RequestHeader(NamedTuple):
+    """Who asks what: API key and version, the id the answer must carry, the client's own name."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def read_header(data: Buffer) -> tuple[RequestHeader, Reader]:
+    """The header of a request and a reader that stands at its body.
+
+    For an API or version that is not declared the reader stands behind ``client_id``. Raises ProtocolViolation.
+    """
+    reader = Reader(data)
+    key, version, correlation, size = reader.fixed(_HEAD)
+    client = None if size == -1 else reader.text(size)
+    pair = api_of(key)
+    if pair is not None and codec.declared(pair.request).is_flexible(version):
+        reader.room = _HEADER_TAGS
+        codec.skip_tags(reader)
+        reader.room = MOST_ELEMENTS
+    return RequestHeader(key, version, correlation, client), reader
+
+
+def request(message: object, version: int, client_id: str | None) -> Outgoing:
+    """A request ready for a connection, which chooses the correlation id.
+
+    The body is encoded here, so that UsageError (a value or a version that cannot be written) reaches the caller and
+    not a connection that others share.
+    """
+    api = codec.declared(type(message))
+    name = None if client_id is None else client_id.encode()
+    if name is not None and len(name) > _LONGEST_CLIENT_ID:
+        raise UsageError(f"a client id of {len(name)} bytes; {_LONGEST_CLIENT_ID} are allowed")
+    body = codec.encode(message, version)
+
+    def frame(correlation: int) -> Buffers:
+        writer = Writer()
+        writer.i16(api.key)
+        writer.i16(version)
+        writer.i32(correlation)
+        writer.i16(-1 if name is None else len(name))
+        writer.raw(name or b"")
+        if api.is_flexible(version):
+            writer.uvarint(0)
+        return sized([*writer.parts(), *body])
+
+    return frame
+
+
+def response(message: object, version: int, correlation: int) -> Pieces:
+    """An answer, framed; records that stay where they are stand in it as they do in ``message``."""
+    api = codec.declared(type(message))
+    writer = Writer()
+    writer.i32(correlation)
+    if api.is_flexible(version) and api.key != API_VERSIONS:
+        writer.uvarint(0)
+    codec.write(message, version, writer)
+    return sized(writer.pieces())
+
+
+def read_response(message: type[M], version: int, data: Buffer) -> M:
+    """The answer in a frame's body (which begins with the correlation id). Raises ProtocolViolation."""
+    reader = Reader(data)
+    reader.i32()
+    api = codec.declared(message)
+    if api.is_flexible(version) and api.key != API_VERSIONS:
+        codec.skip_tags(reader)
+    return codec.decode(message, version, reader)
+
+
+def read_request(data: Buffer) -> tuple[RequestHeader, object]:
+    """Header and body of a request. Raises ProtocolViolation, also for an API that is not declared."""
+    header, reader = read_header(data)
+    pair = api_of(header.api_key)
+    if pair is None:
+        raise ProtocolViolation(f"API key {header.api_key} is unknown")
+    api = codec.declared(pair.request)
+    if not api.lowest <= header.api_version <= api.highest:
+        raise ProtocolViolation(f"{pair.name} has versions {api.lowest} to {api.highest}, not {header.api_version}")
+    return header, codec.decode(pair.request, header.api_version, reader)
+
+
+def sized(parts: Sequence[P]) -> list[P | bytes]:
+    """``parts`` with their 4-byte size before them, all in one piece where that is small, as most answers are.
+
+    Raises UsageError for more than a size can say.
+    """
+    size = sum(map(len, parts))
+    if size > _LARGEST_FRAME:
+        raise UsageError(f"a frame of {size} bytes; {_LARGEST_FRAME} are allowed")
+    head = size.to_bytes(4, "big")
+    if size <= _SMALL and len(parts) == 1 and isinstance(only := parts[0], bytearray):
+        return [head + only]
+    framed: list[P | bytes] = [head]
+    framed.extend(parts)
+    return framed
+
+
+# Answers that are the same each time but for a run of numbers: encoded once, by the codec, then packed around them.
+_BEGIN: Final = struct.Struct(">ii")
+"""A frame's size and the correlation id."""
+
+
+class Template:
+    """``message`` shows it, with ``shown`` as the numbers, whose bytes must stand nowhere else in it."""
+
+    __slots__ = ("_head", "_run", "_size", "_tail")
+
+    def __init__(self, message: object, version: int, run: struct.Struct, shown: tuple[int, ...]) -> None:
+        """Raises ValueError where the numbers do not stand there, neighbours and once."""
+        whole = b"".join(bytes(piece) for piece in response(message, version, 0))  # type: ignore[arg-type]
+        head, *rest = whole.split(run.pack(*shown))
+        (self._tail,) = rest
+        self._head = head[_BEGIN.size :]
+        self._run = run
+        self._size = len(whole) - 4
+
+    def packed(self, correlation: int, *numbers: int) -> bytes:
+        """The answer with these numbers, framed."""
+        return _BEGIN.pack(self._size, correlation) + self._head + self._run.pack(*numbers) + self._tail

@@ -1,0 +1,342 @@
+"""Membership of a group, classic (JoinGroup and its like) and newer (ConsumerGroupHeartbeat, KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from penstock._dataclasses import dataclass
+from penstock.protocols.kafka.wire.declarations import (
+    BOOL,
+    BYTES,
+    I8,
+    I16,
+    I32,
+    NO_UUID,
+    STR,
+    UUID,
+    Api,
+    array,
+    struct_field,
+)
+from penstock.seams import Buffer
+
+
+# Membership of a group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+#
+# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
+# schemas of 4.3.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupRequestProtocol:
+    """One entry of ``protocols``."""
+
+    name: Annotated[str, STR] = ""
+    metadata: Annotated[Buffer, BYTES] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupRequest:
+    """JoinGroup request, versions 0-9."""
+
+    API: ClassVar[Api] = Api(11, 0, 9, flexible=6)
+    group_id: Annotated[str, STR] = ""
+    session_timeout_ms: Annotated[int, I32] = 0
+    rebalance_timeout_ms: Annotated[int, I32.since(1).ignorable()] = -1
+    member_id: Annotated[str, STR] = ""
+    group_instance_id: Annotated[str | None, STR.nullable().since(5)] = None
+    protocol_type: Annotated[str, STR] = ""
+    protocols: Annotated[Sequence[JoinGroupRequestProtocol], array(JoinGroupRequestProtocol)] = ()
+    reason: Annotated[str | None, STR.nullable().since(8).ignorable()] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupResponseMember:
+    """One entry of ``members``."""
+
+    member_id: Annotated[str, STR] = ""
+    group_instance_id: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
+    metadata: Annotated[Buffer, BYTES] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupResponse:
+    """JoinGroup response, versions 0-9."""
+
+    API: ClassVar[Api] = Api(11, 0, 9, flexible=6)
+    throttle_time_ms: Annotated[int, I32.since(2).ignorable()] = 0
+    error_code: Annotated[int, I16] = 0
+    generation_id: Annotated[int, I32] = -1
+    protocol_type: Annotated[str | None, STR.nullable().since(7).ignorable()] = None
+    protocol_name: Annotated[str | None, STR.nullable(7)] = ""
+    leader: Annotated[str, STR] = ""
+    skip_assignment: Annotated[bool, BOOL.since(9)] = False
+    member_id: Annotated[str, STR] = ""
+    members: Annotated[Sequence[JoinGroupResponseMember], array(JoinGroupResponseMember)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupRequestAssignment:
+    """One entry of ``assignments``."""
+
+    member_id: Annotated[str, STR] = ""
+    assignment: Annotated[Buffer, BYTES] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupRequest:
+    """SyncGroup request, versions 0-5."""
+
+    API: ClassVar[Api] = Api(14, 0, 5, flexible=4)
+    group_id: Annotated[str, STR] = ""
+    generation_id: Annotated[int, I32] = 0
+    member_id: Annotated[str, STR] = ""
+    group_instance_id: Annotated[str | None, STR.nullable().since(3)] = None
+    protocol_type: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
+    protocol_name: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
+    assignments: Annotated[Sequence[SyncGroupRequestAssignment], array(SyncGroupRequestAssignment)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupResponse:
+    """SyncGroup response, versions 0-5."""
+
+    API: ClassVar[Api] = Api(14, 0, 5, flexible=4)
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
+    error_code: Annotated[int, I16] = 0
+    protocol_type: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
+    protocol_name: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
+    assignment: Annotated[Buffer, BYTES] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatRequest:
+    """Heartbeat request, versions 0-4."""
+
+    API: ClassVar[Api] = Api(12, 0, 4, flexible=4)
+    group_id: Annotated[str, STR] = ""
+    generation_id: Annotated[int, I32] = 0
+    member_id: Annotated[str, STR] = ""
+    group_instance_id: Annotated[str | None, STR.nullable().since(3)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatResponse:
+    """Heartbeat response, versions 0-4."""
+
+    API: ClassVar[Api] = Api(12, 0, 4, flexible=4)
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
+    error_code: Annotated[int, I16] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupRequestMember:
+    """One entry of ``members``."""
+
+    member_id: Annotated[str, STR] = ""
+    group_instance_id: Annotated[str | None, STR.nullable()] = None
+    reason: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupRequest:
+    """LeaveGroup request, versions 0-5."""
+
+    API: ClassVar[Api] = Api(13, 0, 5, flexible=4)
+    group_id: Annotated[str, STR] = ""
+    member_id: Annotated[str, STR.between(0, 2)] = ""
+    members: Annotated[Sequence[LeaveGroupRequestMember], array(LeaveGroupRequestMember).since(3)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupResponseMember:
+    """One entry of ``members``."""
+
+    member_id: Annotated[str, STR] = ""
+    group_instance_id: Annotated[str | None, STR.nullable()] = ""
+    error_code: Annotated[int, I16] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupResponse:
+    """LeaveGroup response, versions 0-5."""
+
+    API: ClassVar[Api] = Api(13, 0, 5, flexible=4)
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
+    error_code: Annotated[int, I16] = 0
+    members: Annotated[Sequence[LeaveGroupResponseMember], array(LeaveGroupResponseMember).since(3)] = ()
+
+
+# Groups of the newer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe; ShareGroupHeartbeat (KIP-932).
+#
+# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
+# schemas of 4.3.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatRequestTopicPartition:
+    """One entry of ``topic_partitions``."""
+
+    topic_id: Annotated[bytes, UUID] = NO_UUID
+    partitions: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatRequest:
+    """ConsumerGroupHeartbeat request, versions 0-1."""
+
+    API: ClassVar[Api] = Api(68, 0, 1, flexible=0)
+    group_id: Annotated[str, STR] = ""
+    member_id: Annotated[str, STR] = ""
+    member_epoch: Annotated[int, I32] = 0
+    instance_id: Annotated[str | None, STR.nullable()] = None
+    rack_id: Annotated[str | None, STR.nullable()] = None
+    rebalance_timeout_ms: Annotated[int, I32] = -1
+    subscribed_topic_names: Annotated[Sequence[str] | None, array(STR).nullable()] = None
+    subscribed_topic_regex: Annotated[str | None, STR.nullable().since(1)] = None
+    server_assignor: Annotated[str | None, STR.nullable()] = None
+    topic_partitions: Annotated[
+        Sequence[ConsumerGroupHeartbeatRequestTopicPartition] | None,
+        array(ConsumerGroupHeartbeatRequestTopicPartition).nullable(),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResponseTopicPartition:
+    """One entry of ``topic_partitions``."""
+
+    topic_id: Annotated[bytes, UUID] = NO_UUID
+    partitions: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResponseAssignment:
+    """The ``assignment`` struct."""
+
+    topic_partitions: Annotated[
+        Sequence[ConsumerGroupHeartbeatResponseTopicPartition], array(ConsumerGroupHeartbeatResponseTopicPartition)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResponse:
+    """ConsumerGroupHeartbeat response, versions 0-1."""
+
+    API: ClassVar[Api] = Api(68, 0, 1, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = None
+    member_id: Annotated[str | None, STR.nullable()] = None
+    member_epoch: Annotated[int, I32] = 0
+    heartbeat_interval_ms: Annotated[int, I32] = 0
+    assignment: Annotated[
+        ConsumerGroupHeartbeatResponseAssignment | None,
+        struct_field(ConsumerGroupHeartbeatResponseAssignment).nullable(),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeRequest:
+    """ConsumerGroupDescribe request, versions 0-1 (KIP-1099: kind of member)."""
+
+    API: ClassVar[Api] = Api(69, 0, 1, flexible=0)
+    group_ids: Annotated[Sequence[str], array(STR)] = ()
+    include_authorized_operations: Annotated[bool, BOOL] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponseTopicPartition:
+    """One entry of ``topic_partitions``."""
+
+    topic_id: Annotated[bytes, UUID] = NO_UUID
+    topic_name: Annotated[str, STR] = ""
+    partitions: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponseAssignment:
+    """The ``assignment`` struct."""
+
+    topic_partitions: Annotated[
+        Sequence[ConsumerGroupDescribeResponseTopicPartition], array(ConsumerGroupDescribeResponseTopicPartition)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponseTargetAssignment:
+    """The ``target_assignment`` struct."""
+
+    topic_partitions: Annotated[
+        Sequence[ConsumerGroupDescribeResponseTopicPartition], array(ConsumerGroupDescribeResponseTopicPartition)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponseMember:
+    """One entry of ``members``."""
+
+    member_id: Annotated[str, STR] = ""
+    instance_id: Annotated[str | None, STR.nullable()] = None
+    rack_id: Annotated[str | None, STR.nullable()] = None
+    member_epoch: Annotated[int, I32] = 0
+    client_id: Annotated[str, STR] = ""
+    client_host: Annotated[str, STR] = ""
+    subscribed_topic_names: Annotated[Sequence[str], array(STR)] = ()
+    subscribed_topic_regex: Annotated[str | None, STR.nullable()] = None
+    assignment: Annotated[
+        ConsumerGroupDescribeResponseAssignment, struct_field(ConsumerGroupDescribeResponseAssignment)
+    ] = ConsumerGroupDescribeResponseAssignment()
+    target_assignment: Annotated[
+        ConsumerGroupDescribeResponseTargetAssignment, struct_field(ConsumerGroupDescribeResponseTargetAssignment)
+    ] = ConsumerGroupDescribeResponseTargetAssignment()
+    member_type: Annotated[int, I8.since(1).ignorable()] = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponseGroup:
+    """One entry of ``groups``."""
+
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = None
+    group_id: Annotated[str, STR] = ""
+    group_state: Annotated[str, STR] = ""
+    group_epoch: Annotated[int, I32] = 0
+    assignment_epoch: Annotated[int, I32] = 0
+    assignor_name: Annotated[str, STR] = ""
+    members: Annotated[Sequence[ConsumerGroupDescribeResponseMember], array(ConsumerGroupDescribeResponseMember)] = ()
+    authorized_operations: Annotated[int, I32] = -2147483648
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponse:
+    """ConsumerGroupDescribe response, versions 0-1 (KIP-1099: kind of member)."""
+
+    API: ClassVar[Api] = Api(69, 0, 1, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    groups: Annotated[Sequence[ConsumerGroupDescribeResponseGroup], array(ConsumerGroupDescribeResponseGroup)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupHeartbeatRequest:
+    """ShareGroupHeartbeat request, version 1."""
+
+    API: ClassVar[Api] = Api(76, 1, 1, flexible=0)
+    group_id: Annotated[str, STR] = ""
+    member_id: Annotated[str, STR] = ""
+    member_epoch: Annotated[int, I32] = 0
+    rack_id: Annotated[str | None, STR.nullable()] = None
+    subscribed_topic_names: Annotated[Sequence[str] | None, array(STR).nullable()] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupHeartbeatResponse:
+    """ShareGroupHeartbeat response, version 1."""
+
+    API: ClassVar[Api] = Api(76, 1, 1, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = None
+    member_id: Annotated[str | None, STR.nullable()] = None
+    member_epoch: Annotated[int, I32] = 0
+    heartbeat_interval_ms: Annotated[int, I32] = 0
+    assignment: Annotated[
+        ConsumerGroupHeartbeatResponseAssignment | None,
+        struct_field(ConsumerGroupHeartbeatResponseAssignment).nullable(),
+    ] = None
