@@ -24,9 +24,9 @@ import pyarrow as pa
 from aiokafka.record._crecords import MemoryRecords as AioRecords
 
 from penstock import kernels
-from penstock.columnar import decode_v2, encode_v2
-from penstock.columnar.schema import TYPES
 from penstock.model import Codec
+from penstock.records import decode_v2, encode_v2
+from penstock.records.arrow import TYPES
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its schemas in an old way

@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from penstock.columnar.checked import Checked
+from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import PenstockError, UpstreamLost
-from penstock.model import Partition
-from penstock.seams.enode import (
+from penstock.interfaces.enode import (
     Appended,
     Batch,
     Budget,
@@ -32,7 +31,8 @@ from penstock.seams.enode import (
     Writer,
     bytes_of,
 )
-from penstock.seams.runtime import Promise, Runtime
+from penstock.model import Partition
+from penstock.records.validation import Checked
 
 T = TypeVar("T")
 

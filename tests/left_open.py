@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 
 import penstock
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange
-from penstock.seams import NewTopic
 
 __all__ = ["Copying"]
 

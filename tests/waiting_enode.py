@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError
+from penstock.interfaces.enode import (
+    Abilities,
+    Appended,
+    Batch,
+    Budget,
+    Extent,
+    Fetched,
+    FetchPart,
+    Room,
+    TopicState,
+    Writer,
+)
 from penstock.model import Partition
-from penstock.seams.abilities import Abilities
-from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, FetchPart, Room, TopicState, Writer
-from penstock.seams.runtime import Runtime
 from penstock.snode.local_enode import LocalEnode
 from penstock.store import Store
 

@@ -18,12 +18,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 
 import penstock
-from penstock.columnar.compression import compress
 from penstock.model import Codec
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.framing import request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.records.compression import compress
 from penstock.testing.process import NodeProcess
 from tests.hostile_requests import hostile_names, hostile_request
 from tests.unit.kafka_front.kit import batch, record

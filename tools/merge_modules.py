@@ -11,9 +11,6 @@ The table::
     [docs]                                      # docstrings of new modules; without one the first old module's stays
     "penstock.client.runtime" = "What runs the asynchronous clients under the synchronous ones."
 
-    [facades]                                   # packages whose ``__init__`` only hands on names: it goes, or keeps
-    modules = ["penstock.protocols.kafka.front"]    # a docstring; imports of the names go to where those are
-
 Without ``--write`` it only says what stands in the way: names that two of the old modules both have, a name of one
 module that hides a builtin in another, a rename that a local variable would catch. With it, files are written, imports
 are rewritten in all Python files, and dotted names and paths in all other text. Sort and format afterwards with
@@ -25,7 +22,6 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -62,14 +58,12 @@ class Table:
     modules: dict[str, list[str]]
     names: dict[tuple[str, str], str]
     docs: dict[str, str]
-    facades: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path) -> Table:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         names = {(old.rpartition(".")[0], old.rpartition(".")[2]): new for old, new in table.get("names", {}).items()}
-        facades = table.get("facades", {}).get("modules", [])
-        return cls(table["modules"], names, table.get("docs", {}), facades)
+        return cls(table["modules"], names, table.get("docs", {}))
 
     @cached_property
     def new(self) -> dict[str, str]:
@@ -81,24 +75,6 @@ class Table:
                     raise SystemExit(f"{old} is in the table twice")
                 found[old] = new
         return found
-
-    @cached_property
-    def handed_on(self) -> dict[tuple[str, str], tuple[str, str]]:
-        """Names of facades, and where each is: module and its name there."""
-        return {
-            (facade, binding(alias)): (node.module, alias.name)
-            for facade in self.facades
-            if path_of(facade).exists()
-            for node in ast.parse(path_of(facade).read_text(encoding="utf-8")).body
-            if isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__"
-            for alias in node.names
-        }
-
-    def home(self, module: str, name: str) -> tuple[str, str]:
-        """Where a name is that this module offers."""
-        while (found := self.handed_on.get((module, name))) is not None:
-            module, name = found
-        return module, name
 
     def name(self, module: str, name: str) -> str:
         return self.names.get((module, name), name)
@@ -199,11 +175,8 @@ def binding(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
-def globals_used(tree: ast.Module, imported: frozenset[str] = frozenset()) -> Iterator[ast.Name]:
-    """Every name that means one of the module's own (or a builtin), wherever it stands.
-
-    ``imported``: names that functions import themselves, and that count as the module's own all the same.
-    """
+def globals_used(tree: ast.Module) -> Iterator[ast.Name]:
+    """Every name that means one of the module's own, an import's or a builtin, wherever it stands."""
 
     def visit(node: ast.AST, hidden: frozenset[str]) -> Iterator[ast.Name]:
         if isinstance(node, ast.Name):
@@ -212,7 +185,7 @@ def globals_used(tree: ast.Module, imported: frozenset[str] = frozenset()) -> It
             return
         inner = hidden
         if isinstance(node, Functions):
-            inner = hidden | (bound_here(node) - imported)
+            inner = hidden | (bound_here(node) - imported_here(node))
             outside: list[ast.AST] = [
                 *node.args.defaults,
                 *(each for each in node.args.kw_defaults if each is not None),
@@ -241,6 +214,13 @@ def globals_used(tree: ast.Module, imported: frozenset[str] = frozenset()) -> It
     yield from visit(tree, frozenset())
 
 
+def imported_here(node: ast.AST) -> set[str]:
+    """Names that a function imports and binds in no other way: what they mean may have another name now."""
+    alone = ast.Module([each for each in ast.walk(node) if isinstance(each, ast.ImportFrom)], [])
+    bound = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
+    return bound_here(alone) - bound
+
+
 def annotated(arguments: ast.arguments) -> list[ast.expr | None]:
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     return [each.annotation for each in every if each is not None]
@@ -255,9 +235,7 @@ class Rewritten:
     dissolved: dict[str, str] = field(default_factory=dict)
     """Binding of a module that is now this file's own -> the old module."""
     modules: dict[str, str] = field(default_factory=dict)
-    """Binding of a module that is part of another one now -> the old module."""
-    inside: set[str] = field(default_factory=set)
-    """Bindings of imports that stand in functions."""
+    """Binding of another module -> the old module, whose names may have changed."""
 
 
 def rewrite(source: Source, table: Table, own: str | None, me: str | None = None) -> Rewritten:
@@ -273,8 +251,6 @@ def rewrite(source: Source, table: Table, own: str | None, me: str | None = None
         for alias in node.names:
             line, changed = _import(node.module, alias, table, own, done)
             touched |= changed
-            if changed and node.col_offset:
-                done.inside.add(binding(alias))
             lines.append(line)
         if not touched:
             continue
@@ -302,11 +278,9 @@ def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: 
         if not alias.asname and leaf != alias.name:
             done.names[bound] = leaf
         return f"from {parent} import {leaf}{suffix}", True
-    module, name = table.home(handed := module, alias.name)
     if module not in table.new:
-        suffix = suffix or ("" if name == alias.name else f" as {alias.name}")
-        return f"from {module} import {name}{suffix}", module != handed
-    new = table.name(module, name)
+        return f"from {module} import {alias.name}{suffix}", False
+    new = table.name(module, alias.name)
     if table.new[module] == own:
         if bound != new:
             done.names[bound] = new
@@ -321,14 +295,14 @@ def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
     trouble: list[str] = []
     if not done.names and not done.dissolved and not done.modules:
         return trouble
-    uses = {id(node) for node in globals_used(source.tree, frozenset(done.inside))}
+    uses = {id(node) for node in globals_used(source.tree)}
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and id(node.value) in uses:
             if (old := done.dissolved.get(node.value.id)) is not None:
                 source.replace(node, table.name(old, node.attr))
             elif (old := done.modules.get(node.value.id)) is not None and table.name(old, node.attr) != node.attr:
-                _, end = source.span(node)
-                source.edits.append(Edit(end - len(node.attr), end, table.name(old, node.attr)))
+                here = done.names.get(node.value.id, node.value.id)
+                source.replace(node, f"{here}.{table.name(old, node.attr)}")
         elif isinstance(node, ast.Name) and id(node) in uses and node.id in done.names:
             source.replace(node, done.names[node.id])
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node in source.tree.body:
@@ -350,14 +324,6 @@ def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
                 f"line {scope.lineno}: a local {name} would catch the new name"
                 for old, name in done.names.items()
                 if name in caught and old in inside and old != name
-            ]
-        if isinstance(scope, Functions) and done.dissolved:
-            trouble += [
-                f"line {node.lineno}: a local {name} would catch what {node.value.id}.{node.attr} becomes"
-                for node in ast.walk(scope)
-                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and id(node.value) in uses
-                if (old := done.dissolved.get(node.value.id)) is not None
-                if (name := table.name(old, node.attr)) in bound_here(scope)
             ]
     return trouble
 
@@ -394,8 +360,7 @@ def section(module: str, table: Table) -> tuple[Section, list[str]]:
         found
         for node in source.tree.body
         if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-        for found in (table.home(node.module, alias.name)[0], f"{node.module}.{alias.name}")
+        for found in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
         if found != module and table.new.get(found) == own
     }
     trouble = rename_uses(source, rewrite(source, table, own, module), table)
@@ -410,7 +375,7 @@ def section(module: str, table: Table) -> tuple[Section, list[str]]:
             case ast.Import() | ast.ImportFrom():
                 after.remove_lines(node)
                 if text != FUTURE:
-                    imports.append(re.sub(r"\b(\w+) as \1\b", r"\1", text))
+                    imports.append(text)
             case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=[]) if all(
                 isinstance(each, ast.Import | ast.ImportFrom | ast.Pass) for each in node.body
             ):
@@ -472,26 +437,10 @@ def merge(new: str, table: Table) -> tuple[str, list[str]]:
                     trouble.append(f"{new}: {each.module} imports {name}, {owner[name].module} has its own")
         hidden = {name for name in each.used if hasattr(builtins, name) and name in owner and name not in each.defined}
         trouble += [f"{new}: {name} of {owner[name].module} hides a builtin in {each.module}" for name in hidden]
-    for name, of in imported.items():
-        if len({*of} - (packages := _packages_of(of))) > 1:
-            trouble.append(f"{new}: {name} is imported as {' and as '.join(sorted(of))}")
-        for each in sections:
-            each.imports = [line for line in each.imports if not _all_of(line, name, packages)]
+    trouble += [
+        f"{new}: {name} is imported as {' and as '.join(sorted(of))}" for name, of in imported.items() if len(of) > 1
+    ]
     return _written(new, in_order(sections), sections[0].doc, table), trouble
-
-
-def _packages_of(names: set[str]) -> set[str]:
-    """Of one name by its ways in: those by a package that hands it on, where another is by the package's own module."""
-    return {
-        each
-        for each in names
-        if any(other != each and other.startswith(f"{each.rpartition('.')[0]}.") and "." in each for other in names)
-    }
-
-
-def _all_of(line: str, name: str, ways: set[str]) -> bool:
-    """Whether the statement imports that name alone, in one of these ways."""
-    return all(bound == name and target in ways for bound, target in _imported(line))
 
 
 def _imported(line: str) -> Iterator[tuple[str, str]]:
@@ -519,7 +468,7 @@ def _written(new: str, sections: list[Section], first_doc: str, table: Table) ->
     if public:
         parts.append(f"__all__ = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in public)}]")
     for each in sections:
-        heading = "" if each.doc == first_doc and new not in table.docs else _comment(_without_warning(each.doc))
+        heading = "" if each.doc == first_doc else _comment(_without_warning(each.doc))
         parts.append("\n".join(part for part in (heading, each.text) if part))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -538,11 +487,11 @@ def _comment(doc: str) -> str:
 
 
 def files() -> list[Path]:
-    """All text that git keeps, apart from what records something, and from tables like this one."""
+    """All text that git keeps, apart from what records something."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    found = [ROOT / line for line in listed.splitlines() if line.endswith(TEXT)]
-    found = [each for each in found if "results" not in each.parts and ROOT / "tools" / "moves" not in each.parents]
-    return [each for each in found if each.exists() and each.name != "CHANGELOG.md"]
+    lines = [each for each in listed.splitlines() if not each.startswith("tools/moves/")]  # names of what was there
+    found = [ROOT / line for line in lines if line.endswith(TEXT)]
+    return [each for each in found if each.exists() and "results" not in each.parts and each.name != "CHANGELOG.md"]
 
 
 def everywhere_else(table: Table, skipped: set[Path]) -> Iterator[tuple[Path, str, list[str]]]:
@@ -562,19 +511,22 @@ def everywhere_else(table: Table, skipped: set[Path]) -> Iterator[tuple[Path, st
 
 
 def dotted(text: str, table: Table, python: bool = True) -> str:
-    """Dotted names and paths of old modules, wherever they stand; in Python not after ``from``, which is done."""
+    """Dotted names and paths of old modules, wherever they stand; in Python not in imports, which are done."""
     moved = {old: new for old, new in table.new.items() if old != new}
     for (module, name), new in table.names.items():
         moved[f"{module}.{name}"] = f"{table.new.get(module, module)}.{new}"
-    for facade, name in table.handed_on:
-        home, there = table.home(facade, name)
-        moved.setdefault(f"{facade}.{name}", f"{table.new.get(home, home)}.{table.name(home, there)}")
     if not moved:
         return text
     moved |= {new: new for new in table.modules}  # a new one may begin as an old one does
     names = "|".join(re.escape(old) for old in sorted(moved, key=len, reverse=True))
-    done = "(?<!from )" if python else ""
-    text = re.sub(rf"{done}(?<![\w.])({names})(?!\w)", lambda found: moved[found[1]], text)
+    strings = _strings(text) if python else []
+
+    def renamed(found: re.Match[str]) -> str:
+        at = found.start()
+        imported = python and text.endswith("from ", 0, at) and not any(start < at < end for start, end in strings)
+        return found[0] if imported else moved[found[0]]
+
+    text = re.sub(rf"(?<![\w.])({names})(?!\w)", renamed, text)
     paths = {old.removeprefix("penstock.").replace(".", "/") + ".py": new for old, new in table.new.items()}
     wanted = "|".join(re.escape(old) for old in sorted(paths, key=len, reverse=True))
 
@@ -582,6 +534,13 @@ def dotted(text: str, table: Table, python: bool = True) -> str:
         return f"{found[1]}{paths[found[2]].removeprefix('penstock.').replace('.', '/')}.py"
 
     return re.sub(rf"(?<![\w/])((?:src/)?(?:penstock/)?)({wanted})(?![\w.])", path, text)
+
+
+def _strings(text: str) -> list[tuple[int, int]]:
+    """Where a Python file's strings are, programs for another process among them."""
+    source = Source(text)
+    found = (node for node in ast.walk(source.tree) if isinstance(node, ast.JoinedStr | ast.Constant))
+    return [source.span(node) for node in found if isinstance(node, ast.JoinedStr) or isinstance(node.value, str)]
 
 
 def circles(table: Table) -> Iterator[str]:
@@ -595,8 +554,7 @@ def circles(table: Table) -> Iterator[str]:
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     old = f"{node.module}.{alias.name}"
-                    home, _ = table.home(node.module, alias.name)
-                    target = table.new.get(old) or table.new.get(home, home)
+                    target = table.new.get(old) or table.new.get(node.module, node.module)
                     if target != new:
                         needs.setdefault(new, set()).add(target)
                         why.setdefault((new, target), f"{module} imports {alias.name} of {node.module}")
@@ -619,10 +577,10 @@ def _reached(start: str, needs: dict[str, set[str]]) -> set[str]:
 
 def main(words: list[str]) -> int:
     table = Table.read(Path(words[0]))
-    if missing := [old for old in (*table.new, *table.facades) if not path_of(old).exists()]:
+    if missing := [old for old in table.new if not path_of(old).exists()]:
         raise SystemExit(f"not there: {', '.join(missing)}")
     made = {new: merge(new, table) for new in table.modules}
-    old_files = {path_of(old) for old in (*table.new, *table.facades)}
+    old_files = {path_of(old) for old in table.new}
     others = list(everywhere_else(table, old_files))
     trouble = [*circles(table)]
     trouble += [each for _, wrong in made.values() for each in wrong] + [
@@ -642,14 +600,10 @@ def main(words: list[str]) -> int:
 
 
 def write(table: Table, made: dict[str, str], old_files: Iterable[Path]) -> None:
-    gone = set(old_files)
-    targets = {new: _target(new, made, gone) for new in made}
-    for path in gone - set(targets.values()):
+    targets = {new: _target(new, made) for new in made}
+    for path in set(old_files) - set(targets.values()):
         subprocess.run(["git", "rm", "-q", "--cached", str(path)], cwd=ROOT, check=True)
         path.unlink()
-    for folder in sorted({path.parent for path in gone}, reverse=True):
-        if not any(each.is_file() and each.suffix != ".pyc" for each in folder.rglob("*")):
-            shutil.rmtree(folder)
     for new, text in made.items():
         targets[new].parent.mkdir(parents=True, exist_ok=True)
         targets[new].write_text(dotted(text, table), encoding="utf-8")
@@ -661,10 +615,9 @@ def write(table: Table, made: dict[str, str], old_files: Iterable[Path]) -> None
                 (folder / "__init__.py").write_text(f'"""{table.docs.get(package, "")}"""\n', encoding="utf-8")
 
 
-def _target(new: str, made: Iterable[str], gone: set[Path]) -> Path:
-    """A package's ``__init__`` where modules stay or come below it."""
+def _target(new: str, made: Iterable[str]) -> Path:
     base = SOURCE.joinpath(*new.split("."))
-    package = any(other.startswith(f"{new}.") for other in made) or any(set(base.rglob("*.py")) - gone)
+    package = base.is_dir() or any(other.startswith(f"{new}.") for other in made)
     return base / "__init__.py" if package else base.with_suffix(".py")
 
 

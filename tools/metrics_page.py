@@ -5,7 +5,7 @@ What must not live here: what a metric says.
 
 from __future__ import annotations
 
-from penstock.seams.meters import BOUNDS_S
+from penstock.interfaces.front import BOUNDS_S
 from penstock.snode.monitoring import FAMILIES
 
 __all__ = ["buckets", "table"]

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from penstock.config.client import ClientConfig
-from penstock.config.consumer import ConsumerConfig
+from penstock.config.client import ClientConfig, ConsumerConfig, ProducerConfig
 from penstock.config.fields import kind_of
-from penstock.config.producer import ProducerConfig
 from penstock.config.snode import SnodeConfig
 from penstock.protocols import configs
 from penstock.protocols.kafka.config import ABSENT, ROWS

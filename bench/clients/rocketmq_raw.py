@@ -14,11 +14,11 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 from penstock.config.address import parse_address
+from penstock.interfaces.channel import Connection
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.protocols.rocketmq.wire.framing import RocketDialect, command_of
 from penstock.protocols.rocketmq.wire.messages import PullFlag, PullMessage, SendMessage
 from penstock.protocols.rocketmq.wire.rpc import PULL_MESSAGE, SEND_MESSAGE_V2, read_answer, request
-from penstock.seams.channel import Connection
 from tools.peers.rocketmq_frames import BROKER_FACTS, agreed
 
 __all__ = ["CASES", "RawJob"]

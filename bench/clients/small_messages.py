@@ -61,7 +61,7 @@ def _error(answer: object) -> str:
 
 
 def _produce(topic: str) -> Asked:
-    from penstock.columnar.few import FewRows, encode_few
+    from penstock.records.scalar_writer import FewRows, encode_few
 
     records = bytes(encode_few(FewRows([None], [VALUE], [time.time_ns() // 1_000_000])))
     part = produce.ProduceRequestPartition(index=0, records=records)
@@ -168,11 +168,11 @@ def heartbeat(group: str, member: str, generation: int) -> Asked:
 
 def tubemq_send(topic: str) -> Asked:
     """One message of TubeMQ's."""
+    from penstock.interfaces.framing import Frame
     from penstock.protocols.tubemq import rpc
     from penstock.protocols.tubemq.messages.broker import SendMessageRequestP2B
     from penstock.protocols.tubemq.methods import METHODS
     from penstock.protocols.tubemq.records.single import checksum
-    from penstock.seams.framing import Frame
 
     message = SendMessageRequestP2B(
         client_id=_CLIENT,

@@ -64,15 +64,6 @@ if TYPE_CHECKING:
     from penstock.client import offsets_to_csv as offsets_to_csv
     from penstock.client import read as read
     from penstock.client import scan as scan
-    from penstock.columnar import Deserializer as Deserializer
-    from penstock.columnar import HeadersLike as HeadersLike
-    from penstock.columnar import Messages as Messages
-    from penstock.columnar import Part as Part
-    from penstock.columnar import Serializer as Serializer
-    from penstock.columnar import from_json as from_json
-    from penstock.columnar import from_utf8 as from_utf8
-    from penstock.columnar import to_json as to_json
-    from penstock.columnar import to_utf8 as to_utf8
     from penstock.config import OptionValue as OptionValue
     from penstock.errors import Closed as Closed
     from penstock.errors import ConfigError as ConfigError
@@ -98,6 +89,19 @@ if TYPE_CHECKING:
     from penstock.groups import Racks as Racks
     from penstock.groups import Shares as Shares
     from penstock.groups import Subscriber as Subscriber
+    from penstock.interfaces import FoundOffset as FoundOffset
+    from penstock.interfaces import GroupDescription as GroupDescription
+    from penstock.interfaces import GroupDescriptions as GroupDescriptions
+    from penstock.interfaces import GroupListing as GroupListing
+    from penstock.interfaces import GroupListings as GroupListings
+    from penstock.interfaces import GroupMember as GroupMember
+    from penstock.interfaces import NewTopic as NewTopic
+    from penstock.interfaces import Rebalance as Rebalance
+    from penstock.interfaces import RebalanceCause as RebalanceCause
+    from penstock.interfaces import RebalanceEnding as RebalanceEnding
+    from penstock.interfaces import RebalanceMove as RebalanceMove
+    from penstock.interfaces import RebalanceReason as RebalanceReason
+    from penstock.interfaces import TopicSetting as TopicSetting
     from penstock.model import Assignment as Assignment
     from penstock.model import Codec as Codec
     from penstock.model import Committed as Committed
@@ -114,19 +118,15 @@ if TYPE_CHECKING:
     from penstock.model import Record as Record
     from penstock.model import TimestampType as TimestampType
     from penstock.model import TopicInfo as TopicInfo
-    from penstock.seams import FoundOffset as FoundOffset
-    from penstock.seams import GroupDescription as GroupDescription
-    from penstock.seams import GroupDescriptions as GroupDescriptions
-    from penstock.seams import GroupListing as GroupListing
-    from penstock.seams import GroupListings as GroupListings
-    from penstock.seams import GroupMember as GroupMember
-    from penstock.seams import NewTopic as NewTopic
-    from penstock.seams import Rebalance as Rebalance
-    from penstock.seams import RebalanceCause as RebalanceCause
-    from penstock.seams import RebalanceEnding as RebalanceEnding
-    from penstock.seams import RebalanceMove as RebalanceMove
-    from penstock.seams import RebalanceReason as RebalanceReason
-    from penstock.seams import TopicSetting as TopicSetting
+    from penstock.records import Deserializer as Deserializer
+    from penstock.records import HeadersLike as HeadersLike
+    from penstock.records import Messages as Messages
+    from penstock.records import Part as Part
+    from penstock.records import Serializer as Serializer
+    from penstock.records import from_json as from_json
+    from penstock.records import from_utf8 as from_utf8
+    from penstock.records import to_json as to_json
+    from penstock.records import to_utf8 as to_utf8
 
 _HOME_OF = {
     name: home
@@ -140,7 +140,7 @@ _HOME_OF = {
             "RecordMetadata ResetPlan ResetTo RowsLike SubscriptionPattern Timing TopicsLike Transaction "
             "TransactionAborted WakeUp offsets_from_csv offsets_to_csv read scan"
         ),
-        "penstock.columnar": "Deserializer HeadersLike Messages Part Serializer from_json from_utf8 to_json to_utf8",
+        "penstock.records": "Deserializer HeadersLike Messages Part Serializer from_json from_utf8 to_json to_utf8",
         "penstock.config": "OptionValue",
         "penstock.errors": (
             "Closed ConfigError ConnectionLost CorruptBatch DeserializationError ErrorKind FencedError "
@@ -152,7 +152,7 @@ _HOME_OF = {
             "Assignment Codec Committed Endpoint GroupMetadata LogRange Node Offset OffsetSpec Partition PartitionInfo "
             "PartitionLike PreparedTransaction Record TimestampType TopicInfo"
         ),
-        "penstock.seams": (
+        "penstock.interfaces": (
             "FoundOffset GroupDescription GroupDescriptions GroupListing GroupListings GroupMember NewTopic Rebalance "
             "RebalanceCause RebalanceEnding RebalanceMove RebalanceReason TopicSetting"
         ),

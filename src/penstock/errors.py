@@ -212,7 +212,7 @@ class WriteFailed(StoreError):
 
 
 class Unsupported(LocalError):
-    """What was asked is impossible with the log behind the node, today and tomorrow: see ``seams.abilities``."""
+    """What was asked is impossible with the log behind the node, today and tomorrow: see ``interfaces.enode``."""
 
 
 class RemoteError(PenstockError):

@@ -15,9 +15,9 @@ from typing import Protocol
 
 from penstock.client import Admin, RangeReader
 from penstock.errors import ServerError
+from penstock.interfaces import NewTopic
+from penstock.interfaces.framing import Frame, Framing
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
-from penstock.seams import NewTopic
-from penstock.seams.framing import Frame, Framing
 from penstock.testing import NodeProcess
 
 PRODUCERS = 3

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin
+from penstock.interfaces import NewTopic
+from penstock.interfaces.framing import Frame
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import RocketFraming
 from penstock.protocols.rocketmq.wire.message_format import parse_offset_id
 from penstock.protocols.rocketmq.wire.properties import format_properties
 from penstock.protocols.rocketmq.wire.rpc import END_TRANSACTION, SEND_MESSAGE_V2, read_answer, request
-from penstock.seams import NewTopic
-from penstock.seams.framing import Frame
 from penstock.testing import NodeProcess
 from tests.chaos.plain_sockets import Line, Spoken, free_port, killed_under_producers, values
 from tests.eventually import comes_to

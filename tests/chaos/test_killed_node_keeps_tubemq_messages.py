@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from penstock.interfaces.framing import Frame
 from penstock.protocols.tubemq.framing import TubeFraming
 from penstock.protocols.tubemq.messages import (
     CommitOffsetRequestC2B,
@@ -18,7 +19,6 @@ from penstock.protocols.tubemq.messages import (
 )
 from penstock.protocols.tubemq.methods import COMMIT_OFFSET, GET_MESSAGE, REGISTER_PARTITION, SEND_MESSAGE, Method
 from penstock.protocols.tubemq.rpc import read_answer, request
-from penstock.seams.framing import Frame
 from penstock.testing import NodeProcess
 from tests.chaos.plain_sockets import Line, Spoken, free_port, killed_under_producers, values
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Admin, Producer, RangeReader
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
-from penstock.seams import NewTopic
 from penstock.testing import NodeProcess
 
 PARTITIONS = 3

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin
+from penstock.interfaces import NewTopic
+from penstock.interfaces.node import Surroundings
 from penstock.model import Partition
 from penstock.protocols import register
-from penstock.seams import NewTopic
-from penstock.seams.opening import Surroundings
 from penstock.snode import node
 from penstock.snode.local_enode import open_enode
 from penstock.testing import Broker

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorKind, ServerError, UsageError
+from penstock.interfaces import GroupDescription, GroupListing, GroupMember, NewTopic
 from penstock.model import Committed, Partition, TopicInfo
-from penstock.seams import GroupDescription, GroupListing, GroupMember, NewTopic
 from tests.conformance.fake_group import FakeGroup
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FakeAdmin:
-    """``penstock.seams.AdminClient``."""
+    """``penstock.interfaces.AdminClient``."""
 
     def __init__(
         self, client: FakeClient, topics: MutableMapping[str, int], groups: MutableMapping[str, FakeGroup]

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from penstock.errors import FencedError, ServerError
-from penstock.groups.assignor import Subscriber
+from penstock.groups.assignors import Subscriber
 from penstock.groups.sticky_assignors import CooperativeStickyAssignor
+from penstock.interfaces import Beat, Dropped, GroupOptions, Verdict
 from penstock.model import Assignment, Committed, Partition
-from penstock.seams import Beat, Dropped, GroupOptions, Verdict
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class FakeGroup:
 
 
 class FakeMembership:
-    """``penstock.seams.Membership`` of a FakeGroup."""
+    """``penstock.interfaces.Membership`` of a FakeGroup."""
 
     def __init__(
         self,

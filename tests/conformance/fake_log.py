@@ -13,11 +13,19 @@ from typing import cast
 
 import pyarrow as pa
 
-from penstock.columnar import decode_v2
-from penstock.columnar.batch import parse_header
-from penstock.columnar.encode import encode_v2
 from penstock.config import ClientConfig, OptionValue, ProtocolConfig
 from penstock.errors import ErrorKind, OffsetOutOfRange, PenstockError, ServerError
+from penstock.interfaces import (
+    Channel,
+    ChannelFactory,
+    Dialect,
+    FoundOffset,
+    GroupOptions,
+    ReadFrom,
+    ReadLimits,
+    WireProtocol,
+)
+from penstock.interfaces.client import FetchHeard
 from penstock.model import (
     Committed,
     Endpoint,
@@ -30,17 +38,9 @@ from penstock.model import (
     PreparedTransaction,
     TopicInfo,
 )
-from penstock.seams import (
-    Channel,
-    ChannelFactory,
-    Dialect,
-    FoundOffset,
-    GroupOptions,
-    ReadFrom,
-    ReadLimits,
-    WireProtocol,
-)
-from penstock.seams.client import FetchHeard
+from penstock.records import decode_v2
+from penstock.records.batch import parse_header
+from penstock.records.encoding import encode_v2
 from tests.conformance.fake_admin import FakeAdmin
 from tests.conformance.fake_group import FakeGroup, FakeMembership
 from tests.conformance.fake_partition import FakeFetched, PartitionLog
@@ -147,7 +147,7 @@ class FakeLimits:
 
 
 class FakeRange:
-    """One partition's range, batch by batch; ``penstock.seams.RangeSource``."""
+    """One partition's range, batch by batch; ``penstock.interfaces.RangeSource``."""
 
     depth = 1
     limits = FakeLimits()
@@ -183,7 +183,7 @@ class FakeRange:
 
 
 class FakeClient:
-    """``penstock.seams.LogClient`` of a FakeLog."""
+    """``penstock.interfaces.LogClient`` of a FakeLog."""
 
     def __init__(self, log: FakeLog, channel: Channel[None]) -> None:
         self._log = log

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.columnar import Messages, decode_v2
-from penstock.columnar.batch import batches, parse_header, stamp
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Partition
+from penstock.records import Messages, decode_v2
+from penstock.records.batch import batches, parse_header, stamp
 
 __all__ = ["FakeFetched", "PartitionLog"]
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
-from penstock.columnar.encode import encode_v2
-from penstock.columnar.few import Rows, columns_of
-from penstock.columnar.producing import Producing
 from penstock.errors import FencedError, PenstockError, ServerError
+from penstock.interfaces import Packed, Sent
+from penstock.interfaces.client import Heard
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
-from penstock.seams import Packed, Sent
-from penstock.seams.client import Heard
+from penstock.records.batch import Producing
+from penstock.records.encoding import encode_v2
+from penstock.records.scalar_writer import Rows, columns_of
 
 if TYPE_CHECKING:
     from tests.conformance.fake_log import FakeLog

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from penstock.client import Consumer
-from penstock.columnar import Messages
 from penstock.model import Partition, Record
+from penstock.records import Messages
 
 PATIENCE_S = 20.0
 

@@ -7,7 +7,7 @@ import asyncio
 import pyarrow as pa
 
 from penstock.client import AsyncAdmin, AsyncConsumer, AsyncProducer
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 from tests.conformance.conftest import Log
 
 

@@ -7,9 +7,9 @@ from collections.abc import Collection
 import pytest
 
 from penstock.client import Admin, Consumer, RebalanceListener
-from penstock.columnar import Messages
 from penstock.errors import FencedError, UsageError
 from penstock.model import Partition
+from penstock.records import Messages
 from tests.conformance.abilities import Ability, needs
 from tests.conformance.conftest import Log
 from tests.conformance.filling import fill

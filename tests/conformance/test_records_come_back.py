@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Consumer, Producer, RangeReader
-from penstock.columnar import Messages
 from penstock.model import Codec, LogRange, Partition
+from penstock.records import Messages
 from tests.conformance.abilities import Ability, needs
 from tests.conformance.conftest import CONSUMER, Log
 from tests.conformance.reading import poll_until, read, values

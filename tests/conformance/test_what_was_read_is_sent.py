@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from penstock.client import Consumer, Producer
-from penstock.columnar import Messages
 from penstock.model import Record
+from penstock.records import Messages
 from tests.conformance.conftest import CONSUMER, Log
 from tests.conformance.reading import PATIENCE_S, read
 

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from penstock.client import AsyncAdmin, AsyncConsumer, AsyncProducer, ResetTo
 from penstock.errors import PenstockError
+from penstock.interfaces import Buffers, Frame, NewTopic, Peer
 from penstock.model import Partition
 from penstock.net.server import Handle
 from penstock.protocols.kafka.wire.framing import read_header
-from penstock.seams import Buffers, Frame, NewTopic, Peer
 from tests.fuzz.lying_broker import ADDRESS, Everywhere, over
 from tests.fuzz.memory_taken import no_more_memory
 from tests.fuzz.node_conversations import TOPIC, batch, produced

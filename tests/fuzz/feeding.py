@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.seams.framing import Frame, Framing
+from penstock.interfaces.framing import Frame, Framing
 
 
 def frames(framing: Framing, data: bytes, most: int) -> Iterator[Frame]:

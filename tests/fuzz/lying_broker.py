@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from penstock.config import ClientConfig, OptionValue
+from penstock.interfaces import ChannelFactory, LogClient, WireProtocol
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
-from penstock.net.network import Listening, Network, ProtocolFactory
-from penstock.net.options import TransportOptions
+from penstock.net.connecting import TransportOptions
+from penstock.net.network import Listening, MemoryNetwork, Network, ProtocolFactory
 from penstock.protocols import protocol, register
-from penstock.seams import ChannelFactory, LogClient, WireProtocol
 
 ADDRESS = "liar://127.0.0.1:9092"
 SCHEME = "liar"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from penstock.columnar.builder import BatchBuilder
-from penstock.columnar.producing import Producing
 from penstock.errors import UsageError
 from penstock.model import Codec
 from penstock.protocols.kafka.server.handlers import TABLE
@@ -53,6 +51,8 @@ from penstock.protocols.kafka.wire.topics import (
     DeleteTopicsRequest,
     DeleteTopicsRequestTopic,
 )
+from penstock.records.batch import Producing
+from penstock.records.encoding import BatchBuilder
 from tests.fuzz.node_in_memory import World, framed
 from tests.vectors.kafka_frames.recorded import files, recorded
 

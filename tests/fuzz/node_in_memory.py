@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.model import Endpoint
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import Tap
 from penstock.protocols.kafka.wire.framing import api_of, read_response, request

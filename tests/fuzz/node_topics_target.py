@@ -9,14 +9,12 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.columnar.batch import CRC_START, batches
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.entries import Ended, batch_of, entries_of
-from penstock.columnar.transactions import AbortedTransactions, control_type, end_marker
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Partition
 from penstock.protocols.kafka.transactions import State, Transaction, entry_of, read_entry
 from penstock.protocols.kafka.wire.stored_records import OffsetsLog
+from penstock.records.batch import CRC_START, AbortedTransactions, batches, control_type, crc32c, end_marker
+from penstock.records.scalar_codec import Ended, batch_of, entries_of
 from penstock.store.log_state import from_bytes
 
 _BATCHES = Path(__file__).resolve().parents[1] / "data" / "kafka" / "batches"

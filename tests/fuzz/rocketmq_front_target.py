@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+from penstock.interfaces.framing import Frame
 from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
 from penstock.protocols.rocketmq.server.dispatch import TABLE
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import command_of
 from penstock.protocols.rocketmq.wire.rpc import SEND_MESSAGE_V2, request
-from penstock.seams.framing import Frame
 from tests.fuzz.feeding import frames
 from tests.unit.rocketmq_front.kit import Client, Kit, serving, unframed
 from tests.vectors.rocketmq_frames.recorded import command, files, recorded

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from penstock.interfaces.framing import Frame
 from penstock.protocols.tubemq import records, strings
 from penstock.protocols.tubemq.framing import MAX_FRAME_BYTES, TubeFraming
 from penstock.protocols.tubemq.messages import SendMessageRequestP2B, decode
 from penstock.protocols.tubemq.methods import GET_MESSAGE, METHODS
 from penstock.protocols.tubemq.rpc import read_answer, read_call, read_payload
-from penstock.seams.framing import Frame
 from tests.vectors.tubemq_frames.recorded import files, recorded
 
 

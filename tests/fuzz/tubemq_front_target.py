@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+from penstock.concurrency.runtime import arrived
 from penstock.errors import PenstockError
+from penstock.interfaces.framing import Frame
 from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.methods import METHODS, SEND_MESSAGE
 from penstock.protocols.tubemq.rpc import RpcFailure, read_answer, read_call
-from penstock.seams.framing import Frame
-from penstock.seams.later import arrived
 from tests.fuzz.feeding import frames
 from tests.unit.tubemq_front.kit import Client, Kit, sent, serving, unframed
 from tests.vectors.tubemq_frames.conversations import exchanges

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.client import Admin, Producer
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 from penstock.testing import Broker
 from tests.interop.foreign import CLIENTS, samples
 from tools.peers import kafka

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin, Producer
+from penstock.interfaces import NewTopic
 from penstock.protocols.kafka.wire import cluster, configs
 from penstock.protocols.kafka.wire import cluster as placing
 from penstock.protocols.kafka.wire import configs as altering
@@ -41,7 +42,6 @@ from penstock.protocols.kafka.wire.produce import (
     ProduceRequestPartition,
     ProduceRequestTopic,
 )
-from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.changing_groups import change_group
 from tests.interop.peers.fixtures import KafkaBroker

@@ -10,8 +10,8 @@ import pytest
 
 from penstock import Closed, RequestTimeout, WakeUp
 from penstock.client import Admin, AsyncAdmin, AsyncConsumer, Consumer, Producer, RangeReader
+from penstock.interfaces import NewTopic
 from penstock.model import Partition
-from penstock.seams import NewTopic
 from tests.interop.ends import HOUR_S, PATIENT, SOON_S, ended, ended_task, frozen, on_alarm, until
 from tools.peers import kafka
 from tools.peers.maven import Unavailable

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Admin, Consumer, Producer
+from penstock.interfaces import NewTopic
 from penstock.model import Partition
 from penstock.protocols.kafka.client.client import KafkaClient
 from penstock.protocols.kafka.client.fetch import FetchSession, State
-from penstock.seams import NewTopic
 from tests.interop.ends import until
 from tools.peers import kafka
 from tools.peers.maven import Unavailable

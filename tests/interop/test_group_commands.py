@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Admin, Consumer, Producer
+from penstock.interfaces import NewTopic
 from penstock.model import Partition
-from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.interop.peers.fixtures import KafkaBroker

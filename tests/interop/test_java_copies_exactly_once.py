@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Admin, Producer, RangeReader
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange, Partition
-from penstock.seams import NewTopic
 from penstock.testing import NodeProcess
 from tools.peers import kafka
 from tools.peers.maven import Unavailable

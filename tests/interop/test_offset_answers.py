@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin
-from penstock.columnar.batch import batches
+from penstock.interfaces import NewTopic
 from penstock.protocols.kafka.wire.fetch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
@@ -28,7 +28,7 @@ from penstock.protocols.kafka.wire.topics import (
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
 )
-from penstock.seams import NewTopic
+from penstock.records.batch import batches
 from penstock.testing import Broker
 from tests.interop.peers.fixtures import KafkaBroker
 from tests.interop.wire import Wire, told, wired

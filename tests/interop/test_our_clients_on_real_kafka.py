@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Admin, Consumer, Producer, RangeReader
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
-from penstock.seams import NewTopic
 from tests.interop.foreign import CLIENTS, samples
 from tools.peers import kafka
 

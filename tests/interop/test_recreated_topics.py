@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from penstock import Admin, AsyncConsumer, Committed, Consumer, Producer, RangeReader, TopicRecreated
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange, Partition
 from penstock.protocols.kafka.wire.offsets import FindCoordinatorRequest
-from penstock.seams import NewTopic
 from tests.interop.node_or_kafka import WHERE, node_or_kafka
 from tests.interop.wire import told, wired
 from tests.unit.kafka_front.transaction_kit import FIRST, VERSIONS, Writer

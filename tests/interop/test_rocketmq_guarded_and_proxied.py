@@ -14,7 +14,7 @@ import penstock
 from penstock.client import Admin, Consumer, Producer
 from penstock.config import OptionValue
 from penstock.errors import PenstockError
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.interop.peers.rocketmq_fixtures import RocketMQ

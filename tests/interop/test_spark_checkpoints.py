@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 from penstock.client import Admin, Producer
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 from penstock.spark import convert_checkpoint
 from tests.interop.peers.fixtures import KafkaBroker
 from tools.peers import kafka

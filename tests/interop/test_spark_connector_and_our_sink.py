@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.client import Admin, RangeReader
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange
-from penstock.seams import NewTopic
 from tests.interop.peers.fixtures import KafkaBroker
 from tools.peers import kafka
 

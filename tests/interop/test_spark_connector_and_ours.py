@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Admin, Producer
+from penstock.interfaces import NewTopic
 from penstock.model import Partition
-from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.peers.fixtures import KafkaBroker
 from tools.peers import kafka

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.client import Admin, Producer
 from penstock.errors import ConfigError, PenstockError
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 from penstock.spark._options import parse_options
 from penstock.spark._reading import BatchReader
 from tests.interop.test_spark_connector_and_ours import plain

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from confluent_kafka.admin import NewTopic as NewForeignTopic
 
 from penstock.client import Admin, Producer
-from penstock.columnar.batch import batches
+from penstock.interfaces import NewTopic
 from penstock.model import Codec
 from penstock.protocols.kafka.server.topic_options import OPTIONS, Kind
 from penstock.protocols.kafka.wire.configs import (
@@ -29,7 +29,7 @@ from penstock.protocols.kafka.wire.topics import (
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
 )
-from penstock.seams import NewTopic
+from penstock.records.batch import batches
 from penstock.testing import Broker
 from tests.interop.peers.fixtures import KafkaBroker
 from tests.interop.wire import Wire, wired

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin
+from penstock.interfaces import NewTopic
 from penstock.protocols.kafka.wire.offsets import FindCoordinatorRequest
-from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.wire import Wire, told, wired
 from tests.unit.kafka_front.transaction_kit import FIRST, SECOND, Writer, committed_offset, fetch

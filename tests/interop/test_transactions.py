@@ -11,8 +11,8 @@ import pytest
 
 from penstock.client import Admin, Consumer, Producer, RangeReader
 from penstock.errors import FencedError
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange, Partition
-from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.interop.foreign.transactions import GROUP, Part, aio, confluent, read_aio, read_confluent

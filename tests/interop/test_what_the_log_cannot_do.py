@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.interfaces.enode import Abilities
+from penstock.interfaces.node import OpenedEnode, Surroundings
 from penstock.protocols import _registered, protocol, register
-from penstock.seams.abilities import Abilities
-from penstock.seams.opening import OpenedEnode, Surroundings
 from penstock.snode.local_enode import LocalEnode, open_local
 from penstock.testing import Broker
 

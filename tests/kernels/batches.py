@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from penstock.columnar.buffers import crc32c
+from penstock.records.batch import crc32c
 
 Headers = list[tuple[bytes, bytes | None]]
 

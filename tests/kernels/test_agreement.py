@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import kernels
-from penstock.columnar import decode_v2, encode_v2
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.compression import compress
 from penstock.errors import PenstockError
 from penstock.kernels.interface import BATCH_COLUMNS, SPAN_COLUMNS, Bytes
 from penstock.model import Codec
+from penstock.records import decode_v2, encode_v2
+from penstock.records.batch import crc32c
+from penstock.records.compression import compress
 from tests.kernels.batches import Written, batch, runs, spoiled_runs
 from tests.kernels.ways import same
 

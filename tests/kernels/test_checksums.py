@@ -9,7 +9,7 @@ import pytest
 
 from penstock import kernels
 from penstock.kernels import _numba
-from penstock.kernels._numba import crc32c
+from penstock.kernels._numba import records
 from penstock.kernels.interface import BATCH_COLUMNS
 from tests.kernels.batches import Written, batch
 
@@ -25,7 +25,7 @@ def three() -> bytearray:
 
 @pytest.mark.skipif(sys.platform == "win32" or google_crc32c.implementation != "c", reason="there is no such library")
 def test_the_library_s_function_is_found_here() -> None:
-    assert crc32c._address()
+    assert records._address()
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -33,16 +33,16 @@ def test_the_first_wrong_checksum_is_told_with_the_library_s_function_and_withou
     there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not there:
-        monkeypatch.setattr(crc32c, "_ADDRESS", 0)
+        monkeypatch.setattr(records, "_ADDRESS", 0)
     data = three()
     table = table_of(bytes(data))
     assert len(table) == 3
-    assert crc32c.check_crcs(np.frombuffer(data, np.uint8), table) == 3
+    assert records.check_crcs(np.frombuffer(data, np.uint8), table) == 3
     data[-1] ^= 1
-    assert crc32c.check_crcs(np.frombuffer(data, np.uint8), table) == 2
+    assert records.check_crcs(np.frombuffer(data, np.uint8), table) == 2
     data[21] ^= 1
-    assert crc32c.check_crcs(np.frombuffer(data, np.uint8), table) == 0
-    assert crc32c.check_crcs(np.frombuffer(data, np.uint8), table[:0]) == 0
+    assert records.check_crcs(np.frombuffer(data, np.uint8), table) == 0
+    assert records.check_crcs(np.frombuffer(data, np.uint8), table[:0]) == 0
 
 
 def test_a_function_that_says_something_else_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,12 +51,12 @@ def test_a_function_that_says_something_else_is_not_called(monkeypatch: pytest.M
             self.crc32c_value = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t)(lambda *_: 7)
 
     monkeypatch.setattr(ctypes, "CDLL", Library)
-    assert crc32c._address() == 0
+    assert records._address() == 0
 
 
 def test_a_library_without_the_function_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crc32c, "import_module", lambda name: ctypes)  # a module, but no shared library
-    assert crc32c._address() == 0
+    monkeypatch.setattr(records, "import_module", lambda name: ctypes)  # a module, but no shared library
+    assert records._address() == 0
 
 
 @pytest.mark.parametrize("name", ["pure", "numba"])

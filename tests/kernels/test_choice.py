@@ -13,7 +13,7 @@ BATCHES = Path(__file__).resolve().parents[1] / "data" / "kafka" / "batches"
 SAY = """
 import json, sys
 from penstock import kernels
-from penstock.columnar.decode import decode_v2
+from penstock.records.decoding import decode_v2
 said = {"before": "numba" in sys.modules, "name": kernels.name()}
 data = open(sys.argv[1], "rb").read()
 said["rows"] = decode_v2(data).batch.num_rows

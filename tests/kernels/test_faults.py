@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
-from penstock.columnar import decode_v2
-from penstock.columnar._faults import corrupt
 from penstock.errors import CorruptBatch
 from penstock.kernels.interface import Fault
+from penstock.records import decode_v2
+from penstock.records.decoding import corrupt
 from tests.kernels.batches import Written, batch, sized, varint
 
 FIRST = 61

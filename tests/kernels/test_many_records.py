@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.columnar import decode_v2
 from penstock.errors import PenstockError
+from penstock.records import decode_v2
 from tests.kernels.batches import Written, batch, varint
 from tests.kernels.ways import same
 

@@ -23,7 +23,7 @@ READ = """
 import sys, threading
 from penstock import kernels
 from penstock.client.runtime import imports as _loading
-from penstock.columnar.decode import decode_v2
+from penstock.records.decoding import decode_v2
 from penstock.protocols import protocol
 _loading.load(protocol("kafka"), "columns")
 homes = ["penstock.kernels", protocol("tubemq").kernels, protocol("rocketmq").kernels]

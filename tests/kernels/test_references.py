@@ -28,7 +28,7 @@ def test_kernels_are_compiled_without_counting(home: str) -> None:
 def test_that_leaves_no_counting_in_the_code() -> None:
     import numba
 
-    from penstock.kernels._numba import jit
+    from penstock.kernels._numba import compiling
 
     def first(data: Any, at: int) -> int:
         while data[at] > 127:
@@ -41,8 +41,8 @@ def test_that_leaves_no_counting_in_the_code() -> None:
             at += found(data, place)
         return at
 
-    found = numba.njit(**jit._OPTIONS)(first)
-    kernel = numba.njit([(jit.BYTES,)], **jit._OPTIONS)(twice)
+    found = numba.njit(**compiling._OPTIONS)(first)
+    kernel = numba.njit([(compiling.BYTES,)], **compiling._OPTIONS)(twice)
     (code,) = kernel.inspect_llvm().values()
     assert "first" in code
     assert "NRT_incref" not in code

@@ -11,9 +11,9 @@ import pytest
 
 from penstock import kernels
 from penstock.client.runtime.imports import beside_readers
-from penstock.columnar import decode_v2, encode_v2
 from penstock.kernels import choose
 from penstock.kernels.choose import _State
+from penstock.records import decode_v2, encode_v2
 
 EACH, BATCHES = 100, 20
 ROWS = pa.table({"key": [b"%d" % n for n in range(EACH)], "value": [b"x" * n for n in range(EACH)]}).to_batches()[0]

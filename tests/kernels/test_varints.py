@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.kernels._pure.varint import read_varint
-from penstock.kernels._pure.varints import read_varints
+from penstock.kernels._pure.records import read_varint, read_varints
 from tests.kernels.batches import varint
 
 MANY = settings(max_examples=6 * (settings.default or settings()).max_examples)

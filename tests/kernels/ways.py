@@ -15,15 +15,12 @@ from penstock import kernels
 
 WAYS: Final = ("numba", "pure", "side by side", "one by one")
 _BY_NUMPY: Final = {
-    "batches": {"_FEW": 0},
-    "gather": {"_FEW": 0, "_FEW_FOR_ARROW": 0},
-    "headers": {"_FEW": 0},
-    "many": {"_MOST_STEPS": 3, "_FEW": 2},
-    "walk": {"_FEW": 0, "_MANY": 3},
+    "batches": {"_FEW_BATCHES": 0, "_FEW_PIECES": 0, "_FEW_FOR_ARROW": 0},
+    "records": {"_FEW_HEADERS": 0, "_MOST_STEPS": 3, "_FEW_LEFT": 2, "_FEW_RECORDS": 0, "_MANY": 3},
 }
 _CHANGES: Final[Mapping[str, Mapping[str, Mapping[str, int]]]] = {
-    "side by side": _BY_NUMPY | {"chain": {"_STEP": 0}},
-    "one by one": _BY_NUMPY | {"chain": {"_STEP": 1 << 40}},
+    "side by side": _BY_NUMPY | {"records": _BY_NUMPY["records"] | {"_STEP": 0}},
+    "one by one": _BY_NUMPY | {"records": _BY_NUMPY["records"] | {"_STEP": 1 << 40}},
 }
 
 

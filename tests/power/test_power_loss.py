@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 import pytest
 
-from penstock.columnar.entries import Noted, entries_of
-from penstock.columnar.few import FewRows, encode_few
+from penstock.records.scalar_codec import Noted, entries_of
+from penstock.records.scalar_writer import FewRows, encode_few
 from penstock.store import Store, StoreConfig
 from tests.power.disk import PowerDirectory, PowerLost, Surface
 from tests.power.planted import PLANTS

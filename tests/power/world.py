@@ -17,12 +17,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from penstock.columnar.batch import batches
-from penstock.columnar.entries import Ended, Noted, entries_of
-from penstock.columnar.few import FewRows, encode_few
-from penstock.columnar.producing import Producing
-from penstock.columnar.transactions import end_marker
 from penstock.errors import PenstockError
+from penstock.records.batch import Producing, batches, end_marker
+from penstock.records.scalar_codec import Ended, Noted, entries_of
+from penstock.records.scalar_writer import FewRows, encode_few
 from penstock.store import Flush, PartitionLog, Store, StoreConfig
 from penstock.store.config import FlushPolicy
 from tests.power.disk import PowerDirectory, PowerLost, Surface

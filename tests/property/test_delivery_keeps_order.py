@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client import AsyncProducer, DeliveryTimeout
-from penstock.columnar import decode_v2
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.model import Partition
 from penstock.protocols import register
+from penstock.records import decode_v2
 from tests.conformance.fake_log import FakeLogs
 from tests.unit.client.virtual_time import passing, run
 

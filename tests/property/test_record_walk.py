@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar.record_walk import record_heads, walk_records
 from penstock.errors import CorruptBatch
+from penstock.records.validation import record_heads, walk_records
 from tests.unit.kafka_front.kit import record
 
 SIZES = st.sampled_from([0, 1, 10, 55, 56, 57, 58, 59, 60, 90, 100, 8_180, 8_185, 8_190, 8_200])

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from penstock.client.producer.delivery import Outcome
 from penstock.client.producer.routing import KeyPartitions, TopicRouter
-from penstock.columnar.few import FewRows
 from penstock.model import Node, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.kafka.client.sender import partition_for
+from penstock.records.scalar_writer import FewRows
 from tests.conformance.fake_sender import FakeSender
 
 _LOOP = asyncio.new_event_loop()

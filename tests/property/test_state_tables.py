@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from penstock.errors import PenstockError
-from penstock.groups.tables import Table, UndefinedTransition
+from penstock.groups.state_machine import Table, UndefinedTransition
 
 SOURCE = Path(penstock.__file__).parent
 AnyTable = Table[enum.Enum, enum.Enum, Any]

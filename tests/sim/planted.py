@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.groups import sticky_assignors
+from penstock.interfaces.node import Replayed
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.classic_member import KafkaMembership
 from penstock.protocols.kafka.errors import ErrorCode
@@ -19,7 +20,6 @@ from penstock.protocols.kafka.groups import consumer_group, consumer_transitions
 from penstock.protocols.kafka.groups import consumer_transitions as newer_steps
 from penstock.protocols.kafka.groups.classic_coordinator import Coordinator
 from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupLog
-from penstock.seams.offsets import Replayed
 from penstock.snode import committed_offsets as offsets_service
 from penstock.store.log import PartitionLog
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.client import Admin, Producer
+from penstock.interfaces import NewTopic
 from penstock.model import Partition
-from penstock.seams import NewTopic
 
 START_MS = 1_700_000_000_000
 PATIENT = {"first_contact_timeout_ms": 60_000}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Producer
-from penstock.columnar.schema import schema
+from penstock.records.arrow import schema
 from penstock.spark._columns import KNOWN
 from penstock.spark._options import decoded_ddl
 from tests.spark.logs import START_MS, TestTopic

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Admin, RangeReader
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange
-from penstock.seams import NewTopic
 from penstock.spark import Deduplicator
 from tests.eventually import comes_to
 from tests.spark.chaotic import ON_NODE, STEPS

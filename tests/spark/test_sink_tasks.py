@@ -9,9 +9,9 @@ import pytest
 
 from penstock.client import Admin, RangeReader
 from penstock.errors import UsageError
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange
 from penstock.protocols import register
-from penstock.seams import NewTopic
 from penstock.spark import _sink
 from penstock.spark._sink import MOST_PRODUCERS, write_task
 from penstock.spark._sink_options import parse_sink_options

@@ -12,8 +12,8 @@ import pytest
 
 from penstock.client import Admin, RangeReader
 from penstock.errors import FencedError, ServerError, UsageError
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange, Partition
-from penstock.seams import NewTopic
 from penstock.spark._sink_once import DecidedAborted, Marker, Place, ReplayDiffers, Report, abort, commit, run_task
 from penstock.spark._sink_options import SinkOptions, parse_sink_options
 from penstock.spark._sink_rows import check_columns

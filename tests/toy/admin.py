@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import UsageError
+from penstock.interfaces import GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
 from penstock.model import Committed, Partition, TopicInfo
-from penstock.seams import GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
 
 if TYPE_CHECKING:
     from tests.toy.client import ToyClient

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from penstock.config import ListenAddress, SnodeConfig
+from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import Listener, serve
 from penstock.protocols import register
-from penstock.seams import Buffers, Frame, Peer
 from penstock.snode import Node
 from tests.toy.dialect import Said, ToyDialect
 from tests.toy.framing import ANSWER, REQUEST, ToyFraming, framed, pack, unpack

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.columnar import Messages
 from penstock.errors import ConnectionLost, CorruptBatch, OffsetOutOfRange, PenstockError, ServerError, UsageError
+from penstock.interfaces import Buffer, Channel, FoundOffset, GroupOptions, ReadFrom, ReadLimits
+from penstock.interfaces.channel import Routing
 from penstock.model import (
     Committed,
     Endpoint,
@@ -19,8 +20,7 @@ from penstock.model import (
     PartitionInfo,
     TopicInfo,
 )
-from penstock.seams import Buffer, Channel, FoundOffset, GroupOptions, ReadFrom, ReadLimits
-from penstock.seams.routing import Routing
+from penstock.records import Messages
 from tests.toy.admin import ToyAdmin
 from tests.toy.dialect import TIMEOUT_S, Said, ToyDialect, asked
 from tests.toy.kernels import checksum

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from penstock.config import SnodeConfig
 from penstock.errors import UsageError
+from penstock.interfaces import Services
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.protocols import register
-from penstock.seams import Services
 from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.toy.dialect import ToyDialect, asked

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import ServerError
+from penstock.interfaces import Buffer, Buffers, Channel, Connection, Frame
 from penstock.model import Endpoint
-from penstock.seams import Buffer, Buffers, Channel, Connection, Frame
 from tests.toy.framing import REQUEST, ToyFraming, pack, unpack
 
 Said = dict[str, Any]

@@ -16,9 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import errors
-from penstock.columnar import decode_v2, encode_v2
-from penstock.columnar.batch import parse_header
-from penstock.columnar.buffers import as_array
+from penstock.concurrency.runtime import Promise
 from penstock.errors import (
     ConnectionLost,
     LogOffsetOutOfRange,
@@ -33,25 +31,27 @@ from penstock.errors import (
     UpstreamLost,
     UsageError,
 )
-from penstock.model import Endpoint, Node, Partition
-from penstock.seams.abilities import Abilities
-from penstock.seams.enode import (
+from penstock.interfaces.enode import (
+    Abilities,
     Appended,
     Batch,
     Budget,
+    ChannelRelay,
     Extent,
     Fetched,
     FetchPart,
     Place,
+    Relay,
     Room,
     TopicState,
     Writer,
     bytes_of,
 )
-from penstock.seams.framing import Buffer
-from penstock.seams.opening import EnodeIdentity, Surroundings
-from penstock.seams.relay import ChannelRelay, Relay
-from penstock.seams.runtime import Promise
+from penstock.interfaces.framing import Buffer
+from penstock.interfaces.node import EnodeIdentity, Surroundings
+from penstock.model import Endpoint, Node, Partition
+from penstock.records import decode_v2, encode_v2
+from penstock.records.batch import as_array, parse_header
 from tests.toy.client import ToyClient
 from tests.toy.dialect import TIMEOUT_S, Said, ToyDialect
 from tests.toy.numbering import Numbering
@@ -81,7 +81,7 @@ class Stored:
 
 
 class ToyEnode:
-    """``penstock.seams.opening.OpenedEnode``."""
+    """``penstock.interfaces.node.OpenedEnode``."""
 
     abilities = Abilities(
         transactions=False, epochs=False, compaction=False, deletion=False, options=False, sizes=False
@@ -282,7 +282,7 @@ class ToyEnode:
         self._numbering.told(self._client.counts())
 
     async def _find(self, node: str | None, again: bool) -> Endpoint:
-        """``penstock.seams.relay.Find``."""
+        """``penstock.interfaces.enode.Find``."""
         if node is None:
             return self._names
         if again or node not in self._known:

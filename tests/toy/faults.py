@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.errors import PenstockError, UsageError
-from penstock.seams import Frame, Pieces
-from penstock.seams.faults import Handle
+from penstock.interfaces import Frame, Pieces
+from penstock.interfaces.front import Handle
 from tests.toy.framing import ANSWER, pack, unpack
 
 VERBS = {"bounds", "commit", "committed", "create", "delete", "grow", "pull", "routes", "write"}

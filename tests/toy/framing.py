@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from penstock.errors import ProtocolViolation
-from penstock.seams import Buffer, Buffers, Frame
+from penstock.interfaces import Buffer, Buffers, Frame
 
 HEAD = struct.Struct(">IBi")
 REQUEST, ANSWER, EVENT = range(3)

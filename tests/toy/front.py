@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from penstock.errors import PenstockError, ProtocolViolation
+from penstock.interfaces import Buffer, Buffers, Frame, Peer, Services
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.seams import Buffer, Buffers, Frame, Peer, Services
 from tests.toy.dialect import Said, ToyDialect, asked
 from tests.toy.framing import ANSWER, EVENT, ToyFraming, pack, unpack
 from tests.toy.group_verbs import GroupVerbs

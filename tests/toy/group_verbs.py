@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from penstock.interfaces import Buffer, Services
 from penstock.model import Committed, Partition
-from penstock.seams import Buffer, Services
 from tests.toy.dialect import Said
 from tests.toy.members import Groups, Member, Notice
 

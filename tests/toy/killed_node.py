@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.client import Admin, Consumer, Producer
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 from tests.toy.cluster import ToyCluster
 
 RECORDS = 400

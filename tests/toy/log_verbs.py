@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from penstock.columnar import Producing, decode_v2, encode_v2
-from penstock.columnar.compression import inflate
 from penstock.errors import LogOffsetOutOfRange, PenstockError, ProtocolViolation
+from penstock.interfaces import Buffer, Promise, Services
+from penstock.interfaces.enode import Budget, Fetched, FetchPart, extent
 from penstock.model import Codec, Partition
-from penstock.seams import Buffer, Promise, Services
-from penstock.seams.enode import Budget, Fetched, FetchPart, extent
+from penstock.records import Producing, decode_v2, encode_v2
+from penstock.records.compression import inflate
 from tests.toy.dialect import Said
 from tests.toy.kernels import checksum
 from tests.toy.records import columns_of, encode, unpack_all

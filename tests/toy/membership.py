@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.interfaces import Beat, GroupOptions, Verdict
 from penstock.model import Assignment, Committed, Node, Partition
-from penstock.seams import Beat, GroupOptions, Verdict
 from tests.toy.dialect import Said
 from tests.toy.sharing import share_of
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.config import Address, ClientConfig, OptionValue, ProtocolConfig, parse_endpoints
-from penstock.config.fields import check, flag
-from penstock.config.spellings import BOOTSTRAP, Spelling
+from penstock.config.fields import BOOTSTRAP, Spelling, check, flag
 
 PORT = 7007
 

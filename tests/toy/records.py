@@ -23,13 +23,20 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.columnar.arrays import binary_of, headers_of
-from penstock.columnar.buffers import BytesLike
-from penstock.columnar.inputs import Binary, column_of, timestamps_of
-from penstock.columnar.inputs import binary_of as binary_in
-from penstock.columnar.inputs import headers_of as headers_in
-from penstock.columnar.schema import TYPES, record_columns, schema
 from penstock.errors import CorruptBatch
+from penstock.records.arrow import (
+    TYPES,
+    Binary,
+    binary_array,
+    column_of,
+    headers_array,
+    record_columns,
+    schema,
+    timestamps_of,
+)
+from penstock.records.arrow import binary_input as binary_in
+from penstock.records.arrow import headers_input as headers_in
+from penstock.records.batch import BytesLike
 
 MAGIC = 0x70656E73
 FRONT = struct.Struct(">III")
@@ -146,12 +153,12 @@ def decode(
 def columns_of(messages: Sequence[Message], columns: Sequence[str] | None = None) -> pa.RecordBatch:
     """Messages as record columns, whatever their offsets are."""
     make = {
-        "key": lambda: binary_of([each.key for each in messages]),
-        "value": lambda: binary_of([each.value for each in messages]),
+        "key": lambda: binary_array([each.key for each in messages]),
+        "value": lambda: binary_array([each.value for each in messages]),
         "offset": lambda: pa.array([each.offset for each in messages], pa.int64()),
         "timestamp": lambda: pa.array([each.timestamp_ms * 1_000 for each in messages], TYPES["timestamp"]),
         "timestampType": lambda: pa.array([each.timestamp_type for each in messages], pa.int32()),
-        "headers": lambda: headers_of([each.headers for each in messages]),
+        "headers": lambda: headers_array([each.headers for each in messages]),
     }
     names = record_columns(columns)
     return pa.RecordBatch.from_arrays([make[name]() for name in names], schema=schema(names))

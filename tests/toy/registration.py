@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.config import ClientConfig, OptionValue, SnodeConfig
+from penstock.interfaces import ChannelFactory, Services, WireProtocol
 from penstock.model import Endpoint
-from penstock.seams import ChannelFactory, Services, WireProtocol
 from tests.toy.client import ToyClient
 from tests.toy.dialect import ToyDialect
 from tests.toy.enode import ToyEnode

@@ -11,9 +11,9 @@ from contextlib import suppress
 from enum import Enum
 
 from penstock.errors import PenstockError, UsageError
+from penstock.interfaces import Buffer, Buffers, Frame
+from penstock.interfaces.enode import Relay
 from penstock.model import Endpoint
-from penstock.seams import Buffer, Buffers, Frame
-from penstock.seams.relay import Relay
 from tests.toy.dialect import Said
 from tests.toy.framing import ANSWER, REQUEST, framed, pack, unpack
 from tests.toy.members import Groups

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.columnar.compression import compress
-from penstock.columnar.few import Rows, columns_of
 from penstock.errors import PenstockError
+from penstock.interfaces import Packed, Sent
 from penstock.model import Codec, Node, Partition
-from penstock.seams import Packed, Sent
+from penstock.records.compression import compress
+from penstock.records.scalar_writer import Rows, columns_of
 from tests.toy.records import encode
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.client import Admin, Consumer, Producer
 from penstock.errors import ServerError
+from penstock.interfaces import NewTopic
 from penstock.model import Committed, Partition
-from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.toy.cluster import toy_cluster
 

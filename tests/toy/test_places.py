@@ -11,6 +11,7 @@ import pytest
 
 from penstock.client import Admin, Producer, RangeReader
 from penstock.errors import ServerError
+from penstock.interfaces import NewTopic
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.wire.framing import api_of, read_response, request
@@ -21,7 +22,6 @@ from penstock.protocols.kafka.wire.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
 )
-from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.toy.cluster import ToyCluster, registered, toy_cluster

@@ -11,7 +11,7 @@ import penstock
 from penstock.client import BatchDelivery, Delivery, Lag, RecordMetadata
 from penstock.client.opentelemetry import OpenTelemetryMetrics
 from penstock.client.prometheus import PrometheusCollector
-from penstock.seams import FoundOffset, NewTopic
+from penstock.interfaces import FoundOffset, NewTopic
 
 
 def produce(table: pa.Table) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import UpstreamLost
-from penstock.seams.enode import Enode
-from penstock.seams.runtime import Runtime
+from penstock.interfaces.enode import Enode
 from tests.late_enode import lost_by
 
 A = TypeVar("A")

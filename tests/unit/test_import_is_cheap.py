@@ -38,9 +38,10 @@ def test_no_heavy_module_is_loaded(statement: str) -> None:
 
 NOT_FOR_READING = {
     "csv", "difflib", "email", "hashlib", "numba", "numpy", "pyarrow", "tempfile", "tomllib", "zipfile",
-    "penstock.client.producer.delivery", "penstock.columnar.builder", "penstock.config.snode",
+    "penstock.client.producer.delivery", "penstock.records.encoding", "penstock.config.snode",
     "penstock.protocols.kafka.connector_options", "penstock.protocols.kafka.wire.offsets",
-    "penstock.protocols.kafka.wire.groups", "penstock.seams.admin", "penstock.seams.enode", "penstock.seams.node",
+    "penstock.protocols.kafka.wire.groups", "penstock.interfaces.admin", "penstock.interfaces.enode",
+    "penstock.interfaces.node",
 }  # fmt: skip
 """What a consumer without a group does without, and a fresh process need not wait for."""
 
@@ -71,7 +72,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["penstock", "penstock.client", "penstock.columnar", "penstock.config", "penstock.seams"]
+    "package", ["penstock", "penstock.client", "penstock.records", "penstock.config", "penstock.interfaces"]
 )
 def test_what_a_type_checker_sees_is_what_runs(package: str) -> None:
     module = importlib.import_module(package)

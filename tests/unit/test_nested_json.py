@@ -8,7 +8,7 @@ from io import BytesIO
 import pytest
 
 from penstock.cli.sources import json_records
-from penstock.config.toml import toml_options
+from penstock.config.options import toml_options
 from penstock.errors import ConfigError, CorruptBatch, ProtocolViolation, UsageError
 from penstock.model import Offset
 from penstock.protocols.kafka.wire import coordinator_admin

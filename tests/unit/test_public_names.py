@@ -19,9 +19,9 @@ import pytest
 
 import penstock
 import penstock.client
-import penstock.columnar
 import penstock.config
-import penstock.seams
+import penstock.interfaces
+import penstock.records
 import penstock.spark
 from penstock.client import errors
 
@@ -109,7 +109,7 @@ def classes_of_ours() -> set[str]:
     """All that somebody could take for public, wherever they live."""
     homes = [
         importlib.import_module(found.name)
-        for layer in (penstock.client, penstock.columnar, penstock.config, penstock.seams)
+        for layer in (penstock.client, penstock.records, penstock.config, penstock.interfaces)
         for found in pkgutil.iter_modules(layer.__path__, f"{layer.__name__}.")
     ]
     return {

@@ -17,8 +17,8 @@ from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client import Admin, RangeReader
-    from penstock.columnar import Messages
     from penstock.model import TopicInfo
+    from penstock.records import Messages
 
 DOCTOR_EXAMPLES: Final = examples(
     "penstock doctor",

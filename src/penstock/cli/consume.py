@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyarrow import parquet
 
     from penstock.client import Consumer
-    from penstock.columnar import Messages
-    from penstock.columnar.messages import Part
     from penstock.model import Partition
+    from penstock.records import Messages
+    from penstock.records.messages import Part
 
 __all__ = ["Begin", "End", "read_begin", "read_end"]
 
@@ -232,7 +232,7 @@ class Lines:
 
     def _size(self, part: Part, records: int) -> int:
         """How many bytes the lines of the first records take."""
-        from penstock.columnar import Messages
+        from penstock.records import Messages
 
         return sum(len(self._lines(each)) for each in Messages([part])[:records].parts)
 
@@ -281,7 +281,7 @@ class ParquetFile:
         if self._writer is None:
             from pyarrow import parquet
 
-            from penstock.columnar import schema as columns
+            from penstock.records import arrow as columns
 
             self._writer = parquet.ParquetWriter(self._stream, schema or columns.schema(columns.COLUMNS))
         return self._writer
@@ -500,7 +500,7 @@ class Reading:
 
 def before(ends: Mapping[Partition, int], batch: Messages) -> Messages:
     """The records of ``batch`` below ``ends``; none of a partition without an end, which is newer than ``ends``."""
-    from penstock.columnar import Messages
+    from penstock.records import Messages
 
     def cut(run: Messages) -> Messages:
         ((partition, next_offset),) = run.next_offsets.items()

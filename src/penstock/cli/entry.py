@@ -10,7 +10,7 @@ import sys
 
 from penstock.cli.output import replace_closed_streams, reporting_errors, write_standard_output_whole
 from penstock.extras import EXTRAS, refusal
-from penstock.net.descriptors import hold_standard_streams
+from penstock.net.loops import hold_standard_streams
 
 
 def main() -> None:

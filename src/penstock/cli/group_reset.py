@@ -18,8 +18,8 @@ from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client import Admin, ResetPlan, ResetTo
+    from penstock.interfaces import GroupListing, GroupListings
     from penstock.model import Partition
-    from penstock.seams import GroupListing, GroupListings
 
 # Which groups, and which of their partitions, a command line is about.
 Group = Annotated[str, typer.Argument(help="Group name.")]

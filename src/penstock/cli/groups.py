@@ -27,8 +27,8 @@ from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client import Admin
+    from penstock.interfaces import GroupDescription, GroupMember, Rebalance
     from penstock.model import Partition
-    from penstock.seams import GroupDescription, GroupMember, Rebalance
 
 __all__ = ["EXPLAIN_EXAMPLES", "explain"]
 
@@ -242,7 +242,7 @@ def explain(
 
 
 def _row(told: Rebalance) -> dict[str, Cell]:
-    from penstock.groups.rebalances import sentence
+    from penstock.groups.rebalance_history import sentence
 
     began = datetime.fromtimestamp(told.began_ms / 1_000).astimezone()
     return {"began": began.isoformat(" ", "milliseconds"), "rebalance": sentence(told)}

@@ -22,9 +22,8 @@ from penstock._dataclasses import dataclass
 from penstock.cli.record_text import NULL, joined, spelled_text
 from penstock.cli.scalar_text import is_few
 from penstock.cli.sources import Outgoing, json_records, line_records
-from penstock.columnar.arrays import binary_of, numbers
-from penstock.columnar.schema import TYPES
 from penstock.errors import UsageError
+from penstock.records.arrow import TYPES, binary_array, number_array
 
 __all__ = ["Block", "Piece", "blocks", "json_pieces", "line_pieces"]
 
@@ -104,7 +103,7 @@ def _keyed(lines: pa.Array, separator: bytes) -> pa.Table | None:
         return None
     halves = compute.split_pattern(lines, pattern=separator, max_splits=1).flatten()
     places = np.arange(0, len(halves), 2)
-    columns = [halves.take(numbers(pa.int64(), len(places), each)) for each in (places, places + 1)]
+    columns = [halves.take(number_array(pa.int64(), len(places), each)) for each in (places, places + 1)]
     return pa.Table.from_arrays(columns, names=["key", "value"])
 
 
@@ -254,7 +253,7 @@ def _at_once(column: pa.Array) -> pa.Array:
     """Numbers and booleans by one call of ``json``: what it writes for each has no comma."""
     if pa.types.is_floating(column.type):
         column = compute.if_else(compute.is_finite(column), column, pa.nulls(1, column.type)[0])
-    return binary_of(json.dumps(column.to_pylist())[1:-1].encode().split(b", ")) if len(column) else _NO_CELLS
+    return binary_array(json.dumps(column.to_pylist())[1:-1].encode().split(b", ")) if len(column) else _NO_CELLS
 
 
 def _one_by_one(column: pa.Array) -> list[bytes]:

@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute
 
-from penstock.columnar.arrays import binary_of, numbers
-from penstock.columnar.inputs import integers_of, valid_of
-from penstock.columnar.messages import Part
+from penstock.records.arrow import binary_array, integers_of, number_array, valid_of
+from penstock.records.messages import Part
 
 __all__ = [
     "NULL",
@@ -33,7 +32,7 @@ __all__ = [
 #
 # Arrow writes most rows; the few that need an escape beyond quotes and backslashes go through ``json`` one by one. What
 # must not live here: which columns there are.
-NULL: Final = binary_of([b"null"])[0]
+NULL: Final = binary_array([b"null"])[0]
 _STRANGE: Final = rb"[^ -~]"
 """Control characters and all beyond ASCII, which must be escaped, and only ``json`` knows how."""
 
@@ -46,7 +45,7 @@ def joined(*pieces: pa.Array | bytes) -> pa.Array:
 
 def scalar(value: bytes) -> pa.Scalar:
     """A value for Arrow's functions. ``pa.scalar`` imports pandas, which takes 0.2 s."""
-    return binary_of([value])[0]
+    return binary_array([value])[0]
 
 
 def payload_bytes(column: pa.Array) -> npt.NDArray[np.uint8]:
@@ -88,11 +87,11 @@ def patched(spelled: pa.Array, where: pa.Array | None, column: pa.Array, spell: 
     if where is None:
         return spelled
     own = [spell(value) for value in column.filter(where).to_pylist()]
-    return compute.replace_with_mask(spelled, where, binary_of(own))
+    return compute.replace_with_mask(spelled, where, binary_array(own))
 
 
 _NOTHING: Final = scalar(b"")
-_ZERO: Final = numbers(pa.int32(), 1, np.zeros(1, np.int32))[0]
+_ZERO: Final = number_array(pa.int32(), 1, np.zeros(1, np.int32))[0]
 
 
 def text_lines(part: Part, separator: bytes = b"") -> pa.Array:
@@ -126,7 +125,7 @@ def _spelled_numbers(column: pa.Array) -> pa.Array:
 def _spelled_times(column: pa.Array) -> pa.Array:
     """Milliseconds; those before 1970 mean that there is no timestamp."""
     times = np.where(valid_of(column), np.floor_divide(integers_of(column.view(pa.int64())), 1_000), -1)
-    return _spelled_numbers(numbers(pa.int64(), len(times), times, times >= 0))
+    return _spelled_numbers(number_array(pa.int64(), len(times), times, times >= 0))
 
 
 def _payload(name: str, column: pa.Array) -> pa.Array:
@@ -146,7 +145,7 @@ def _headers(batch: pa.RecordBatch) -> list[pa.Array]:
         return []
     column = batch.column(at)
     some = known(compute.greater(compute.list_value_length(column), _ZERO))
-    none = binary_of([b""] * len(column))
+    none = binary_array([b""] * len(column))
     return [patched(none, some, column, _header_list)]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from penstock.columnar.messages import Part
+from penstock.records.messages import Part
 
 __all__ = ["is_few", "text_lines"]
 

@@ -18,9 +18,8 @@ from penstock.cli.logs import FORMATS, LEVELS, VARIABLE, log_to_stderr
 from penstock.cli.output import drop_output, reporting_errors
 from penstock.cli.parsed_args import pairs
 from penstock.config import snode_config
-from penstock.config.places import shown
-from penstock.config.snode import shown_options
-from penstock.config.spellings import normal
+from penstock.config.fields import normal
+from penstock.config.snode import shown, shown_options
 from penstock.errors import UsageError
 from penstock.net.loops import new_loop
 from penstock.protocols import USUAL, configs, default_port

@@ -148,7 +148,7 @@ def create(
 ) -> None:
     """Create topics; returns when they can be written to."""
     from penstock.client import Admin
-    from penstock.seams import NewTopic
+    from penstock.interfaces import NewTopic
 
     settings = pairs(config)
     with Admin(address, **client_options(address, option)) as admin:

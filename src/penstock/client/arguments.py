@@ -8,10 +8,10 @@ import operator
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import UsageError
+from penstock.interfaces import AnswerCheck, FoundOffset, LogClient, NamesTopics
 from penstock.model import Committed, Offset, OffsetSpec, Partition, PartitionInfo, PartitionLike, Record, TopicInfo
-from penstock.seams import AnswerCheck, FoundOffset, LogClient, NamesTopics
 
 __all__ = [
     "EVER",
@@ -267,7 +267,7 @@ class KnowsOffsets(Protocol):
     """The one thing that is asked here of a LogClient."""
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
-        """See `penstock.seams.LogClient`."""
+        """See `penstock.interfaces.LogClient`."""
         ...
 
 

@@ -11,16 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import _clock
-from penstock.columnar.messages import Messages, Part
-from penstock.columnar.payloads import ERROR_HEADER, RECORDS_HEADER
 from penstock.config import OnBadRecord
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import CorruptBatch, DeserializationError, PenstockError, ProtocolViolation
+from penstock.interfaces import DecodesInPieces, Fetched
 from penstock.model import Partition, Record, TimestampType
-from penstock.seams import DecodesInPieces, Fetched
+from penstock.records.messages import ERROR_HEADER, RECORDS_HEADER, Messages, Part
 
 if TYPE_CHECKING:
-    from penstock.columnar.payloads import Refused
+    from penstock.records.messages import Refused
 
 __all__ = ["BadRecords"]
 

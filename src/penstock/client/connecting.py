@@ -18,16 +18,13 @@ from typing import Any, Final, TypeVar
 
 from penstock._dataclasses import dataclass
 from penstock.config import ClientConfig, ConsumerConfig, OptionValue, ProducerConfig, Settings, toml_options
-from penstock.config.logs import whose_config
-from penstock.config.spellings import BOOTSTRAP, normal
+from penstock.config.client import whose_config
+from penstock.config.fields import BOOTSTRAP, normal
 from penstock.errors import ConfigError
-from penstock.net.first_contact import FirstContact
-from penstock.net.options import TransportOptions
-from penstock.net.stopping import Stop
-from penstock.net.tls import client_context
+from penstock.interfaces import Dialect, LogClient, WireProtocol
+from penstock.interfaces.extensions import KeepsOffsetsHere
+from penstock.net.connecting import FirstContact, Stop, TransportOptions, client_context
 from penstock.protocols import USUAL, address_of, protocol, schemes
-from penstock.seams import Dialect, LogClient, WireProtocol
-from penstock.seams.kept_offsets import KeepsOffsetsHere
 
 __all__ = [
     "FILE_OPTION",
@@ -233,7 +230,7 @@ _HINT: Final = "Give offsets_folder a folder that can be written to, and each me
 
 
 class FileOfOffsets:
-    """``penstock.seams.kept_offsets.OffsetsFile``."""
+    """``penstock.interfaces.extensions.OffsetsFile``."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 from penstock._dataclasses import dataclass
 from penstock.client.interceptors import ConsumerInterceptor, Outgoing, ProducerInterceptor
 from penstock.client.runtime.callbacks import CallbackFailure, Told
-from penstock.columnar import Messages
-from penstock.columnar.messages import with_deserializers
-from penstock.columnar.payloads import Deserializer, Deserializers, Refused
 from penstock.errors import ConfigError, LocalError
 from penstock.model import Committed, Partition
+from penstock.records import Messages
+from penstock.records.messages import Deserializer, Deserializers, Refused, with_deserializers
 
 if TYPE_CHECKING:
     from penstock.client.producer.delivery import Delivery
     from penstock.client.producer.validation import RecordToPut, RowsLike, TableToPut
-    from penstock.columnar.builder import HeadersLike
+    from penstock.records.encoding import HeadersLike
 
 __all__ = ["ConsumerInterceptors", "ProducerInterceptors", "check_callable", "interceptors_of", "receiving"]
 

@@ -13,10 +13,10 @@ from penstock._dataclasses import dataclass
 if TYPE_CHECKING:  # a consumer of a handful of records does without Arrow
     from penstock.client.producer.delivery import RecordMetadata
     from penstock.client.producer.validation import RowsLike
-    from penstock.columnar import Messages
-    from penstock.columnar.builder import HeadersLike
     from penstock.errors import PenstockError
     from penstock.model import Committed, Partition
+    from penstock.records import Messages
+    from penstock.records.encoding import HeadersLike
 
 __all__ = ["ConsumerInterceptor", "Outgoing", "ProducerInterceptor"]
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeAlias, TypeVar, cast
 from penstock.client.metrics import ConsumerMetrics, ProducerMetrics, Timing
 from penstock.client.runtime.callbacks import Callbacks, LoopCallbacks, Told
 from penstock.errors import ConfigError
-from penstock.seams import Fetched
+from penstock.interfaces import Fetched
 
 __all__ = ["ConsumerMeter", "Measuring", "MetricsHook", "ProducerMeter", "Stopwatch"]
 

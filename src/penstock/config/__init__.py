@@ -13,41 +13,41 @@ if TYPE_CHECKING:
     from penstock.config.address import Address as Address
     from penstock.config.address import parse_address as parse_address
     from penstock.config.address import parse_endpoints as parse_endpoints
+    from penstock.config.client import Acks as Acks
     from penstock.config.client import ClientConfig as ClientConfig
-    from penstock.config.consumer import ConsumerConfig as ConsumerConfig
-    from penstock.config.consumer import GroupProtocol as GroupProtocol
-    from penstock.config.consumer import IsolationLevel as IsolationLevel
-    from penstock.config.consumer import OffsetReset as OffsetReset
-    from penstock.config.consumer import OnBadRecord as OnBadRecord
+    from penstock.config.client import ConsumerConfig as ConsumerConfig
+    from penstock.config.client import GroupProtocol as GroupProtocol
+    from penstock.config.client import IsolationLevel as IsolationLevel
+    from penstock.config.client import OffsetReset as OffsetReset
+    from penstock.config.client import OnBadRecord as OnBadRecord
+    from penstock.config.client import Partitioner as Partitioner
+    from penstock.config.client import ProducerConfig as ProducerConfig
     from penstock.config.options import OptionValue as OptionValue
+    from penstock.config.options import ProtocolConfig as ProtocolConfig
     from penstock.config.options import Settings as Settings
     from penstock.config.options import consumer_settings as consumer_settings
     from penstock.config.options import producer_settings as producer_settings
     from penstock.config.options import reader_settings as reader_settings
-    from penstock.config.producer import Acks as Acks
-    from penstock.config.producer import Partitioner as Partitioner
-    from penstock.config.producer import ProducerConfig as ProducerConfig
-    from penstock.config.protocol import ProtocolConfig as ProtocolConfig
+    from penstock.config.options import toml_options as toml_options
     from penstock.config.snode import ListenAddress as ListenAddress
     from penstock.config.snode import SnodeConfig as SnodeConfig
     from penstock.config.snode import parse_listener as parse_listener
     from penstock.config.snode import snode_config as snode_config
-    from penstock.config.toml import toml_options as toml_options
 
 _HOME_OF = {
-    "Acks": "producer",
+    "Acks": "client",
     "Address": "address",
     "ClientConfig": "client",
-    "ConsumerConfig": "consumer",
-    "GroupProtocol": "consumer",
-    "IsolationLevel": "consumer",
+    "ConsumerConfig": "client",
+    "GroupProtocol": "client",
+    "IsolationLevel": "client",
     "ListenAddress": "snode",
-    "OffsetReset": "consumer",
-    "OnBadRecord": "consumer",
+    "OffsetReset": "client",
+    "OnBadRecord": "client",
     "OptionValue": "options",
-    "Partitioner": "producer",
-    "ProducerConfig": "producer",
-    "ProtocolConfig": "protocol",
+    "Partitioner": "client",
+    "ProducerConfig": "client",
+    "ProtocolConfig": "options",
     "Settings": "options",
     "SnodeConfig": "snode",
     "consumer_settings": "options",
@@ -57,7 +57,7 @@ _HOME_OF = {
     "producer_settings": "options",
     "reader_settings": "options",
     "snode_config": "snode",
-    "toml_options": "toml",
+    "toml_options": "options",
 }
 
 __all__ = [*_HOME_OF]  # noqa: PLE0604 - the keys are strings

@@ -1,9 +1,4 @@
-"""How one option is declared: its default, how text becomes its value, and what values are allowed.
-
-A config class writes ``linger_ms: int = number(5, low=0)``; the option's reader rides in the dataclass field's
-metadata, so that URL, keyword argument, TOML file and direct construction are checked by the same lines.
-What must not live here: any particular option.
-"""
+"""How one option is declared: its default, how text becomes its value, what is allowed, how its name is spelled."""
 
 from __future__ import annotations
 
@@ -16,13 +11,17 @@ from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 
 __all__ = [
+    "BOOTSTRAP",
     "INT32_MAX",
+    "TOPICS",
     "Kind",
+    "Spelling",
     "check",
     "choice",
     "flag",
     "kind_of",
     "names",
+    "normal",
     "number",
     "optional_flag",
     "optional_number",
@@ -260,3 +259,26 @@ def choice(
 def _as_given(name: str, given: object) -> object:
     del name
     return given
+
+
+# How options are called: the form in which names are compared, and what others call an option of ours.
+#
+# Names are compared with dots and dashes read as underscores, so ``auto.offset.reset``, ``auto-offset-reset`` and
+# ``auto_offset_reset`` are one.
+BOOTSTRAP: Final = "bootstrap_servers"
+TOPICS: Final = "topics"
+"""Not fields of a config: they fill the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """Other names of one option of ours; ``unit`` is what one of their units is in ours."""
+
+    ours: str
+    also: tuple[str, ...] = ()
+    unit: int = 1
+
+
+def normal(name: str) -> str:
+    """The form in which names are compared."""
+    return name.strip().lower().replace(".", "_").replace("-", "_")

@@ -1,39 +1,153 @@
 """From an address, keyword arguments and a file's options to one checked config.
 
 The same names everywhere. What is said in a keyword argument wins over the address, the address over the file, the
-file over the default. What must not live here: reading files, and any particular option.
+file over the default.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import field, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from penstock._dataclasses import dataclass
 from penstock.config.address import Address, parse_address, parse_endpoints
-from penstock.config.client import ClientConfig
-from penstock.config.consumer import ConsumerConfig
-from penstock.config.fields import kind_of
-from penstock.config.nearest import nearest
-from penstock.config.producer import ProducerConfig
-from penstock.config.protocol import PLAIN, ProtocolConfig
-from penstock.config.spellings import BOOTSTRAP, TOPICS, normal
+from penstock.config.client import ClientConfig, ConsumerConfig, ProducerConfig
+from penstock.config.fields import BOOTSTRAP, TOPICS, Spelling, kind_of, normal, without_brackets
 from penstock.errors import ConfigError
 
+if TYPE_CHECKING:
+    from penstock.config.fields import DataclassInstance
+
 __all__ = [
+    "PLAIN",
+    "TABLES",
+    "AddressForm",
+    "FileReader",
+    "Jobs",
     "OptionValue",
+    "ProtocolConfig",
     "Settings",
     "as_written",
+    "both",
     "canonical_options",
     "consumer_settings",
     "names_written",
     "producer_settings",
     "read_options",
     "reader_settings",
+    "toml_options",
 ]
+
+# ProtocolConfig: what one protocol adds to addresses and options; its folder hands it to the registry.
+Word = TypeVar("Word")
+
+AddressForm: TypeAlias = "Callable[[str, type[ClientConfig]], Address | None]"
+"""Reads an address of another form for a role; None for a text that is none. Raises ConfigError."""
+
+FileReader: TypeAlias = "Callable[[str, str, str], dict[str, OptionValue]]"
+"""Text, role and name of a file to the options in it. Raises ConfigError."""
+
+Jobs: TypeAlias = "Callable[[type[ClientConfig], Mapping[str, str], Collection[str]], tuple[dict[str, str], set[str]]]"
+"""Options as jobs give them to another connector: (those that mean something here, names of those that do not).
+
+The role, the options, and those that the address's protocol calls its own. Raises ConfigError for what cannot be
+honoured.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProtocolConfig:
+    """Every part may be missing.
+
+    ``port``: where its servers listen by themselves. ``options``: names of client options beyond those every client
+    has. ``spellings``: what its other clients call options. ``absent``: options of theirs, by their `normal` names,
+    that we know and do not have: what to do instead; ``*`` at the end stands for any, ``name=value`` for one value.
+    ``values``: their words for values of an option of ours, in small letters. ``address``: another form of address that
+    its users know. ``files``: readers of configuration files other than TOML, by how a file's name ends.
+    ``defaults``: those of our options that are different for this protocol. ``theirs``: defaults of its other clients'
+    consumers that differ from ours; they hold for such an address or file. ``jobs``: the options of connectors that
+    jobs move from. ``front``: the dataclass of a node's options that only its front has, of
+    `penstock.config.fields`.
+    """
+
+    port: int | None = None
+    options: frozenset[str] = frozenset()
+    spellings: tuple[Spelling, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    address: AddressForm | None = None
+    files: Mapping[str, FileReader] = field(default_factory=dict)
+    defaults: Mapping[str, OptionValue] = field(default_factory=dict)
+    theirs: Mapping[str, OptionValue] = field(default_factory=dict)
+    jobs: Jobs | None = None
+    front: type[DataclassInstance] | None = None
+
+    def meaning(self, name: str) -> tuple[str, int]:
+        """(our name of an option, what one of its units is in ours); an unknown name means itself."""
+        return _meanings(self).get(normal(name), (normal(name), 1))
+
+    def value(self, ours: str, given: OptionValue) -> OptionValue:
+        """The value of an option of ours, where it was given in their words; else as it was given."""
+        words = self.values.get(ours)
+        if words is None:
+            return given
+        if isinstance(given, str):
+            parts = [part.strip() for part in without_brackets(given).split(",")]
+            return given if words.keys().isdisjoint(map(str.lower, parts)) else ",".join(_translated(parts, words))
+        return _translated(given, words) if isinstance(given, Sequence) else given
+
+    def instead(self, name: str, value: OptionValue = None) -> str | None:
+        """What to do instead of an option of theirs, or of that value of it; None where nothing is known of it."""
+        if isinstance(value, str):
+            return self.absent.get(f"{normal(name)}={value.strip().lower()}")
+        found = self.absent.get(normal(name))
+        begins = (hint for each, hint in self.absent.items() if each[-1] == "*" and normal(name).startswith(each[:-1]))
+        return found or next(begins, None)
+
+    def names(self, known: Collection[str]) -> Mapping[str, str]:
+        """Every name that one of these options of ours may be given under, and that option."""
+        found = {name: name for name in known}
+        return found | {name: ours for name, (ours, _) in _meanings(self).items() if ours in known}
+
+
+PLAIN: Final = ProtocolConfig()
+"""Our own names, and nothing else."""
+
+
+def both(first: ProtocolConfig, second: ProtocolConfig) -> ProtocolConfig:
+    """The first one, where what the second one's clients call options is understood as well."""
+    spellings = (*second.spellings, *first.spellings)
+    absent = {**second.absent, **first.absent}
+    return replace(first, spellings=spellings, absent=absent, values={**second.values, **first.values})
+
+
+def _translated(parts: Sequence[Word], words: Mapping[str, str]) -> tuple[Word | str, ...]:
+    return tuple(words.get(str(part).lower(), part) for part in parts)
+
+
+@functools.cache
+def _meanings(protocol: ProtocolConfig) -> Mapping[str, tuple[str, int]]:
+    return {normal(name): (row.ours, row.unit) for row in protocol.spellings for name in row.also}
+
+
+# What somebody meant who wrote a name that is not there: the one it looks like, or else the few nearest.
+_SURE: Final = 0.7
+_FEW: Final = 3
+
+
+def nearest(word: str, spellings: Mapping[str, str]) -> list[str]:
+    """One name that ``word`` is surely meant for, or a few; ``spellings`` maps what may be written to names."""
+    from difflib import get_close_matches  # rarely needed
+
+    near = get_close_matches(word, spellings, n=1, cutoff=_SURE)
+    # Some are spellings of the same name.
+    near = near or get_close_matches(word, spellings, n=_FEW * 3, cutoff=0.0)
+    return list(dict.fromkeys(spellings[each] for each in near))[:_FEW]
+
 
 OptionValue: TypeAlias = str | int | float | bool | Sequence[str | type[object]] | None
 """What an option may be given as; None stands for "not given"."""
@@ -238,3 +352,49 @@ def _unknown(name: str, role: type[ClientConfig], known: Collection[str], protoc
     near = nearest(wanted, protocol.names(known))
     hint = f"Did you mean {near[0]!r}?" if len(near) == 1 else f"The nearest are {', '.join(near)}"
     return ConfigError(f"there is no option {name!r}", hint=hint)
+
+
+# Options in a TOML file: tables ``[client]`` (everyone) and ``[consumer]``, ``[producer]``, ``[reader]`` (one role).
+#
+# Names as everywhere; dotted ones need no quotes: ``auto.offset.reset = "latest"``.
+TABLES: Final = ("client", "consumer", "producer", "reader", "snode")
+_DEEPEST: Final = 32
+"""Dots of a name; those of options have three at most."""
+
+
+def toml_options(text: str, role: str, source: str = "the TOML file") -> dict[str, OptionValue]:
+    """The options that ``text`` holds for ``role``; what its own table says wins over ``[client]``. Raises ConfigError.
+
+    >>> toml_options('[consumer]\\ngroup = "stats"\\nfetch.min.bytes = 10', "consumer")
+    {'group': 'stats', 'fetch.min.bytes': 10}
+    """
+    import tomllib  # who has no such file does without
+
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{source} is nested too deeply") from None
+    for name, table in document.items():
+        if name not in TABLES or not isinstance(table, dict):
+            raise ConfigError(f"{source} has {name!r} at its top", hint=f"Tables are {', '.join(TABLES)}")
+    found: dict[str, OptionValue] = {}
+    for name in ("client", role) if role != "snode" else (role,):
+        found.update(_flat(document.get(name, {}), "", source))
+    return found
+
+
+def _flat(table: Mapping[str, object], prefix: str, source: str) -> Iterator[tuple[str, OptionValue]]:
+    for name, value in table.items():
+        match value:
+            case dict() if prefix.count(".") > _DEEPEST:
+                raise ConfigError(f"{source} is nested too deeply")
+            case dict():
+                yield from _flat(value, f"{prefix}{name}.", source)
+            case str() | bool() | int() | float():
+                yield prefix + name, value
+            case list() if all(isinstance(item, str) for item in value):
+                yield prefix + name, value
+            case _:
+                raise ConfigError(f"{prefix}{name} in {source} is {value!r}, which no option takes")

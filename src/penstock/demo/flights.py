@@ -28,8 +28,8 @@ from penstock._dataclasses import dataclass
 from penstock.client import Admin, BatchDelivery, Producer, RangeReader
 from penstock.errors import ConnectionLost, RequestTimeout, UsageError
 from penstock.extras import refusal
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange, Partition
-from penstock.seams import NewTopic
 
 __all__ = [
     "ADMIN",

@@ -5,7 +5,7 @@ give the same results, the same fault and the same byte position on bad input. A
 arrays unless a table is named; positions count from the start of the ``data`` array that was given.
 
 What must not live here: loops over bytes (they are the implementations'), Arrow, and exceptions: kernels return
-a `Fault` and a position, and `penstock.columnar` turns both into a `CorruptBatch`.
+a `Fault` and a position, and `penstock.records` turns both into a `CorruptBatch`.
 
 Source of the formats: Kafka protocol, record batch v2 (KIP-98).
 """

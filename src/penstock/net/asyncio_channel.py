@@ -8,20 +8,39 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.errors import Closed, PenstockError
+from penstock.interfaces.channel import Dialect, Link, Pending
 from penstock.model import Endpoint
-from penstock.net._asyncio_connection import AsyncioConnection, AsyncioPending
-from penstock.net._away import Away
-from penstock.net._backoff import Backoff
-from penstock.net._links import NO_ADDRESS, OpenLink
-from penstock.net._reasons import no_connection, silent
-from penstock.net.counted import Carried
-from penstock.net.first_contact import REFUSAL_S, FirstContact
+from penstock.net.asyncio_connection import AsyncioConnection, AsyncioPending
+from penstock.net.connecting import (
+    NO_ADDRESS,
+    REFUSAL_S,
+    Away,
+    Backoff,
+    FirstContact,
+    OpenLink,
+    TransportOptions,
+    no_connection,
+    silent,
+)
 from penstock.net.network import Network, Tcp
-from penstock.net.options import TransportOptions
-from penstock.seams.channel import Dialect, Link, Pending
 
-__all__ = ["AsyncioChannel"]
+__all__ = ["AsyncioChannel", "Carried"]
+
+
+# What a channel's connections have carried, all together: added up when somebody looks.
+@dataclass(slots=True)
+class Carried:
+    """``connections`` are open now and have ``under_way`` requests; the rest has been counted since the beginning."""
+
+    connections: int = 0
+    under_way: int = 0
+    opened: int = 0
+    failed: int = 0
+    received: int = 0
+    sent: int = 0
+
 
 T = TypeVar("T")
 State = TypeVar("State")
@@ -33,7 +52,7 @@ def _wall_clock_ms() -> int:
 
 
 class AsyncioChannel(Generic[State]):
-    """``penstock.seams.channel.Channel`` over asyncio. Made inside the loop that it will be used in.
+    """``penstock.interfaces.channel.Channel`` over asyncio. Made inside the loop that it will be used in.
 
     ``network`` None is TCP with ``options.ssl``. ``dice`` and ``wall_clock_ms`` are replaced where time is simulated.
     ``contact`` is shared by the channels of one client; None: the first answer may take as long as any other.

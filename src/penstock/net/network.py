@@ -1,18 +1,22 @@
-"""Network: what connects and listens, so that the same channel and the same listener run over TCP and in memory."""
+"""Network: what connects and listens, over TCP, through sockets that several processes share, or in memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock._dataclasses import dataclass
+from penstock.errors import ConfigError
 from penstock.model import Endpoint
 
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Listening", "Network", "ProtocolFactory", "Tcp"]
+__all__ = ["Door", "Listening", "MemoryNetwork", "Network", "ProtocolFactory", "Tcp", "TcpThrough", "doors"]
 
 ProtocolFactory = Callable[[], asyncio.BufferedProtocol]
 
@@ -62,3 +66,281 @@ class Tcp:
         server = await loop.create_server(factory, endpoint.host, endpoint.port, ssl=self.ssl, backlog=backlog)
         host, port = server.sockets[0].getsockname()[:2]
         return _TcpListening(Endpoint(host, port), server)
+
+
+# Doors: listening sockets that several processes of one node are given, so that they share an address.
+#
+# Each process has a socket of its own at the shared address (SO_REUSEPORT): the system spreads new connections over
+# them. Whoever made them keeps them open: what comes to a process that is just being started anew waits in its socket.
+# And each has one more, at a port that is its alone, where the others reach it.
+_WAITING = 1_024
+"""Connections that wait in a socket; whoever accepts them says it anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One process's sockets for one listener."""
+
+    shared: socket.socket
+    own: socket.socket
+    beside: Sequence[socket.socket] = ()
+    """Shared, too, at further ports."""
+
+    @property
+    def address(self) -> Endpoint:
+        """What all share."""
+        return _endpoint(self.shared)
+
+    @property
+    def own_address(self) -> Endpoint:
+        """This one's alone."""
+        return _endpoint(self.own)
+
+    @property
+    def sockets(self) -> Sequence[socket.socket]:
+        """All of them."""
+        return [self.shared, self.own, *self.beside]
+
+    def close(self) -> None:
+        """Nobody of this process uses it."""
+        for each in self.sockets:
+            each.close()
+
+
+def doors(at: Endpoint, count: int, first_port: int, beside: Sequence[int] = ()) -> list[Door]:
+    """For ``count`` processes; ``first_port``: of the ports that are theirs alone, one after the other; 0: any.
+
+    ``beside``: further ports that all share.
+
+    Raises ConfigError where somebody else listens there, or the system has no such sockets; OSError.
+    """
+    if not hasattr(socket, "SO_REUSEPORT"):
+        raise ConfigError("this system cannot share a port between processes", hint="Leave --processes out")
+    family, *_, where = socket.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    with contextlib.ExitStack() as opened:
+
+        def listening(where: tuple[Any, ...], option: int) -> socket.socket:
+            made = opened.enter_context(_bound(family, where, option))
+            made.listen(_WAITING)
+            return made
+
+        def shared(port: int) -> list[socket.socket]:
+            # Another node, of this user, that shares its port as well, would share it with us: this finds it.
+            with _bound(family, (where[0], port, *where[2:]), socket.SO_REUSEADDR) as first:
+                there = first.getsockname()
+            return [listening(there, socket.SO_REUSEPORT) for _ in range(count)]
+
+        main, sides = shared(int(where[1])), [shared(port) for port in beside]
+        own_ports = range(first_port, first_port + count) if first_port else [0] * count
+        owns = [listening((where[0], port, *where[2:]), socket.SO_REUSEADDR) for port in own_ports]
+        opened.pop_all()
+    return [Door(main[number], owns[number], [side[number] for side in sides]) for number in range(count)]
+
+
+class TcpThrough(Tcp):
+    """The real network, listening at sockets that are there already."""
+
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        super().__init__()
+        object.__setattr__(self, "_sockets", {_endpoint(each): each for each in sockets})
+
+    _sockets: dict[Endpoint, socket.socket]
+
+    async def listen(self, factory: ProtocolFactory, endpoint: Endpoint, *, backlog: int) -> Listening:
+        given = self._sockets.get(endpoint)
+        if given is None:
+            return await super().listen(factory, endpoint, backlog=backlog)
+        server = await asyncio.get_running_loop().create_server(factory, sock=given, backlog=backlog)
+        return _Through(endpoint, server)
+
+
+@dataclass(frozen=True, slots=True)
+class _Through:
+    endpoint: Endpoint
+    server: asyncio.Server
+
+    def close(self) -> None:
+        self.server.close()
+
+
+def _bound(family: int, where: tuple[object, ...], option: int) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, option, 1)
+        if family == socket.AF_INET6:
+            with contextlib.suppress(OSError):
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(where)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _endpoint(of: socket.socket) -> Endpoint:
+    host, port = of.getsockname()[:2]
+    return Endpoint(host, port)
+
+
+# MemoryNetwork: listeners and connections inside one process and one event loop, no sockets.
+#
+# The transports behave as asyncio's do where it matters: pausing, high-water marks, half-written data at a close. Time
+# passes only through the loop, so a loop with virtual time makes the whole network virtual.
+_HIGH_WATER_BYTES = 64 * 1024
+_FIRST_PORT = 40_000
+
+
+class MemoryNetwork:
+    """``penstock.net.network.Network`` in memory. ``latency_s`` is asked for once per written buffer."""
+
+    def __init__(self, latency_s: Callable[[], float] | None = None) -> None:
+        self._latency_s = latency_s or (lambda: 0.0)
+        self._factories: dict[Endpoint, ProtocolFactory] = {}
+        self._last_port = _FIRST_PORT
+
+    async def connect(self, factory: ProtocolFactory, endpoint: Endpoint) -> None:
+        """Raises ConnectionRefusedError where nothing listens."""
+        accept = self._factories.get(endpoint)
+        if accept is None:
+            raise ConnectionRefusedError(f"nothing listens on {endpoint} in memory")
+        client, server = factory(), accept()
+        near = _MemoryTransport(client, Endpoint("memory", self._port()), endpoint, self._latency_s)
+        far = _MemoryTransport(server, endpoint, near.local, self._latency_s)
+        near.other, far.other = far, near
+        server.connection_made(far)
+        client.connection_made(near)
+
+    async def listen(self, factory: ProtocolFactory, endpoint: Endpoint, *, backlog: int) -> Listening:
+        """Raises OSError where something listens already."""
+        del backlog
+        if endpoint.port == 0:
+            endpoint = Endpoint(endpoint.host, self._port())
+        if endpoint in self._factories:
+            raise OSError(f"something listens on {endpoint} in memory already")
+        self._factories[endpoint] = factory
+        return _MemoryListening(endpoint, self)
+
+    def forget(self, endpoint: Endpoint) -> None:
+        """Stop accepting there; open connections stay."""
+        self._factories.pop(endpoint, None)
+
+    def _port(self) -> int:
+        self._last_port += 1
+        return self._last_port
+
+
+@dataclass(frozen=True, slots=True)
+class _MemoryListening:
+    endpoint: Endpoint
+    network: MemoryNetwork
+
+    def close(self) -> None:
+        self.network.forget(self.endpoint)
+
+
+class _MemoryTransport(asyncio.Transport):
+    """One end. ``_coming`` is on its way here; ``_inbox`` has arrived and was not taken. Both count as unsent there."""
+
+    other: _MemoryTransport
+
+    def __init__(
+        self, protocol: asyncio.BufferedProtocol, local: Endpoint, remote: Endpoint, latency_s: Callable[[], float]
+    ) -> None:
+        super().__init__({"peername": (remote.host, remote.port), "sockname": (local.host, local.port)})
+        self.local = local
+        self._protocol = protocol
+        self._latency_s = latency_s
+        self._loop = asyncio.get_running_loop()
+        self._coming: deque[memoryview | None] = deque()
+        self._inbox: deque[memoryview] = deque()
+        self._inbox_bytes = 0
+        self._high, self._low = _HIGH_WATER_BYTES, _HIGH_WATER_BYTES // 4
+        self._writing_paused = False
+        self._reading_paused = False
+        self._closing = False
+        self._last_due = 0.0
+
+    # What protocols call.
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._closing or not len(data):
+            return
+        self.other._inbox_bytes += len(data)
+        self._send(memoryview(bytes(data)), self._latency_s())
+        if self.other._inbox_bytes > self._high and not self._writing_paused:
+            self._writing_paused = True
+            self._protocol.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return self.other._inbox_bytes
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = _HIGH_WATER_BYTES if high is None else high
+        self._low = self._high // 4 if low is None else low
+
+    def pause_reading(self) -> None:
+        self._reading_paused = True
+
+    def resume_reading(self) -> None:
+        if self._reading_paused:
+            self._reading_paused = False
+            self._loop.call_soon(self._take)
+
+    def is_reading(self) -> bool:
+        return not self._reading_paused
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._send(None, 0.0)
+
+    def abort(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._loop.call_soon(self._end, None)
+
+    def get_protocol(self) -> Any:
+        return self._protocol
+
+    # Inside.
+
+    def _send(self, data: memoryview | None, latency_s: float) -> None:
+        """Let ``data``, or the end (None), be there after ``latency_s``, and never before what was sent before it."""
+        # The queue keeps the order: timers of the same moment fire in any.
+        self._last_due = max(self._last_due, self._loop.time() + latency_s)
+        self.other._coming.append(data)
+        self._loop.call_at(self._last_due, self.other._arrive)
+
+    def _arrive(self) -> None:
+        data = self._coming.popleft()
+        if data is None:
+            self.other._end(None)
+        else:
+            self._inbox.append(data)
+            self._take()
+
+    def _take(self) -> None:
+        while self._inbox and not self._reading_paused and not self._closing:
+            data = self._inbox.popleft()
+            space = memoryview(self._protocol.get_buffer(len(data)))
+            count = min(len(data), len(space))
+            space[:count] = data[:count]
+            if count < len(data):
+                self._inbox.appendleft(data[count:])
+            self._inbox_bytes -= count
+            self._protocol.buffer_updated(count)
+        self.other._unblock()
+
+    def _unblock(self) -> None:
+        if self._writing_paused and self.other._inbox_bytes <= self._low:
+            self._writing_paused = False
+            self._protocol.resume_writing()
+
+    def _end(self, error: Exception | None) -> None:
+        self._protocol.connection_lost(error)
+        if not self.other._closing:
+            self.other._closing = True
+            self._loop.call_soon(self.other._end, error)

@@ -12,12 +12,162 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from types import coroutine
+from typing import Any, Final, Generic, TypeVar
 
-from penstock.net._begun import begin
-from penstock.net.serving_clock import ServingClock, ServingTimer
+__all__ = ["AsyncioPromise", "AsyncioRuntime", "ServingClock", "Waits", "begin", "waits"]
 
-__all__ = ["AsyncioPromise", "AsyncioRuntime"]
+# A coroutine that is begun where it is made, in no task; only one that has to wait becomes a task's.
+#
+# Nearly all requests are answered without waiting for anything. A task of their own, which the loop begins a turn
+# later, would cost them more than what they ask for. What is done before the first wait must not ask for its task
+# (`asyncio.timeout` does).
+
+
+class Waits:
+    """The rest of a coroutine that waits. Await it once, in a task."""
+
+    __slots__ = ("_for", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, Any], waits_for: Any) -> None:
+        self._work = work
+        self._for = waits_for
+
+    @coroutine
+    def rest(self) -> Generator[Any, Any, Any]:
+        """What the coroutine returns in the end."""
+        work, waits_for = self._work, self._for
+        try:
+            if asyncio.isfuture(waits_for):
+                if waits_for.done():
+                    waits_for = work.send(None)  # it came before the task did
+                else:
+                    waits_for._asyncio_future_blocking = True  # the mark by which a task knows an awaited future
+            while True:
+                try:
+                    value = yield waits_for
+                except GeneratorExit:
+                    work.close()
+                    raise
+                except BaseException as error:
+                    waits_for = work.throw(error)
+                else:
+                    waits_for = work.send(value)
+        except StopIteration as ended:
+            return ended.value
+
+
+def begin(work: Coroutine[Any, Any, T]) -> T | Waits:
+    """Run ``work`` as far as it goes without waiting: its result, or what is to be awaited. Raises what it raises."""
+    try:
+        waits_for = work.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    return waits(work, waits_for)
+
+
+def waits(work: Coroutine[Any, Any, Any], waits_for: Any) -> Waits:
+    """The rest of ``work``, which was begun and waits for that."""
+    if asyncio.isfuture(waits_for):
+        waits_for._asyncio_future_blocking = False  # others could not wait for it until there is a task
+    return Waits(work, waits_for)
+
+
+# ServingClock: the clock for deadlines of a node's clients. It stands still while the event loop cannot serve them.
+#
+# A heartbeat that lies in a socket is not late: the node was, because one piece of work held its loop, the process was
+# stopped (SIGSTOP), or its machine was suspended. So such time counts for no session, transaction, request or lock.
+# Real brokers count it: after a long pause of their Java machine they expire members that were there all along.
+#
+# Timestamps of records are wall clock time; nothing here has to do with those.
+
+
+_TICK_S: Final = 0.25
+_STEP_S: Final = 0.5
+"""The most that passes between two ticks. A loop whose ticks are further apart was away; below that, it was busy."""
+_CLOSE_S: Final = 0.002
+"""Loops have clocks of a millisecond, so that a timer may come a little early."""
+_WORTH_TELLING_S: Final = 3.0
+
+
+class ServingClock:
+    """Seconds that never go back; at most `_STEP_S` of them pass between two ticks of the loop.
+
+    Between ticks it follows the loop's own clock. What a tick finds above the step is left out for good:
+
+        loop's clock    0.0  0.25  0.5 [held for 20 s] 20.6  20.85
+        this one        0.0  0.25  0.5                  1.0   1.25
+    """
+
+    __slots__ = ("_away", "_loop", "_most", "_now", "_ticker")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._now = loop.time
+        self._away = 0.0
+        self._most = loop.time() + _STEP_S
+        self._ticker = loop.call_later(_TICK_S, self._tick)
+
+    @property
+    def away_s(self) -> float:
+        """Seconds that were left out so far."""
+        return self._away
+
+    def time(self) -> float:
+        """Now, in seconds."""
+        now = self._now()
+        return (now if now < self._most else self._most) - self._away
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> ServingTimer:
+        """Call ``callback`` when this clock has gone on by ``delay_s`` seconds."""
+        return ServingTimer(self, self._loop, delay_s, callback)
+
+    def stop(self) -> None:
+        """Nobody asks any more."""
+        self._ticker.cancel()
+
+    def _tick(self) -> None:
+        now = self._now()
+        away = now - self._most
+        if away > 0:
+            self._away += away
+            if away >= _WORTH_TELLING_S:
+                _log.warning(
+                    "the node did not serve for %.1f s: it was held by one piece of work, stopped or suspended; "
+                    "this time counts for no session or timeout of its clients",
+                    away,
+                )
+        self._most = now + _STEP_S
+        self._ticker = self._loop.call_later(_TICK_S, self._tick)
+
+
+class ServingTimer:
+    """Made by `ServingClock.call_later`."""
+
+    __slots__ = ("_callback", "_clock", "_due", "_handle", "_loop")
+
+    def __init__(
+        self, clock: ServingClock, loop: asyncio.AbstractEventLoop, delay_s: float, callback: Callable[[], None]
+    ) -> None:
+        self._clock = clock
+        self._loop = loop
+        self._callback = callback
+        self._due = clock.time() + delay_s
+        self._handle = loop.call_later(delay_s, self._ring)
+
+    def cancel(self) -> None:
+        """It is not called; nothing happens if it was already."""
+        self._handle.cancel()
+
+    def _ring(self) -> None:
+        left_s = self._due - self._clock.time()
+        if left_s > _CLOSE_S:
+            # The loop was away meanwhile. What came for it is read from the sockets before this comes again.
+            self._handle = self._loop.call_later(left_s, self._ring)
+        else:
+            self._callback()
+
 
 T = TypeVar("T")
 _log = logging.getLogger("penstock.node")
@@ -66,7 +216,7 @@ def _wall_clock_ms() -> int:
 
 
 class AsyncioRuntime:
-    """``penstock.seams.runtime.Runtime`` over the event loop that runs when it is made.
+    """``penstock.concurrency.runtime.Runtime`` over the event loop that runs when it is made.
 
     ``on_failure`` is called with the first exception that escapes a spawned task: the node ends itself there.
     ``threads`` bounds the blocking work (fsync) that runs at once.

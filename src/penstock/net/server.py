@@ -1,26 +1,506 @@
-"""A node's listener: accepts clients of one front and bounds what they can take together.
-
-Which address to listen on, and starting and stopping the front itself, are the node's business: ``front.start()``
-before ``serve``, ``front.stop()`` (which answers what is parked) before or while ``Listener.close()`` waits.
-"""
+"""A node's listener and its connections: frames in, answers out, and bounds on what clients can take together."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Protocol, cast
 
+from penstock.concurrency.limits import divided
+from penstock.concurrency.runtime import Later, arrived
+from penstock.errors import PenstockError
+from penstock.interfaces.framing import ForeignProtocol, Frame, Pieces
+from penstock.interfaces.front import Handle, Opens, Peer, Session
 from penstock.model import Endpoint
-from penstock.net._budget import Budget
-from penstock.net._server_connection import ServerConnection
-from penstock.net._taps import Handle, Tap
+from penstock.net.buffers import Intake, allocate_mapped
+from penstock.net.connecting import ListenerOptions
+from penstock.net.flow_control import LITTLE, LUMP_BYTES, Budget, Outgoing
 from penstock.net.network import Listening, Network, Tcp
-from penstock.net.options import ListenerOptions
-from penstock.net.serving_clock import ServingClock
-from penstock.seams.front import Opens
-from penstock.seams.shares import divided
+from penstock.net.runtime import ServingClock, ServingTimer, Waits, waits
 
-__all__ = ["Budget", "Handle", "Listener", "Tap", "serve"]
+__all__ = ["Budget", "Handle", "Late", "Listener", "Owner", "Receiver", "ServerConnection", "Tap", "serve"]
+
+
+# What one client's connection needs of the listener that it came through.
+class Owner(Protocol):
+    """Bounds how many there are, and adds up what they carried."""
+
+    @property
+    def clock(self) -> ServingClock:
+        """For all that a client may be too slow with."""
+        ...
+
+    def admit(self, connection: ServerConnection) -> bool:
+        """Whether it may stay."""
+        ...
+
+    def tells_of_misdirected(self) -> bool:
+        """Whether a warning is due that a client speaks another protocol: one a minute, for some try every second."""
+        ...
+
+    def forget(self, connection: ServerConnection) -> None:
+        """It is gone."""
+        ...
+
+
+# What may stand between a connection and its session, for tests that inject faults.
+class Tap(Protocol):
+    """Stands between a connection and its session: may wait, change the frame or the answer, or hang up."""
+
+    async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Pieces | None: ...
+
+
+# Answers of one connection that come later, by a call each and in no task; those of one turn go out together.
+class Receiver(Protocol):
+    """What a connection is told."""
+
+    def late_came(self, pieces: Pieces) -> None:
+        """An answer to be written. Raises nothing."""
+        ...
+
+    def late_sent(self) -> None:
+        """All that came together has been written."""
+        ...
+
+
+class Late:
+    """``count`` answers to come, to requests of ``bytes``."""
+
+    __slots__ = ("_empty", "_loop", "_outgoing", "_receiver", "_waking", "bytes", "count")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, outgoing: Outgoing, receiver: Receiver) -> None:
+        self._loop = loop
+        self._outgoing = outgoing
+        self._receiver = receiver
+        self._waking = False
+        self._empty: asyncio.Future[None] | None = None
+        self.count = self.bytes = 0
+
+    def expect(self, answer: Later[Pieces], size: int) -> None:
+        """Have it written when it comes; ``size`` is its request's in bytes."""
+        self.count += 1
+        self.bytes += size
+        answer.tell(partial(self._came, size))
+
+    async def all_came(self) -> None:
+        """Return when no answer is to come."""
+        while self.count:
+            self._empty = self._empty or self._loop.create_future()
+            await asyncio.shield(self._empty)
+
+    def _came(self, size: int, pieces: Pieces) -> None:
+        self.count -= 1
+        self.bytes -= size
+        if self.count and not self._waking:
+            # Others of this connection are likely to come in the same turn.
+            self._waking = True
+            self._outgoing.gather()
+            self._loop.call_soon(self._send)
+        self._receiver.late_came(pieces)
+        if not self.count:
+            self._send()
+
+    def _send(self) -> None:
+        if self._waking:
+            self._waking = False
+            self._outgoing.send_gathered()
+        self._receiver.late_sent()
+        if self._empty is not None and not self.count:
+            self._empty.set_result(None)
+            self._empty = None
+
+
+# One client's connection as the node sees it: frames in, answers out, both bounded.
+#
+# Memory of one connection: what has come of the frame being received, ``queued_bytes`` behind the one in progress,
+# ``write_high_water_bytes`` of unsent answers, and of a large answer what is not in a file (`Outgoing`). Reading stops
+# while any of these is full, or while all connections together hold more than their `Budget`. Sessions that serve side
+# by side may exceed the high water mark by the answers of frames already begun; at ``write_limit_bytes`` the client is
+# hung up on.
+
+_FLUSH_SECONDS = 2.0
+_WEIGH_AGAIN_S = 0.25
+_RECEIVED_AT_ONCE = 256 * 1024
+_LUMPS = 64
+"""An answer takes no more than so much of the memory that is left."""
+_RECEIVED_LATE = 16 * 1024
+"""When enough has been moved in this turn of the loop."""
+
+
+class ServerConnection(asyncio.BufferedProtocol):
+    """Runs one Session over one transport."""
+
+    def __init__(self, owner: Owner, front: Opens, options: ListenerOptions, tap: Tap | None, budget: Budget) -> None:
+        self._owner = owner
+        self._budget = budget
+        self._front = front
+        self._options = options
+        self._tap = tap
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[Frame] = deque()
+        self._queued_bytes = self._serving_bytes = self._serving = self._holds = self._moved_from = self.received = 0
+        self._drained: asyncio.Future[None] | None = None
+        self._reading = True
+        self.host = ""
+        """Where the client is."""
+        self._closing = self._draining = self._in_order = self._at_once = False
+        self._cut_off: ServingTimer | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._worker: asyncio.Task[None] | None = None
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._now = owner.clock.time
+        self._last_heard = self.progressed = self._now()
+        self._heard = False
+        self._transport: asyncio.Transport
+        self._peer: Peer
+        self._session: Session | None = None
+        self._intake: Intake
+        self._outgoing: Outgoing
+        self._late: Late
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not asserted: other loops' transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self.host = host
+        if not self._owner.admit(self):
+            self._closing = True
+            self._transport.abort()
+            return
+        if (raw := transport.get_extra_info("socket")) is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        high = self._options.write_high_water_bytes
+        self._outgoing = Outgoing(self._transport, high, self._budget.turn, self._lump, self)
+        self._late = Late(self._loop, self._outgoing, self)
+        self._peer = Peer(Endpoint(host, port), self._write, self.hang_up)
+        self._session = session = self._front.session(self._peer)
+        self._in_order = session.ordered
+        self._at_once = session.at_once and self._tap is None
+        # Not Arrow's pool: a node does without Arrow, whose import alone would take longer than many requests.
+        self._intake = Intake(session.framing(), allocate_mapped)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        del sizehint
+        return self._intake.space()[: _RECEIVED_LATE if self._budget.turn.over else _RECEIVED_AT_ONCE]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._closing:
+            return
+        self.received += nbytes
+        if nbytes >= _RECEIVED_LATE:
+            self._budget.turn.spend(nbytes)
+        only = self._intake.only(nbytes)
+        try:
+            if isinstance(only, Frame):
+                self._accept(only)
+                if not (self.tasks or self._late.count or self._holds):
+                    return  # it is answered, and `_write` has looked at what the transport keeps of that
+            elif not only:
+                self._accept_all(self._intake.received(nbytes))
+        except PenstockError as error:
+            self._refuse(error)
+        except (OSError, MemoryError) as error:
+            # Not a byte was taken for it: what is left of the machine goes to the others.
+            _log.warning("hanging up on %s: no room for its request: %s", self._peer.address, error)
+            self.abort()
+        self.weigh()
+
+    def _accept_all(self, frames: Iterable[Frame]) -> None:
+        self._outgoing.gather()  # what is answered at once goes out together
+        try:
+            for frame in frames:
+                self._accept(frame)
+                if self._transport.is_closing():
+                    break
+        finally:
+            self._outgoing.send_gathered()
+
+    def pause_writing(self) -> None:
+        self._outgoing.pause()
+        self._see_who_waits()
+
+    def resume_writing(self) -> None:
+        self._outgoing.resume()
+        self._see_who_waits()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._closing = True
+        self._queue.clear()
+        if self._cut_off is not None:
+            self._cut_off.cancel()
+        self._budget.hold(self, 0)
+        self._owner.forget(self)
+        if self._session is not None:
+            self._outgoing.clear()
+            self._intake.drop()
+            self._see_who_waits()
+            self._session.lost()
+
+    def _see_who_waits(self) -> None:
+        """Serve on when the client has read enough, not before."""
+        if self._outgoing.busy == (self._drained is not None):
+            return
+        if self._drained is None:
+            self._drained = self._loop.create_future()
+        else:
+            self._drained.set_result(None)
+            self._drained = None
+            self.weigh()
+        self._adjust_reading()
+
+    # What the outgoing bytes call.
+
+    def sent_on(self) -> None:
+        """See `Sending`."""
+        self._heard = True
+        self.progressed = self._now()
+        self.weigh()
+        self._see_who_waits()
+
+    def cannot_send_on(self, error: PenstockError) -> None:
+        """See `Sending`."""
+        _log.error("hanging up on %s amid an answer: %s", self._peer.address, error)
+        self.abort()
+
+    def _lump(self) -> int:
+        return min(LUMP_BYTES, max(LITTLE, self._budget.free // _LUMPS))
+
+    # What the listener calls.
+
+    @property
+    def sent(self) -> int:
+        """Bytes of answers that the system has taken."""
+        return self._outgoing.sent if self._session else 0
+
+    def idle_since(self, now: float) -> float:
+        """Seconds without a frame, 0 while one is being served. They count from the call that first found none."""
+        if self._heard or self._serving or self._late.count:
+            self._heard = False
+            self._last_heard = now
+        return now - self._last_heard
+
+    def stop_reading(self) -> None:
+        """Serve what was received, nothing more."""
+        self._draining = True
+        if self._session is not None and self._late.count:
+            self._begin(self._late.all_came())
+        self._adjust_reading()
+
+    def hang_up(self) -> None:
+        """Flush what was written and close; a client that does not read is cut off after two seconds."""
+        if not self._closing:
+            self._closing = True
+            self._queue.clear()
+            self._outgoing.finish(self._transport.close)
+            self._cut_off = self._owner.clock.call_later(_FLUSH_SECONDS, self._transport.abort)
+
+    def give_up(self) -> None:
+        """Close now what nothing was heard of for long."""
+        if self._session is not None and self._outgoing.busy:
+            patience = self._options.idle_timeout_s
+            _log.warning("%s has not read on in an answer for %.0f s; hanging up", self._peer.address, patience)
+        self.abort()
+
+    def abort(self) -> None:
+        """Close now."""
+        self._closing = True
+        self._outgoing.clear()
+        self._transport.abort()
+
+    # What the budget calls.
+
+    def budget_changed(self) -> None:
+        """See `Holder`."""
+        self._adjust_reading()
+
+    cut_off = abort
+
+    def weigh(self) -> None:
+        """See `Holder`; called where what is held changes."""
+        if self._closing:
+            return
+        unsent = self._transport.get_write_buffer_size() + self._outgoing.held
+        held = self._queued_bytes + self._serving_bytes + self._late.bytes + self._intake.pending + unsent
+        if held > LITTLE or self._holds > LITTLE:
+            if not self._holds or abs(held - self._moved_from) >= LITTLE:
+                self._moved_from = held
+                self.progressed = self._now()
+            self._holds = held
+            self._budget.hold(self, held)
+            if self._budget.exhausted:
+                self._adjust_reading()
+        if unsent and held > LITTLE and self._drained is None and self._again is None:
+            # The transport does not say when the rest of an answer has gone, below what it pauses writers for.
+            self._again = self._loop.call_later(_WEIGH_AGAIN_S, self._weigh_again)
+
+    def _weigh_again(self) -> None:
+        self._again = None
+        self.weigh()
+
+    # Serving.
+
+    def _accept(self, frame: Frame) -> None:
+        self._heard = True
+        if self._holds:
+            self.progressed = self._now()
+        if self._in_order:
+            if self._at_once and self._worker is None and self._drained is None:
+                if (begun := self._begin_serving(frame)) is not None:
+                    self._worker = self._begin(self._serve_in_order(frame, begun))
+                    self._adjust_reading()
+                return
+            self._queue.append(frame)
+            self._queued_bytes += len(frame.body)
+            if self._worker is None:
+                self._worker = self._begin(self._serve_in_order())
+        elif not self._at_once:
+            self._begin(self._serve(frame))
+        elif (begun := self._begin_serving(frame)) is None:
+            return
+        else:
+            self._begin(self._answer(frame, begun.rest()))
+        self._adjust_reading()
+
+    def _begin_serving(self, frame: Frame) -> Waits | None:
+        """Answer a frame where it has arrived; what is left to be done if its answer has to wait for something."""
+        assert self._session is not None
+        answer: Pieces | Later[Pieces] | None = None
+        try:
+            work = self._session.handle(frame)
+            waits_for = work.send(None)  # `begin`, without a call for each request
+        except StopIteration as ended:
+            answer = ended.value
+        except PenstockError as error:
+            self._refuse(error)
+        except Exception:
+            self._failed()
+        else:
+            return waits(work, waits_for)
+        self._give(answer, frame)
+        return None
+
+    def _give(self, answer: Pieces | Later[Pieces] | None, frame: Frame) -> None:
+        if isinstance(answer, Later):
+            self._late.expect(answer, len(frame.body))
+            self._adjust_reading()
+        elif answer is not None:
+            self._write(answer)
+
+    def _begin(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if not self._in_order:
+            self._adjust_reading()
+
+    async def _serve_in_order(self, frame: Frame | None = None, begun: Waits | None = None) -> None:
+        try:
+            if frame is not None and begun is not None:
+                await self._answer(frame, begun.rest())
+            while self._queue:
+                while self._drained is not None:
+                    await asyncio.shield(self._drained)
+                if self._queue:  # not cleared meanwhile
+                    frame = self._queue.popleft()
+                    self._queued_bytes -= len(frame.body)
+                    await self._serve(frame)
+                self._adjust_reading()
+        finally:
+            self._worker = None
+
+    async def _serve(self, frame: Frame) -> None:
+        assert self._session is not None
+        handled = self._session.handle(frame) if self._tap is None else self._tap(self._peer, frame, self._handled)
+        await self._answer(frame, handled)
+
+    async def _handled(self, frame: Frame) -> Pieces | None:
+        assert self._session is not None
+        return await arrived(await self._session.handle(frame))
+
+    async def _answer(self, frame: Frame, work: Awaitable[Pieces | Later[Pieces] | None]) -> None:
+        self._serving += 1
+        self._serving_bytes += len(frame.body)
+        try:
+            answer = await work
+        except PenstockError as error:
+            self._refuse(error)
+        except Exception:
+            self._failed()
+        else:
+            self._give(answer, frame)
+        finally:
+            self._serving -= 1
+            self._serving_bytes -= len(frame.body)
+            self.weigh()
+
+    def _failed(self) -> None:
+        _log.exception("serving %s failed; its connection is closed", self._peer.address)
+        self.hang_up()
+
+    # What late answers call.
+
+    def late_came(self, pieces: Pieces) -> None:
+        """See `Receiver`."""
+        try:
+            self._write(pieces)
+        except Exception:
+            self._failed()
+
+    def late_sent(self) -> None:
+        """See `Receiver`."""
+        if self._holds:
+            self.weigh()
+        if not self._reading:
+            self._adjust_reading()
+
+    def _write(self, pieces: Pieces) -> None:
+        if self._closing or self._transport.is_closing():  # uvloop takes no writes then
+            return
+        self._outgoing.put(pieces)
+        unsent = self._transport.get_write_buffer_size() + self._outgoing.held
+        if unsent or self._drained is not None:
+            self._see_who_waits()
+        if unsent > LITTLE:
+            self.weigh()
+        if unsent > self._options.write_limit_bytes:
+            _log.warning("%s does not read its answers (%d bytes wait); hanging up", self._peer.address, unsent)
+            self.abort()
+
+    def _refuse(self, error: PenstockError) -> None:
+        if not self._closing:
+            told = isinstance(error, ForeignProtocol) and self._owner.tells_of_misdirected()
+            _log.log(
+                logging.WARNING if told else logging.INFO, "closing the connection of %s: %s", self._peer.address, error
+            )
+        self.hang_up()
+
+    def _adjust_reading(self) -> None:
+        options = self._options
+        want = (
+            not self._draining
+            and self._drained is None
+            and len(self._queue) < options.queued_frames
+            and self._queued_bytes < options.queued_bytes
+            and (self._in_order or len(self.tasks) + self._late.count < options.concurrent_frames)
+            and not (self._budget.exhausted and self._holds > LITTLE)
+        )
+        if self._closing or want == self._reading:
+            return
+        self._reading = want
+        change = self._transport.resume_reading if want else self._transport.pause_reading
+        change()
+
 
 _log = logging.getLogger("penstock.node")
 _CLOSE_SECONDS = 3.0

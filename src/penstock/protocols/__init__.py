@@ -1,7 +1,7 @@
 """The registry of protocols: each folder in here is one, under the URL scheme that is its name.
 
-A folder registers itself by one attribute, ``PROTOCOL`` (``penstock.seams.WireProtocol``). Folders are imported when
-their scheme is first asked for; nobody else names any of them.
+A folder registers itself by one attribute, ``PROTOCOL`` (``penstock.interfaces.WireProtocol``). Folders are imported
+when their scheme is first asked for; nobody else names any of them.
 """
 
 import functools
@@ -13,7 +13,7 @@ from typing import Final
 from penstock.config import Address, ClientConfig, ConsumerConfig, ProtocolConfig, parse_address
 from penstock.errors import ConfigError
 from penstock.extras import Extra
-from penstock.seams import WireProtocol
+from penstock.interfaces import WireProtocol
 
 __all__ = [
     "USUAL",

@@ -10,15 +10,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
-from penstock.groups.committed import CommittedTable
-from penstock.groups.latest import Latest
-from penstock.groups.undecided import Undecided, Wanted
+from penstock.concurrency.limits import ADDRESS_PERCENT, UNLIMITED, Memory, NoRoom, Shares
+from penstock.groups.offsets import CommittedTable, Latest, Undecided, Wanted
+from penstock.interfaces.node import (
+    Ended,
+    Entry,
+    Journals,
+    Look,
+    Noted,
+    OffsetsCodec,
+    Replayed,
+    Standing,
+    Which,
+    Within,
+)
 from penstock.model import Committed, Partition
-from penstock.seams.journal import Ended, Entry, Journals, Noted, Within
-from penstock.seams.memory import UNLIMITED, Memory
-from penstock.seams.node import Look, Standing, Which
-from penstock.seams.offsets import OffsetsCodec, Replayed
-from penstock.seams.shares import ADDRESS_PERCENT, NoRoom, Shares
 
 __all__ = ["KeptOffsets", "OffsetsService", "kept_offsets"]
 
@@ -36,7 +42,7 @@ def kept_offsets(most: int = _MOST, memory: Memory = UNLIMITED, address_percent:
 
 
 class OffsetsService:
-    """``penstock.seams.node.Offsets``. ``partitions`` of the journal are fixed when it is created.
+    """``penstock.interfaces.node.Offsets``. ``partitions`` of the journal are fixed when it is created.
 
     ``kept`` counts offsets that are committed, or that a transaction wants to commit, by group and partition.
     """

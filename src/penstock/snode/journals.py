@@ -13,7 +13,8 @@ from dataclasses import field
 from typing import Any, Final, TypeVar
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import (
     ConnectionLost,
     CorruptBatch,
@@ -23,12 +24,10 @@ from penstock.errors import (
     TopicExists,
     UpstreamLost,
 )
+from penstock.interfaces.enode import Appended, Batch, Enode, FetchPart, TopicState, extent, fetch_one
+from penstock.interfaces.node import Compose, Follow, Within, locate_damage
 from penstock.model import Partition
-from penstock.seams.enode import Appended, Batch, Enode, FetchPart, TopicState, extent, fetch_one
-from penstock.seams.journal import Compose, Follow, Within
-from penstock.seams.locks import Locks
-from penstock.seams.opening import locate_damage
-from penstock.seams.runtime import Runtime
+from penstock.records.scalar_codec import Ended, Entry, Noted, batch_of, entries_of
 
 __all__ = ["EnodeJournal", "JournalService"]
 
@@ -45,7 +44,7 @@ _NOBODY: Final = Within(-1, -1)
 
 
 class JournalService:
-    """``penstock.seams.journal.Journals`` over an enode, which need not be the one that keeps the data.
+    """``penstock.interfaces.node.Journals`` over an enode, which need not be the one that keeps the data.
 
     The names of its topics begin with ``whose``.
     """
@@ -103,7 +102,7 @@ class _Tail:
 
 
 class EnodeJournal:
-    """``penstock.seams.journal.Journal`` as a topic."""
+    """``penstock.interfaces.node.Journal`` as a topic."""
 
     def __init__(self, enode: Enode, runtime: Runtime, name: str, places: int, config: Mapping[str, str]) -> None:
         self._enode = enode

@@ -12,14 +12,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.config.places import OWN
+from penstock.concurrency.runtime import Promise, Runtime
+from penstock.config.snode import OWN
 from penstock.errors import ConfigError, FencedLeaderEpoch, PenstockError, StoreError, UnknownLeaderEpoch, WriteFailed
+from penstock.interfaces.enode import (
+    Abilities,
+    Appended,
+    Batch,
+    Budget,
+    Extent,
+    Fetched,
+    FetchPart,
+    Place,
+    Room,
+    TopicState,
+    Writer,
+)
+from penstock.interfaces.node import EnodeIdentity, OpenedEnode, Surroundings
 from penstock.model import Partition
 from penstock.protocols import protocol, schemes
-from penstock.seams.abilities import Abilities
-from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
-from penstock.seams.opening import EnodeIdentity, OpenedEnode, Surroundings
-from penstock.seams.runtime import Promise, Runtime
 from penstock.store import (
     Compacted,
     Compaction,
@@ -185,7 +196,7 @@ _CHECKED_BYTES: Final = 256 << 20
 
 
 class LocalEnode:
-    """``penstock.seams.opening.OpenedEnode`` over one open Store. It has all abilities."""
+    """``penstock.interfaces.node.OpenedEnode`` over one open Store. It has all abilities."""
 
     def __init__(
         self, store: Store, runtime: Runtime, *, url: str = "memory:", retention_s: float = 30.0, flush_s: float = 1.0
@@ -381,7 +392,7 @@ class LocalEnode:
         return self._log(partition).size
 
     async def verify(self, partition: Partition) -> None:
-        """``penstock.seams.opening.VerifiesLogs``."""
+        """``penstock.interfaces.node.VerifiesLogs``."""
         await self._runtime.in_thread(self._log(partition).verify)
 
     async def room(self) -> Room:

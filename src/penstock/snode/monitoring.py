@@ -15,13 +15,12 @@ from typing import Final, Protocol
 
 from penstock._dataclasses import dataclass
 from penstock._version import __version__
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError, ProtocolViolation
-from penstock.net.options import ListenerOptions
-from penstock.seams.framing import Buffers, Frame
-from penstock.seams.front import Peer
-from penstock.seams.meters import BOUNDS_S, OTHER, Meter, Name
-from penstock.seams.opening import Reachable
-from penstock.seams.runtime import Runtime
+from penstock.interfaces.framing import Buffers, Frame
+from penstock.interfaces.front import BOUNDS_S, OTHER, Meter, Name, Peer
+from penstock.interfaces.node import Reachable
+from penstock.net.connecting import ListenerOptions
 from penstock.snode.status import Stage, Watched
 
 __all__ = [
@@ -63,7 +62,7 @@ class Answer:
 
 
 class HttpFraming:
-    """``penstock.seams.framing.Framing``: a head is a frame; what comes behind it is not looked at."""
+    """``penstock.interfaces.framing.Framing``: a head is a frame; what comes behind it is not looked at."""
 
     __slots__ = ("_head", "_over")
 
@@ -421,7 +420,7 @@ _TICKS: Final = 60
 
 
 class OpsFront:
-    """``penstock.seams.front.Front``."""
+    """``penstock.interfaces.front.Front``."""
 
     scheme = "http"
 
@@ -472,7 +471,7 @@ class OpsFront:
 
 
 class _Session:
-    """``penstock.seams.front.Session``."""
+    """``penstock.interfaces.front.Session``."""
 
     ordered = True
     at_once = False

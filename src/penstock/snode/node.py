@@ -15,27 +15,30 @@ from types import TracebackType
 from typing import Any
 
 from penstock import _clock
+from penstock.concurrency.runtime import Promise
 from penstock.config import ClientConfig, ListenAddress, SnodeConfig, parse_listener
 from penstock.errors import ConfigError, PenstockError, UsageError
+from penstock.interfaces.channel import Channel, Dialect
+from penstock.interfaces.enode import Enode
+from penstock.interfaces.front import Front, HangsUpIdle, HasSideDoors, Meters, OpensDoors, Refusals, SharesGroups
+from penstock.interfaces.node import (
+    OWN_TOPICS,
+    EnodeIdentity,
+    Journals,
+    KeepsOffsets,
+    NodeIdentity,
+    OffsetsCodec,
+    OpenedEnode,
+    Services,
+    Surroundings,
+)
 from penstock.model import Endpoint
-from penstock.net.descriptors import connections_for, raise_limit, tell_of_accept_once
-from penstock.net.doors import TcpThrough
-from penstock.net.network import Network
-from penstock.net.options import ListenerOptions, TransportOptions
+from penstock.net.connecting import ListenerOptions, TransportOptions, client_context
+from penstock.net.loops import connections_for, raise_limit, tell_of_accept_once
+from penstock.net.network import Network, TcpThrough
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import Budget, Listener, Tap, serve
-from penstock.net.tls import client_context
 from penstock.protocols import USUAL, default_port, protocol, schemes
-from penstock.seams.channel import Channel, Dialect
-from penstock.seams.enode import Enode
-from penstock.seams.front import Front, HangsUpIdle, HasSideDoors, OpensDoors, SharesGroups
-from penstock.seams.journal import OWN_TOPICS, Journals
-from penstock.seams.meters import Meters
-from penstock.seams.node import NodeIdentity, Services
-from penstock.seams.offsets import OffsetsCodec
-from penstock.seams.opening import EnodeIdentity, KeepsOffsets, OpenedEnode, Surroundings
-from penstock.seams.refusals import Refusals
-from penstock.seams.runtime import Promise
 from penstock.snode.committed_offsets import OffsetsService, kept_offsets
 from penstock.snode.journals import JournalService
 from penstock.snode.local_enode import open_enode

@@ -24,7 +24,7 @@ from penstock._dataclasses import dataclass
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
-from penstock.net.doors import Door, doors
+from penstock.net.network import Door, doors
 
 __all__ = ["Place", "run_processes"]
 

@@ -13,14 +13,13 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, TypeVar
 
+from penstock.concurrency.runtime import Promise, Runtime
 from penstock.config import SnodeConfig
-from penstock.config.places import OWN, Places, is_cluster, shown
+from penstock.config.snode import OWN, Places, is_cluster, shown
 from penstock.errors import ConfigError, PenstockError, Unsupported, UpstreamLost
-from penstock.model import Partition
-from penstock.protocols import protocol, schemes
-from penstock.seams.abilities import Abilities
-from penstock.seams.channel import Outgoing
-from penstock.seams.enode import (
+from penstock.interfaces.channel import Outgoing
+from penstock.interfaces.enode import (
+    Abilities,
     Appended,
     Batch,
     Budget,
@@ -28,18 +27,18 @@ from penstock.seams.enode import (
     Extent,
     Fetched,
     FetchPart,
+    Heard,
     Place,
     Room,
     TopicState,
     Writer,
     extent,
 )
-from penstock.seams.framing import Frame
-from penstock.seams.journal import Journals
-from penstock.seams.opening import EnodeIdentity, OpenedEnode, Reachable, Surroundings, VerifiesLogs
-from penstock.seams.protocol import WireProtocol
-from penstock.seams.relay import Heard
-from penstock.seams.runtime import Promise, Runtime
+from penstock.interfaces.framing import Frame
+from penstock.interfaces.node import EnodeIdentity, Journals, OpenedEnode, Reachable, Surroundings, VerifiesLogs
+from penstock.interfaces.protocol import WireProtocol
+from penstock.model import Partition
+from penstock.protocols import protocol, schemes
 from penstock.snode.local_enode import open_enode
 
 __all__ = [
@@ -226,7 +225,7 @@ class Member:
     # Writing, in the order of the calls.
 
     async def append_all(self, batches: Batches) -> list[Appended | PenstockError]:
-        """``penstock.seams.enode.Enode.append_all``; what is away is waited for, as long as it waits itself."""
+        """``penstock.interfaces.enode.Enode.append_all``; what is away is waited for, as long as it waits itself."""
         if self._not_begun:  # others came first, whose tasks have not begun yet
             return await self.begin_append(batches)
         return await self._append(batches)
@@ -383,7 +382,7 @@ _NOTHING: Final = "no frame is handed on where topics live in several places"
 
 
 class NumberGiver:
-    """``penstock.seams.relay.Relay``, which relays nothing."""
+    """``penstock.interfaces.enode.Relay``, which relays nothing."""
 
     scheme = ""
 
@@ -414,7 +413,7 @@ _EXAMPLES: Final = 5
 
 
 class Union:
-    """``penstock.seams.opening.OpenedEnode``. ``members`` are those of ``places``, by their numbers.
+    """``penstock.interfaces.node.OpenedEnode``. ``members`` are those of ``places``, by their numbers.
 
     ``own``: how names of topics begin that always live at ``home``, beside those of servers' own.
     """
@@ -455,7 +454,7 @@ class Union:
         return self._numbers
 
     def standing(self) -> Mapping[str, str | None]:
-        """``penstock.seams.opening.Several``."""
+        """``penstock.interfaces.node.Several``."""
         return {each.name: each.away for each in self._members}
 
     # Its life.
@@ -475,7 +474,7 @@ class Union:
         return "; ".join(away) if self._home.away is not None or len(away) == len(looked) else None
 
     async def verify(self, partition: Partition) -> None:
-        """``penstock.seams.opening.VerifiesLogs``: of a log that lies elsewhere there is nothing to say."""
+        """``penstock.interfaces.node.VerifiesLogs``: of a log that lies elsewhere there is nothing to say."""
         enode = self._of(partition.topic).enode
         if isinstance(enode, VerifiesLogs):
             await enode.verify(partition)

@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from penstock._dataclasses import dataclass
+from penstock.interfaces.front import Meters
+from penstock.interfaces.node import Several
 from penstock.net.server import Budget, Listener
-from penstock.seams.meters import Meters
-from penstock.seams.opening import Several
 
 if TYPE_CHECKING:
+    from penstock.interfaces.node import OpenedEnode
     from penstock.net.asyncio_channel import AsyncioChannel
-    from penstock.seams.opening import OpenedEnode
 
 __all__ = ["Stage", "Watched"]
 

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.client import BatchDelivery, Producer
-from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import RemoteError
 from penstock.model import LogRange
+from penstock.records.arrow import HEADERS_TYPE
 from penstock.spark._columns import NODE
 from penstock.spark._decode_json import JsonDecoder
 from penstock.spark._options import ERROR, RAW, DeadLetters, Decoding, Mode, SourceOptions

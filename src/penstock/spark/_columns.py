@@ -58,8 +58,8 @@ def default_columns(*, named_nodes: bool) -> tuple[str, ...]:
 # A record's headers in Spark: all of them in one column, or single ones in columns of their own.
 #
 # ``columns=value,header:trace-id`` reads the header ``trace-id`` into a binary column of that name. A protocol's own
-# columns (a tag, a stream id) are text, carried in headers of fixed names (`penstock.seams.WireProtocol`). If a record
-# has a name twice, the last one counts, as for Kafka's ``lastHeader``.
+# columns (a tag, a stream id) are text, carried in headers of fixed names (`penstock.interfaces.WireProtocol`). If a
+# record has a name twice, the last one counts, as for Kafka's ``lastHeader``.
 PREFIX = "header:"
 
 

@@ -16,8 +16,8 @@ from penstock import _clock
 from penstock.client import Admin, RangeReader
 from penstock.client.ranges.range_reader import Peek
 from penstock.errors import LogTruncated, PenstockError
+from penstock.interfaces import FoundOffset
 from penstock.model import Committed, LogRange, Offset, OffsetSpec, Partition
-from penstock.seams import FoundOffset
 from penstock.spark._offsets import BatchOffset, Positions
 from penstock.spark._options import Retries, SourceOptions
 

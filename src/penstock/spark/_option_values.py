@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 
 from penstock._dataclasses import dataclass
 from penstock.config import ClientConfig, OptionValue, ProtocolConfig
-from penstock.config.options import canonical_options
-from penstock.config.protocol import both
+from penstock.config.options import both, canonical_options
 from penstock.errors import ConfigError
 from penstock.protocols import protocol
 

@@ -12,8 +12,7 @@ from types import MappingProxyType
 
 from penstock._dataclasses import dataclass
 from penstock.config import ClientConfig, ConsumerConfig, OptionValue, reader_settings
-from penstock.config.nearest import nearest
-from penstock.config.options import as_written, names_written
+from penstock.config.options import as_written, names_written, nearest
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Offset, Partition, TopicInfo
 from penstock.protocols import address_of, protocol, schemes

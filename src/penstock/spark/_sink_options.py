@@ -12,8 +12,7 @@ from dataclasses import field
 
 from penstock._dataclasses import dataclass
 from penstock.config import Acks, OptionValue, ProducerConfig, producer_settings
-from penstock.config.nearest import nearest
-from penstock.config.options import as_written, names_written
+from penstock.config.options import as_written, names_written, nearest
 from penstock.errors import ConfigError
 from penstock.protocols import address_of, protocol
 from penstock.spark._option_values import MOVED_FROM, client_options, count, flag, words_of

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import UsageError
+from penstock.records.arrow import HEADERS_TYPE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

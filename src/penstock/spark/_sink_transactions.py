@@ -27,8 +27,8 @@ from penstock.errors import (
     ServerError,
     UsageError,
 )
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange, Partition
-from penstock.seams import NewTopic
 from penstock.spark._sink_once import Marker, Slot
 from penstock.spark._sink_options import SinkOptions
 from penstock.spark._sink_rows import Columns, by_topic

@@ -14,10 +14,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from penstock.columnar.batch import BatchHeader
-from penstock.columnar.checked import Checked, plain_records, true_head
-from penstock.columnar.record_walk import walk_records
 from penstock.errors import CorruptBatch
+from penstock.records.batch import BatchHeader
+from penstock.records.validation import Checked, plain_records, true_head, walk_records
 from penstock.store.errors import StoreDamaged
 from penstock.store.log_state import LogState
 from penstock.store.partition_folder import PREFIX, PartitionFolder, rewriting, swap

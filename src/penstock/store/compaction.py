@@ -19,13 +19,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import CRC_START, DELETE_HORIZON, HEADER_BYTES, BatchHeader, parse_header
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.few import varint
-from penstock.columnar.plain_fields import read_varint
-from penstock.columnar.transactions import ABORT, COMMIT, control_type
 from penstock.errors import CorruptBatch
 from penstock.model import TimestampType
+from penstock.records.batch import (
+    ABORT,
+    COMMIT,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    BatchHeader,
+    control_type,
+    crc32c,
+    parse_header,
+)
+from penstock.records.scalar_reader import read_varint
+from penstock.records.scalar_writer import varint
 from penstock.store.config import LogConfig
 from penstock.store.errors import StoreDamaged
 from penstock.store.flush import Durability
@@ -351,7 +359,7 @@ class Compaction:
 
 def _decoded(raw: bytes, header: BatchHeader, columns: Sequence[str]) -> pa.RecordBatch | None:
     """The batch's records; None for a marker or for records that cannot be decoded: both are kept."""
-    from penstock.columnar import decode_v2  # here, because a node that compacts nothing needs no NumPy or pyarrow
+    from penstock.records import decode_v2  # here, because a node that compacts nothing needs no NumPy or pyarrow
 
     if header.control:
         return None
@@ -369,7 +377,7 @@ def _rewritten(
     With ``horizon_ms`` it also gets that delete horizon, which replaces its base timestamp; the records' timestamps
     stay what they are, unless they are so far away from it that the difference cannot be written: then it gets none.
     """
-    from penstock.columnar.compression import compress, inflate
+    from penstock.records.compression import compress, inflate
 
     records = bytes(inflate(header.codec, memoryview(raw)[HEADER_BYTES:]))
     extents = [extent for extent, one in zip(_extents(records), keep, strict=True) if one]

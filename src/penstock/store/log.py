@@ -20,8 +20,6 @@ from functools import partial
 from typing import Final, NamedTuple, cast
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import CONTROL, BatchHeader, stamp_append_time
-from penstock.columnar.checked import Checked, verified
 from penstock.errors import (
     BatchTooLarge,
     FencedLeaderEpoch,
@@ -30,6 +28,8 @@ from penstock.errors import (
     StoreError,
     WriteFailed,
 )
+from penstock.records.batch import CONTROL, BatchHeader, stamp_append_time
+from penstock.records.validation import Checked, verified
 from penstock.store.batch_heads import HeadCheck, plan_check
 from penstock.store.compaction import Compaction, plan
 from penstock.store.config import FlushPolicy, LogConfig, StoreConfig

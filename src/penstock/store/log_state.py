@@ -13,9 +13,8 @@ from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import CONTROL, HEADER_BYTES, BatchHeader
-from penstock.columnar.transactions import ABORT, COMMIT, control_type
 from penstock.errors import OutOfOrderSequence, OutsideTransaction, StaleProducerEpoch
+from penstock.records.batch import ABORT, COMMIT, CONTROL, HEADER_BYTES, BatchHeader, control_type
 from penstock.store.errors import Recovery
 from penstock.store.filesystem import Buffer
 from penstock.store.segment import Segment, Step

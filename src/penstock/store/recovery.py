@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from typing import Final
 
-from penstock.columnar.batch import BatchHeader
+from penstock.records.batch import BatchHeader
 from penstock.store.errors import Recovery, StoreDamaged
 from penstock.store.filesystem import Directory, File
 from penstock.store.log_state import Aborted, Entry, EpochHistory, LogState, entry_of, note

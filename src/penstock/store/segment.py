@@ -19,8 +19,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import HEADER_BYTES, BatchHeader, batches, verify_crc
 from penstock.errors import CorruptBatch
+from penstock.records.batch import HEADER_BYTES, BatchHeader, batches, verify_crc
 from penstock.store.errors import StoreDamaged
 from penstock.store.filesystem import Buffer, Directory, File, Reader
 
@@ -178,7 +178,7 @@ def _swap(entries: array[int]) -> None:
 
 # Walking over the batches of a segment file: by their headers alone, or each whole and with its checksum verified.
 #
-# `penstock.columnar.batch` reads batches that are in memory as a whole; a lookup in a file of a gigabyte must skip
+# `penstock.records.batch` reads batches that are in memory as a whole; a lookup in a file of a gigabyte must skip
 # batches without reading their records.
 LENGTH_AFTER: Final = 12
 """A batch's length field counts what follows it: all but these bytes."""

@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from penstock.columnar import decode_v2
-from penstock.columnar.batch import BatchHeader, parse_header, verify_crc
-from penstock.columnar.checked import plain_records
-from penstock.columnar.record_walk import record_heads
 from penstock.errors import CorruptBatch
 from penstock.model import TimestampType
+from penstock.records import decode_v2
+from penstock.records.batch import BatchHeader, parse_header, verify_crc
+from penstock.records.validation import plain_records, record_heads
 from penstock.store.errors import StoreDamaged
 from penstock.store.log_state import LogState
 from penstock.store.segment import NOTHING, Segment, Stamp, Step

@@ -17,10 +17,10 @@ from typing import Any, Literal, TypeVar
 from penstock._dataclasses import dataclass
 from penstock.config import OptionValue, snode_config
 from penstock.errors import RequestTimeout, UsageError
+from penstock.interfaces import Frame, Peer, Pieces
+from penstock.interfaces.front import Handle, Wording
 from penstock.net.loops import new_loop
 from penstock.protocols import USUAL, configs, protocol
-from penstock.seams import Frame, Peer, Pieces
-from penstock.seams.faults import Handle, Wording
 from penstock.snode import Node
 
 # Faults on demand: delays, errors and dropped connections by API, between a client and the node's front.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from penstock.columnar.few import FewRows, encode_few
-from penstock.columnar.producing import Producing
-from penstock.columnar.transactions import end_marker
+from penstock.records.scalar_writer import FewRows
+from penstock.records.scalar_writer import encode_few
+from penstock.records.batch import Producing
+from penstock.records.batch import end_marker
 from penstock.store import Store, open_store
 
 NOW = 1_700_000_000_000

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from penstock.errors import ServerError
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 from penstock.spark._sink_once import Marker
 from penstock.spark._sink_options import parse_sink_options
 from penstock.spark._sink_transactions import Transactions

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.client import Admin, Producer
-from penstock.seams.rebalances import RebalanceCause, RebalanceEnding
+from penstock.interfaces.admin import RebalanceCause, RebalanceEnding
 from penstock.testing import Broker
 from tools.peers import kafka
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Admin
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 from penstock.testing import Broker
 from tests.interop.peers.rocketmq_fixtures import RocketMQ
 from tools.peers import ons, rocketmq, rocketmq_clients, rocketmq_java

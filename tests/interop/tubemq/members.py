@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Self
 
 from penstock.client import Consumer, RebalanceListener
-from penstock.columnar import Messages
 from penstock.config import OptionValue
 from penstock.errors import PenstockError
 from penstock.model import Partition, Record
+from penstock.records import Messages
 from tools.peers import tubemq_clients
 from tools.peers.tubemq_clients import Mail
 

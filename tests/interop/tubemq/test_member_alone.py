@@ -7,9 +7,9 @@ from collections.abc import Collection
 import pytest
 
 from penstock.client import Consumer, RebalanceListener
-from penstock.columnar import Messages
 from penstock.errors import ServerError, UsageError
 from penstock.model import Partition, Record
+from penstock.records import Messages
 from tests.interop.peers.tubemq_fixtures import NewTopic
 from tests.interop.tubemq.members import PATIENCE_MS, Member, come_again, fresh, once, read, send, until
 from tools.peers import tubemq

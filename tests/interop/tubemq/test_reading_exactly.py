@@ -10,8 +10,8 @@ import pytest
 
 from penstock import Admin, Consumer, LogRange, Partition, Producer, RangeReader
 from penstock.errors import OffsetOutOfRange, ServerError, UsageError
+from penstock.interfaces import NewTopic as TopicToCreate
 from penstock.model import Committed
-from penstock.seams import NewTopic as TopicToCreate
 from tests.interop.peers.tubemq_fixtures import NewCluster, NewTopic
 from tools.peers import tubemq, tubemq_clients
 

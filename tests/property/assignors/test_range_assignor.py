@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups.assignor import Subscriber
-from penstock.groups.range_assignor import RangeAssignor
+from penstock.groups.assignors import RangeAssignor, Subscriber
 from penstock.model import Partition
 
 TOPICS = ["alpha", "beta", "gamma", "missing"]

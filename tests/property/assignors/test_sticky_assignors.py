@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.groups import Assignor, Subscriber
-from penstock.groups.round_robin_assignor import RoundRobinAssignor
+from penstock.groups.assignors import RoundRobinAssignor
 from penstock.groups.sticky_assignors import CooperativeStickyAssignor, StickyAssignor
 from penstock.model import Partition
 from tests.property.assignors.groups import (

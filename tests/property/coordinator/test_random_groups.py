@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from penstock.groups.rebalances import sentence
+from penstock.groups.rebalance_history import sentence
+from penstock.interfaces.admin import RebalanceEnding
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import GroupSettings, JoinAnswer, State
-from penstock.seams.rebalances import RebalanceEnding
 from tests.unit.coordinator.world import BOTH, OTHER_RANGE, RANGE, REBALANCE_S, SESSION_S, STICKY, Asked, World
 
 PROTOCOLS = st.sampled_from([RANGE, STICKY, BOTH, OTHER_RANGE])

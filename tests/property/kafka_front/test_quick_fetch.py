@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.interfaces.enode import FetchPart
 from penstock.model import Partition
 from penstock.protocols.kafka.server.apis import fetch
 from penstock.protocols.kafka.wire.fetch import (
@@ -14,7 +15,6 @@ from penstock.protocols.kafka.wire.fetch import (
     FetchRequestTopic,
 )
 from penstock.protocols.kafka.wire.framing import read_request, request
-from penstock.seams.enode import FetchPart
 
 I32 = st.integers(-(1 << 31), (1 << 31) - 1)
 I64 = st.integers(-(1 << 63), (1 << 63) - 1)

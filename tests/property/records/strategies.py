@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from penstock.columnar import BatchBuilder
+from penstock.records import BatchBuilder
 
 
 class Sent(NamedTuple):

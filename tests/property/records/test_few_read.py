@@ -7,12 +7,11 @@ import struct
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.columnar import Messages, Producing, decode_v2
-from penstock.columnar.batch import CRC_START, HEADER_BYTES, stamp, stamp_append_time
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.few_columns import batch_of
-from penstock.columnar.few_read import _MOST_BYTES, read_few
 from penstock.model import Codec, Partition
+from penstock.records import Messages, Producing, decode_v2
+from penstock.records.batch import CRC_START, HEADER_BYTES, crc32c, stamp, stamp_append_time
+from penstock.records.message_columns import batch_of
+from penstock.records.scalar_reader import _MOST_BYTES, read_few
 from tests.property.records.strategies import Sent, batches, builder_of
 
 PLACE = Partition("t", 3)

@@ -9,9 +9,9 @@ from aiokafka.record._crecords.default_records import DefaultRecordBatch as AioB
 from aiokafka.record._crecords.default_records import DefaultRecordBatchBuilder as AioBuilder
 from hypothesis import given
 
-from penstock.columnar import Messages, decode_v2
-from penstock.columnar.batch import stamp
 from penstock.model import Codec, Partition
+from penstock.records import Messages, decode_v2
+from penstock.records.batch import stamp
 from tests.property.records.strategies import Sent, batches, builder_of
 
 with warnings.catch_warnings():

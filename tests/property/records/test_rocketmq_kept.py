@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from penstock.columnar.plain_records import Stored, encode_batch, stored_records
 from penstock.errors import BatchTooLarge
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF
 from penstock.protocols.rocketmq.wire.log_records import cut, lumps, messages_of, record_of
 from penstock.protocols.rocketmq.wire.message_format import StoredMessage, read_batch, write_stored
 from penstock.protocols.rocketmq.wire.properties import NOT_KEPT
+from penstock.records.scalar_codec import Stored, encode_batch, stored_records
 
 KNOWN = [name.decode() for name in KIND_OF]
 NAMES = st.one_of(st.sampled_from([*KNOWN, "rocketmq.flag", "CLUSTER"]), st.text(max_size=4), st.sampled_from("ab"))

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.columnar.plain_records import Stored
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF
 from penstock.protocols.rocketmq.wire.log_records import Dress, form_of, properties_of
 from penstock.protocols.rocketmq.wire.message_format import Host, read_stored, write_stored
+from penstock.records.scalar_codec import Stored
 
 KNOWN = [name.decode() for name in KIND_OF]
 OURS = [

@@ -4,11 +4,11 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar import Messages, Producing, decode_v2, encode_v2
-from penstock.columnar.batch import parse_header, stamp, stamp_append_time, verify_crc
-from penstock.columnar.compression import compress, inflate
-from penstock.columnar.few import FewRows, encode_few, join
 from penstock.model import Codec, Partition, TimestampType
+from penstock.records import Messages, Producing, decode_v2, encode_v2
+from penstock.records.batch import parse_header, stamp, stamp_append_time, verify_crc
+from penstock.records.compression import compress, inflate
+from penstock.records.scalar_writer import FewRows, encode_few, join
 from tests.property.records.strategies import Sent, batches, builder_of
 
 PLACE = Partition("t", 0)

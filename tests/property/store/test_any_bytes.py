@@ -5,8 +5,8 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar.batch import batches, verify_crc
 from penstock.errors import CorruptBatch, StoreError
+from penstock.records.batch import batches, verify_crc
 from penstock.store import Store, StoreConfig
 from penstock.store.filesystem import MemoryDirectory
 from penstock.store.partition_folder import with_checksum

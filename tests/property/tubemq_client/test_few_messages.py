@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar.few import FewRows
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.send_request import SendRequests
 from penstock.protocols.tubemq.messages import AuthorizedInfo
 from penstock.protocols.tubemq.records import encode, encode_few
+from penstock.records.scalar_writer import FewRows
 
 BYTES = st.one_of(st.none(), st.sampled_from([b"", b"blue", b" x", b"a=b", b"x" * 9_000]), st.binary(max_size=300))
 TEXTS = st.one_of(st.sampled_from(["tubemq.filter", "a", "", "a,b", "\xe9"]), st.text(max_size=4))

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import PenstockError
+from penstock.interfaces import Buffers, Frame
+from penstock.interfaces.client import ReadFrom, ReadLimits
 from penstock.model import Codec, Committed, LogRange, Offset, OffsetSpec, Partition
 from penstock.protocols.tubemq.client.sender import TubeSender
 from penstock.protocols.tubemq.framing import frame
-from penstock.seams import Buffers, Frame
-from penstock.seams.client import ReadFrom, ReadLimits
 from tests.unit.tubemq_client import cluster as model
 from tests.unit.tubemq_client.cluster import FIGURES, Cluster, Stage, go, stage
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import Closed
-from penstock.groups.tables import UndefinedTransition
+from penstock.groups.state_machine import UndefinedTransition
 from penstock.protocols.tubemq.client.registration import Registration, RegistrationEvent, RegistrationState, after
 
 EVENTS = list(RegistrationEvent)

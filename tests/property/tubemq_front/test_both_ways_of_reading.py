@@ -6,14 +6,14 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar import encode_v2
-from penstock.columnar.batch import stamp
-from penstock.columnar.plain_records import Stored, encode_batch, stored_records
-from penstock.columnar.schema import HEADERS_TYPE
 from penstock.model import Codec
 from penstock.protocols.tubemq.front.broker.columns import bulk_of
 from penstock.protocols.tubemq.front.broker.messages import message_of
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C, decode, encode
+from penstock.records import encode_v2
+from penstock.records.arrow import HEADERS_TYPE
+from penstock.records.batch import stamp
+from penstock.records.scalar_codec import Stored, encode_batch, stored_records
 
 HEADERS = st.lists(
     st.tuples(st.sampled_from(["tubemq.filter", "a", "", "$x", "é"]), st.none() | st.binary(max_size=4)), max_size=3

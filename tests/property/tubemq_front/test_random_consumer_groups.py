@@ -12,13 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from penstock.concurrency.limits import Shares
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.front.master.events import TAKING, Event
 from penstock.protocols.tubemq.front.master.groups import Groups, Patience
 from penstock.protocols.tubemq.front.master.members import Member, Subscription
 from penstock.protocols.tubemq.front.master.terms import Terms, Way
-from penstock.seams.shares import Shares
 
 MEMBERS = st.sampled_from("abcd")
 TERMS = Terms(Way.NORMAL, frozenset({"t", "u"}))

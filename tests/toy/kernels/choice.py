@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from penstock.interfaces import Buffer
 from penstock.kernels import kernel_of
-from penstock.seams import Buffer
 
 HOME: Final = "tests.toy.kernels"
 

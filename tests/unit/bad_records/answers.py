@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import google_crc32c
 import pyarrow as pa
 
-from penstock.columnar import encode_v2
+from penstock.interfaces import Fetched
+from penstock.interfaces.client import ReadFrom
 from penstock.model import Codec, Partition
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.fetch import KafkaFetched
@@ -25,8 +26,7 @@ from penstock.protocols.tubemq import records
 from penstock.protocols.tubemq.client.private_reader import Batch
 from penstock.protocols.tubemq.client.reading import TubeFetched
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C, TransferedMessage, encode
-from penstock.seams import Fetched
-from penstock.seams.client import ReadFrom
+from penstock.records import encode_v2
 
 HERE = Partition("t", 0)
 Open = Callable[[int], Fetched]

@@ -7,18 +7,17 @@ import pickle
 import pytest
 
 from penstock.client.bad_records import BadRecords
-from penstock.columnar import Messages
-from penstock.columnar.messages import with_deserializers
-from penstock.columnar.payloads import Deserializers
 from penstock.config import OnBadRecord
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import CorruptBatch, DeserializationError
+from penstock.interfaces.client import ReadFrom, not_whole
 from penstock.model import Record, TimestampType
 from penstock.protocols import protocol
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.fetch import KafkaFetched
 from penstock.protocols.kafka.wire.fetch import FetchResponsePartition
-from penstock.seams.client import ReadFrom, not_whole
+from penstock.records import Messages
+from penstock.records.messages import Deserializers, with_deserializers
 from tests.unit.bad_records.answers import HERE, KINDS, Damaged, Open, batch, kafka, rocketmq, stored
 
 every_kind = pytest.mark.parametrize("damaged", [pytest.param(each, id=kind) for kind, each in KINDS.items()])

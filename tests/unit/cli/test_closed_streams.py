@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client import read
-from penstock.net.descriptors import hold_standard_streams
+from penstock.net.loops import hold_standard_streams
 from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.loops import LOOPS

@@ -13,9 +13,9 @@ from pyarrow import parquet
 from penstock.cli.consume import Reading, before, way_in
 from penstock.cli.output import StopRequests
 from penstock.client import Admin, Consumer, Producer
-from penstock.columnar import Messages
-from penstock.columnar.schema import COLUMNS
 from penstock.model import Partition
+from penstock.records import Messages
+from penstock.records.arrow import COLUMNS
 from penstock.testing import Broker
 from tests.unit.cli.running import fill, penstock, records, refused
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Admin, Consumer, Producer
+from penstock.interfaces import GroupDescriptions
 from penstock.model import Partition
 from penstock.protocols.kafka.client.admin import KafkaAdmin
 from penstock.protocols.kafka.errors import error_for
-from penstock.seams import GroupDescriptions
 from penstock.testing import Broker
 from tests.unit.cli.running import fill, penstock, refused
 

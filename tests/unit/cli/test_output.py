@@ -14,8 +14,8 @@ from penstock.cli import scalar_text
 from penstock.cli.output import Cell, show, text
 from penstock.cli.parsed_args import all_said, client_options
 from penstock.cli.record_text import json_lines, spelled_text, text_lines
-from penstock.columnar.messages import Part
 from penstock.model import Partition
+from penstock.records.messages import Part
 
 ROWS: list[dict[str, Cell]] = [{"name": "[red]", "lag": 1.25, "member": None}, {"name": "b", "lag": 0, "member": "m"}]
 COLUMNS = ("name", "lag", "member")

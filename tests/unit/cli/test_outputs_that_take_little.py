@@ -21,7 +21,7 @@ from penstock.cli.consume import Reading, open_sink
 from penstock.cli.output import Output, StopRequests
 from penstock.client import Admin, Consumer, Producer
 from penstock.errors import UsageError
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 from penstock.testing import Broker
 from tests.interrupts import python_hears_ctrl_c
 from tests.unit.cli.running import fill, penstock

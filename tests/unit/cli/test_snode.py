@@ -14,7 +14,7 @@ import pytest
 
 from penstock.cli.snode import snode
 from penstock.client import Admin, Producer
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 from penstock.testing import Broker
 from tests.unit.cli.running import penstock
 

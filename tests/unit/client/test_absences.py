@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.client.consumer.subscription import Absences
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.model import Partition, PartitionInfo, TopicInfo
 from tests.unit.client.virtual_time import passing, run
 

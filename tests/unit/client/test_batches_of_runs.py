@@ -9,8 +9,8 @@ import pytest
 
 from penstock.client.producer.delivery import Outcome, Run
 from penstock.client.producer.sender import PartitionQueue
-from penstock.columnar.few import FewRows
 from penstock.model import Partition
+from penstock.records.scalar_writer import FewRows
 
 MOST = 1_000
 ZERO = Partition("t", 0)

@@ -14,7 +14,7 @@ from penstock.client import Admin, RangeReader
 from penstock.client.runtime.blocking import BlockingCalls
 from penstock.errors import Closed, ConnectionLost
 from penstock.model import Partition
-from penstock.net.stopping import Stop
+from penstock.net.connecting import Stop
 from tests.unit.client.test_what_waits_ends import GRACE_S, HOUR_S, started
 
 HOUR_MS = 3_600_000

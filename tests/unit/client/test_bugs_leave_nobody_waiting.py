@@ -18,8 +18,8 @@ from penstock.client.producer.sender import PartitionQueue
 from penstock.client.runtime.background_loop import loop_thread
 from penstock.client.runtime.callbacks import CallbackFailure
 from penstock.errors import LocalError, PenstockError
+from penstock.interfaces import Beat
 from penstock.model import Partition
-from penstock.seams import Beat
 from penstock.testing import Broker
 from tests.conformance.fake_group import FakeMembership
 from tests.conformance.fake_log import FakeLog

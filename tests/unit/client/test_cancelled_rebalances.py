@@ -11,8 +11,8 @@ import pytest
 
 from penstock.client import AsyncConsumer, Consumer, RebalanceListener
 from penstock.client.consumer.membership import Event, Rebalancing
+from penstock.interfaces import Beat, Verdict
 from penstock.model import Assignment, Partition
-from penstock.seams import Beat, Verdict
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.virtual_time import passing, run
 

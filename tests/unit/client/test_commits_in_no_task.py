@@ -14,10 +14,10 @@ from penstock.client.consumer.membership import Event, Member, State
 from penstock.client.meters import ConsumerMeter
 from penstock.client.runtime.closing import Interrupts
 from penstock.client.runtime.waiting import Line
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import Closed, ErrorKind, FencedError, ServerError
+from penstock.interfaces import CommitHeard, CommitRest
 from penstock.model import Committed, Partition
-from penstock.seams import CommitHeard, CommitRest
 from tests.unit.client.virtual_time import passing, run
 
 ZERO = Partition("t", 0)

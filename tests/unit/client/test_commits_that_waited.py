@@ -12,7 +12,7 @@ from penstock import CommitFailed
 from penstock.client.consumer.commits import Committer
 from penstock.client.consumer.membership import Event, Member, State
 from penstock.client.meters import ConsumerMeter
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.model import Committed, Partition
 
 OFFSETS = {Partition("t", 0): Committed(5)}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.client import AsyncConsumer
-from penstock.columnar import Messages
 from penstock.errors import UsageError
 from penstock.model import Partition
+from penstock.records import Messages
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.virtual_time import run
 

@@ -17,8 +17,8 @@ from penstock.client import AsyncConsumer, Consumer
 from penstock.client.runtime import background_loop
 from penstock.client.runtime.background_loop import loop_thread
 from penstock.errors import Closed, ErrorKind, ServerError, UsageError
+from penstock.interfaces import CommitHeard, CommitRest
 from penstock.model import Committed, Partition
-from penstock.seams import CommitHeard, CommitRest
 from tests.conformance import fake_log
 from tests.conformance.fake_group import FakeMembership
 from tests.conformance.fake_log import FakeLog

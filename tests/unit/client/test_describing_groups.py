@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client.admin.groups import describe_each
 from penstock.errors import ConnectionLost, ErrorKind, PenstockError, ServerError
-from penstock.seams import AdminClient, GroupDescription
+from penstock.interfaces import AdminClient, GroupDescription
 
 DENIED = ServerError("denied", code=30, name="X", kind=ErrorKind.UNSUPPORTED)
 

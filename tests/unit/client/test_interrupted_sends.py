@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from penstock.client.producer.accumulator import OVERHEAD, Intake, Staging
-from penstock.columnar.few import FewRows
 from penstock.config import ProducerConfig
 from penstock.errors import Closed, UsageError
+from penstock.records.scalar_writer import FewRows
 from tests.unit.client.test_what_waits_ends import SCRIPT, SENDINGS, started
 
 Pairs = list[tuple[bytes | None, bytes | None]]

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from penstock.client.consumer.membership import Event, Member, State
+from penstock.interfaces import Beat, HasEpoch, Verdict
 from penstock.model import Assignment, Committed, Partition
-from penstock.seams import Beat, HasEpoch, Verdict
 from tests.unit.client.virtual_time import passing, run
 
 ZERO = Partition("t", 0)

@@ -10,7 +10,7 @@ from subprocess import PIPE
 import pytest
 
 from penstock.client import Admin, Producer
-from penstock.seams import NewTopic
+from penstock.interfaces import NewTopic
 
 SPY = """
 import asyncio, json, sys, threading

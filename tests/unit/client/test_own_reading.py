@@ -16,7 +16,7 @@ from penstock.client.consumer import direct_read
 from penstock.client.errors import WakeUp
 from penstock.errors import Closed
 from penstock.model import Partition
-from penstock.net import _asyncio_connection, _lent
+from penstock.net import asyncio_connection
 from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.unit.client.trickle import LONG_S, TOPIC, Trickle, own
@@ -266,7 +266,7 @@ def test_who_stays_away_for_long_is_no_silent_server(
     trickle.until_lent()
 
 
-def _connections(consumer: Consumer[bytes, bytes]) -> list[_asyncio_connection.AsyncioConnection]:
+def _connections(consumer: Consumer[bytes, bytes]) -> list[asyncio_connection.AsyncioConnection]:
     engine = consumer._inner._engine
     assert engine is not None
     return list(engine.client._channel._connections)  # type: ignore[attr-defined]
@@ -349,7 +349,7 @@ def test_without_room_for_another_descriptor_reading_goes_on(
 
     trickle = Trickle(producer, consumer)
     with monkeypatch.context() as patched:
-        patched.setattr(_lent.os if what == "dup" else direct_read.socket, what, refuse)
+        patched.setattr(asyncio_connection.os if what == "dup" else direct_read.socket, what, refuse)
         for _ in range(30):
             trickle.one()
         assert asked.is_set()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.producer import routing
-from penstock.columnar.inputs import integers_of, longest, valid_of
+from penstock.records.arrow import integers_of, longest, valid_of
 
 ROWS = pa.RecordBatch.from_pydict(
     {"value": pa.array([b"a", None, b"ccc", b"", b"e"]), "partition": pa.array([1, None, 3, 4, 5], pa.int16())}

@@ -16,8 +16,8 @@ from penstock.client import AsyncProducer, Producer, ProducerInterceptor
 from penstock.client.producer.accumulator import OVERHEAD, Intake, nothing_is_plain
 from penstock.client.producer.delivery import RecordMetadata
 from penstock.client.producer.engine import ProducerEngine
-from penstock.columnar import decode_v2
 from penstock.errors import Closed, PenstockError, UsageError
+from penstock.records import decode_v2
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.test_producing import sends, stored
 from tests.unit.client.virtual_time import passing, run

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import AsyncProducer, BufferFull, Delivery, DeliveryTimeout
-from penstock.columnar import decode_v2
 from penstock.errors import Closed, ConnectionLost, PenstockError, RequestTimeout, ServerError, UsageError
 from penstock.model import LogRange, Partition
+from penstock.records import decode_v2
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.virtual_time import passing, run
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.client.ranges.range_reader import RangeRead
-from penstock.columnar import Messages
 from penstock.errors import ConnectionLost, CorruptBatch, OffsetOutOfRange, PenstockError, UsageError
+from penstock.interfaces import LogClient
 from penstock.model import LogRange, Partition
-from penstock.seams import LogClient
+from penstock.records import Messages
 from tests.conformance.fake_log import FakeLimits
 
 HERE = Partition("t", 0)

@@ -13,8 +13,8 @@ import pytest
 
 import penstock
 from penstock import Committed, LogRange, Messages, Partition, Producer, RangeReader
-from penstock.columnar.schema import COLUMNS, schema
 from penstock.errors import ConfigError, OffsetOutOfRange, UsageError
+from penstock.records.arrow import COLUMNS, schema
 from tests.conformance.fake_log import FakeLog
 
 ADDRESS = "fake://h:1"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from penstock.client import Admin, OffsetMove, ResetPlan, ResetTo, offsets_from_csv, offsets_to_csv
 from penstock.client.admin.groups import Scope, execute, plan_reset
 from penstock.errors import ServerError, UsageError
+from penstock.interfaces import FoundOffset, GroupDescription, GroupMember
 from penstock.model import Committed, OffsetSpec, Partition
-from penstock.seams import FoundOffset, GroupDescription, GroupMember
 from tests.conformance.fake_log import FakeLog
 
 ADDRESS = "fake://h:1"

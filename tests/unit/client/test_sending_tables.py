@@ -13,9 +13,9 @@ import penstock
 from penstock import LogRange, Partition
 from penstock.client import AsyncProducer, Producer, RangeReader
 from penstock.client.producer.validation import pieces
-from penstock.columnar import Messages
 from penstock.errors import UsageError
 from penstock.model import Record
+from penstock.records import Messages
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.virtual_time import run
 

@@ -12,9 +12,9 @@ import pytest
 from penstock.client import AsyncProducer, DeliveryTimeout, Producer
 from penstock.client.producer.delivery import Delivery, Fate, Outcome, RecordMetadata, Run
 from penstock.client.producer.sender import Delivering
-from penstock.columnar.few import FewRows
 from penstock.errors import ConnectionLost, PenstockError, UsageError
 from penstock.model import Partition
+from penstock.records.scalar_writer import FewRows
 from tests.conformance.fake_log import FakeClient, FakeLog
 from tests.conformance.fake_sender import FakeSender
 from tests.eventually import comes_to

@@ -10,7 +10,7 @@ import pytest
 from penstock.client import Admin, AsyncConsumer, Producer, TransactionAborted
 from penstock.client.producer.transactions import CALLS, TABLE, Event, State, after
 from penstock.errors import ConfigError, ConnectionLost, UsageError
-from penstock.groups.tables import UndefinedTransition
+from penstock.groups.state_machine import UndefinedTransition
 from penstock.model import Committed, GroupMetadata, PreparedTransaction
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.test_producing import stored

@@ -296,7 +296,7 @@ def started(script: str) -> subprocess.CompletedProcess[str]:
 
 
 SENDING = """
-from penstock.columnar import builder
+from penstock.records import builder
 producer = Producer("fake://h:1")
 producer.send("t", b"first").result(60)
 taken, armed = builder.BatchBuilder._take_headers, [True]

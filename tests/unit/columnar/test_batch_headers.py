@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.columnar import BatchBuilder, Producing
-from penstock.columnar.batch import batches, parse_header, stamp_append_time, verify_crc
-from penstock.columnar.buffers import crc32c
 from penstock.errors import CorruptBatch
 from penstock.model import Codec, TimestampType
+from penstock.records import BatchBuilder, Producing
+from penstock.records.batch import batches, crc32c, parse_header, stamp_append_time, verify_crc
 
 
 def one(codec: Codec = Codec.NONE, producing: Producing | None = None) -> bytearray:
@@ -109,7 +108,7 @@ def loaded_after(script: str) -> list[str]:
 
 
 def test_looking_at_headers_and_checksums_loads_no_large_library() -> None:
-    script = "from penstock.columnar.batch import batches, stamp, stamp_append_time, verify_crc\n"
+    script = "from penstock.records.batch import batches, stamp, stamp_append_time, verify_crc\n"
     script += f"data = bytearray({bytes(one())!r})\n"
     script += "stamp(data, 7, 1)\n"
     script += "stamp_append_time(data, 8)\n"
@@ -120,7 +119,7 @@ def test_looking_at_headers_and_checksums_loads_no_large_library() -> None:
 
 
 def test_inflating_does_without_pyarrow() -> None:
-    script = "from penstock.columnar.compression import compress, inflate\n"
+    script = "from penstock.records.compression import compress, inflate\n"
     script += "from penstock.model import Codec\n"
     script += "assert inflate(Codec.LZ4, compress(Codec.LZ4, b'data')) == b'data'\n"
     assert loaded_after(script) == ["numpy"]

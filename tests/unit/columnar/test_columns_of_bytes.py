@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from penstock.columnar.arrays import binary_of
-from penstock.columnar.builder import columns_from
 from penstock.errors import UsageError
+from penstock.records.arrow import binary_array
+from penstock.records.encoding import columns_from
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from penstock.errors import UsageError
     ],
 )
 def test_a_column_holds_what_it_is_made_of(parts: Sequence[bytes | memoryview | None]) -> None:
-    column = binary_of(parts)
+    column = binary_array(parts)
     column.validate(full=True)
     assert column.type == pa.binary()
     assert column.null_count == sum(part is None for part in parts)
@@ -41,6 +41,6 @@ def test_a_column_holds_what_it_is_made_of(parts: Sequence[bytes | memoryview | 
 def test_what_is_no_bytes_is_refused_with_nulls_and_without(beside: list[object], wrong: object) -> None:
     parts: list[object] = [*beside, wrong]
     with pytest.raises(TypeError, match="bytes-like"):
-        binary_of(parts)  # type: ignore[arg-type]
+        binary_array(parts)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="keys and values must be bytes or None"):
         columns_from([None] * len(parts), parts, [1] * len(parts), {})  # type: ignore[arg-type]

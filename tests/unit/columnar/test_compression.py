@@ -10,10 +10,9 @@ import cramjam
 import pyarrow as pa
 import pytest
 
-from penstock.columnar.arena import Arena
-from penstock.columnar.compression import compress, inflate, inflate_into
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
+from penstock.records.compression import Arena, compress, inflate, inflate_into
 
 PACKED = [codec for codec in Codec if codec is not Codec.NONE]
 TEXT = b"".join(b'{"id": %d, "city": "Paris"}' % number for number in range(9_000))

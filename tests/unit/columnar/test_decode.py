@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.columnar import decode_v2
-from penstock.columnar.compression import compress
-from penstock.columnar.transactions import AbortedTransactions
 from penstock.errors import CorruptBatch, UsageError
 from penstock.model import Codec
 from penstock.protocols.kafka.wire.records import decode
+from penstock.records import decode_v2
+from penstock.records.batch import AbortedTransactions
+from penstock.records.compression import compress
 from tests.kernels.batches import Written, batch
 
 TRANSACTIONAL, CONTROL = 16, 32

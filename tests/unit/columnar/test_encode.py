@@ -5,10 +5,10 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from penstock.columnar import BatchBuilder, Producing, decode_v2, encode_v2
-from penstock.columnar.batch import parse_header
 from penstock.errors import UsageError
 from penstock.model import Codec
+from penstock.records import BatchBuilder, Producing, decode_v2, encode_v2
+from penstock.records.batch import parse_header
 
 NOW_MS = 1_700_000_000_123
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.columnar import encode_v2
-from penstock.columnar.batch import parse_header, verify_crc
-from penstock.columnar.few import FewRows, encode_few
-from penstock.columnar.producing import Producing
+from penstock.records import encode_v2
+from penstock.records.batch import Producing, parse_header, verify_crc
+from penstock.records.scalar_writer import FewRows, encode_few
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 8_191, 8_192, 100_000, *range(4_070, 4_110)])

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pyarrow import compute  # noqa: F401
 
 from penstock import kernels
-from penstock.columnar import encode, encode_v2
-from penstock.columnar._joined import join_records
-from penstock.columnar.inputs import binary_of
+from penstock.records import encode_v2, encoding
+from penstock.records.arrow import binary_input
+from penstock.records.encoding import join_records
 
 TEXTS = st.binary(max_size=3) | st.sampled_from([b"x" * 63, b"x" * 64, b"x" * 9_000])
 CELLS = st.none() | TEXTS
@@ -30,7 +30,7 @@ def columns(count: int) -> st.SearchStrategy[tuple[list[bytes | None], list[byte
 
 def encoded(rows: pa.RecordBatch, *, by_arrow: bool) -> bytes:
     with pytest.MonkeyPatch.context() as patch, kernels.using("pure"):
-        patch.setattr(encode, "_MANY", 1 if by_arrow else 1 << 30)
+        patch.setattr(encoding, "_MANY", 1 if by_arrow else 1 << 30)
         return bytes(encode_v2(rows))
 
 
@@ -55,7 +55,7 @@ def test_bytes_under_a_null_are_left_to_the_kernel() -> None:
     ends, data = pa.py_buffer(np.array([0, 2, 4], np.int32)), pa.py_buffer(b"abcd")
     values = pa.Array.from_buffers(pa.binary(), 2, [pa.py_buffer(b"\x02"), ends, data])
     assert values.to_pylist() == [None, b"cd"]
-    value, key = binary_of(values, 2, "value"), binary_of(None, 2, "key")
+    value, key = binary_input(values, 2, "value"), binary_input(None, 2, "key")
     assert join_records(key, value, np.zeros(2, np.int64), np.empty(99, np.uint8), 0) is None
     rows = pa.RecordBatch.from_arrays([values], names=["value"])
     assert encoded(rows, by_arrow=True) == encoded(rows, by_arrow=False)
@@ -72,7 +72,7 @@ def test_a_stream_of_columns_loads_no_compiled_kernel_for_what_arrow_does_as_wel
 
     import penstock.kernels._pure  # noqa: F401
 
-    monkeypatch.setattr(encode.kernels, "kernel", kernel)
+    monkeypatch.setattr(encoding.kernels, "kernel", kernel)
     for _ in range(50):
         encode_v2(pa.RecordBatch.from_pydict({"value": pa.array([b"x" * 1_000] * 1_000)}))
     assert sum(asked) < 4 << 20, "50 MB of records are worth what 4 MB in plain Python are"

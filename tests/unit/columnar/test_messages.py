@@ -7,11 +7,11 @@ import polars
 import pyarrow as pa
 import pytest
 
-from penstock.columnar import BatchBuilder, Messages, decode_v2
-from penstock.columnar.batch import stamp
-from penstock.columnar.schema import COLUMNS
 from penstock.errors import UsageError
 from penstock.model import Partition, Record, TimestampType
+from penstock.records import BatchBuilder, Messages, decode_v2
+from penstock.records.arrow import COLUMNS
+from penstock.records.batch import stamp
 
 FIRST, SECOND = Partition("flights", 3), Partition("orders", 0, "broker-a")
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.columnar.batch import parse_header, verify_crc
-from penstock.columnar.checked import Checked
-from penstock.columnar.entries import batch_of
-from penstock.columnar.few import FewRows, encode_few
-from penstock.columnar.plain_records import Stored, encode_batch, encode_single, stored_records
+from penstock.records.batch import parse_header, verify_crc
+from penstock.records.scalar_codec import Stored, batch_of, encode_batch, encode_single, stored_records
+from penstock.records.scalar_writer import FewRows, encode_few
+from penstock.records.validation import Checked
 
 HEADERS = (("tubemq.filter", b"red"), ("", b""), ("n", None), ("ü" * 70, b"x" * 20_000))
 

@@ -20,7 +20,7 @@ from penstock.config import (
     producer_settings,
     toml_options,
 )
-from penstock.config.spellings import BOOTSTRAP, normal
+from penstock.config.fields import BOOTSTRAP, normal
 from penstock.errors import ConfigError
 from penstock.model import Codec, Endpoint
 from penstock.protocols.kafka.config import ABSENT, ROWS

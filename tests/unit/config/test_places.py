@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.config import SnodeConfig, parse_listener, snode_config
-from penstock.config.places import read_places, shown
+from penstock.config.snode import read_places, shown
 from penstock.errors import ConfigError
 from penstock.protocols import configs
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from penstock.config import ConsumerConfig, OptionValue, ProducerConfig, consumer_settings, producer_settings
-from penstock.config.spellings import BOOTSTRAP, TOPICS
+from penstock.config.fields import BOOTSTRAP, TOPICS
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.config import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.interfaces.admin import RebalanceCause, RebalanceEnding
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import CommitIdentity, Leaver
 from penstock.protocols.kafka.groups.consumer_group import Beat, ConsumerGroupSettings, MemberState, Topic
-from penstock.seams.rebalances import RebalanceCause, RebalanceEnding
 from tests.unit.consumer_groups.world import REBALANCE_S, SESSION_S, Follower, T, U, World
 
 ALL = [(T, 0), (T, 1), (T, 2)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock.interfaces.admin import Rebalance
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import CommitIdentity
 from penstock.protocols.kafka.groups.classic_transitions import Moment
@@ -21,7 +22,6 @@ from penstock.protocols.kafka.groups.consumer_group import (
     Stored,
     Topic,
 )
-from penstock.seams.rebalances import Rebalance
 
 SESSION_S = 45.0
 REBALANCE_S = 60.0

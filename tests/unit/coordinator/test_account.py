@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.groups.rebalances import NAMED, ROUNDS, Account, sentence
+from penstock.groups.rebalance_history import NAMED, ROUNDS, Account, sentence
+from penstock.interfaces.admin import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 from penstock.model import Partition
 from penstock.protocols.kafka.groups.classic_group import Leaver
 from penstock.protocols.kafka.wire import coordinator_admin
 from penstock.protocols.kafka.wire.consumer_protocol import MemberAssignment, TopicPartitions, write_assignment
-from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 from tests.unit.coordinator.world import OTHER_RANGE, REBALANCE_S, SESSION_S, World
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.interfaces import CommittedUntil
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.groups.classic_group import Group, State
 from penstock.protocols.kafka.groups.consumer_group import ConsumerGroup, ConsumerMember
 from penstock.protocols.kafka.server.group_service import has_expired, newer_has_expired
-from penstock.seams import CommittedUntil
 
 READ, UNREAD = Partition("read", 0), Partition("unread", 0)
 COMMITTED_MS, LEFT_MS, RETENTION_MS, OWN_MS = 1_000, 5_000, 100, 30

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups.deadlines import Deadlines
+from penstock.concurrency.runtime import Deadlines
 
 KEYS = st.integers(0, 5)
 STEPS = st.lists(

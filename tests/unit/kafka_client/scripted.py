@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import TransportOptions
+from penstock.net.connecting import TransportOptions
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from penstock.protocols.kafka.client.client import KafkaClient, open_client
 from penstock.protocols.kafka.client.connection import KafkaOptions
@@ -26,7 +27,6 @@ from penstock.protocols.kafka.wire.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.seams import Buffers, Frame, Peer
 
 _OFFSET_FOR_LEADER_EPOCH = 23
 

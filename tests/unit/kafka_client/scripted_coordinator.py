@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import ProtocolViolation
+from penstock.interfaces import GroupOptions
 from penstock.model import Partition
 from penstock.protocols.kafka.client.classic_member import KafkaMembership
 from penstock.protocols.kafka.client.connection import KafkaOptions
@@ -24,7 +25,6 @@ from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from penstock.seams import GroupOptions
 from tests.unit.kafka_client.scripted import Stage, metadata
 
 EVENTS = [Partition("events", n) for n in range(3)]

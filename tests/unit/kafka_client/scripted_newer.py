@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.errors import ProtocolViolation
+from penstock.interfaces import GroupOptions, Membership
 from penstock.model import Partition
 from penstock.protocols.kafka.client.consumer_member import KafkaEpochMembership
 from penstock.protocols.kafka.wire.groups import (
@@ -22,7 +23,6 @@ from penstock.protocols.kafka.wire.offsets import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
-from penstock.seams import GroupOptions, Membership
 from tests.unit.kafka_client.scripted import Stage, metadata
 
 EVENTS = [Partition("events", n) for n in range(3)]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.interfaces.framing import Buffer
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.coordinator import Identity, _commit_message
 from penstock.protocols.kafka.wire.framing import request, response
@@ -19,7 +20,6 @@ from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from penstock.seams.framing import Buffer
 
 TEXT = st.text(max_size=20)
 ONE = Partition("demo", 3)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from penstock.errors import PenstockError, ServerError
+from penstock.interfaces import CommitRest, CommitsAtOnce, GroupOptions
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.classic_member import KafkaMembership, State
 from penstock.protocols.kafka.client.connection import KafkaOptions
@@ -18,7 +19,6 @@ from penstock.protocols.kafka.wire.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from penstock.seams import CommitRest, CommitsAtOnce, GroupOptions
 from tests.unit.client.virtual_time import passing, run
 from tests.unit.kafka_client.scripted import Stage, go, stage
 from tests.unit.kafka_client.scripted_coordinator import EVENTS, Coordinator, member_of

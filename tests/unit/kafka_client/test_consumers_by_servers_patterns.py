@@ -11,8 +11,8 @@ import pytest
 
 from penstock.client import Admin, AsyncConsumer, Consumer, Producer, SubscriptionPattern
 from penstock.errors import ServerError
+from penstock.interfaces import NewTopic
 from penstock.model import Partition
-from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.unit.kafka_client.test_consumers_in_newer_groups import Heard, polled
 

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.client import Admin, CommitFailed, Consumer, Producer, RebalanceListener
 from penstock.errors import ServerError, UsageError
+from penstock.interfaces import NewTopic
 from penstock.model import Committed, Partition
-from penstock.seams import NewTopic
 from penstock.testing import Broker
 
 _names = itertools.count(1)

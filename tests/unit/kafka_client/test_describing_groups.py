@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, ServerError
+from penstock.interfaces.admin import GroupDescriptions
 from penstock.model import Endpoint
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.wire.coordinator_admin import DescribeGroupsResponse, DescribeGroupsResponseGroup
 from penstock.protocols.kafka.wire.groups import ConsumerGroupDescribeResponse, ConsumerGroupDescribeResponseGroup
 from penstock.protocols.kafka.wire.offsets import FindCoordinatorResponse, FindCoordinatorResponseCoordinator
-from penstock.seams.admin import GroupDescriptions
 from tests.unit.kafka_client.scripted import Stage, go, stage
 
 OPTIONS = KafkaOptions(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=100, silent_node_patience_ms=20)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import ServerError
+from penstock.interfaces import Verdict
 from penstock.model import Committed
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.consumer_member import State
-from penstock.seams import Verdict
 from tests.unit.kafka_client.scripted import go, stage
 from tests.unit.kafka_client.scripted_newer import EVENTS, NewerCoordinator, newer_member
 

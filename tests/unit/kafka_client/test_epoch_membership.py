@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from penstock.errors import FencedError, ServerError, UsageError
+from penstock.interfaces import GroupOptions, Verdict
+from penstock.interfaces.client import Dropped
 from penstock.model import Assignment, Committed
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.consumer_member import State, new_member_id
-from penstock.seams import GroupOptions, Verdict
-from penstock.seams.membership import Dropped
 from tests.unit.kafka_client.scripted import go, metadata, stage
 from tests.unit.kafka_client.scripted_newer import EVENTS, ID, UNANSWERED, NewerCoordinator, beats, newer_member
 

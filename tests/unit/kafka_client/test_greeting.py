@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.errors import ConnectionLost, ProtocolViolation, ServerError
+from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from penstock.protocols.kafka.client.connection import KafkaDialect, KafkaOptions, Versions
 from penstock.protocols.kafka.wire.fetch import FetchRequest
 from penstock.protocols.kafka.wire.framing import KafkaFraming, read_header
-from penstock.seams import Buffers, Frame, Peer
 from tests.unit.kafka_client.mock_brokers import MockBrokers
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from penstock.interfaces import GroupOptions, Verdict
 from penstock.model import Assignment
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.protocols.kafka.client.classic_member import KafkaMembership
 from penstock.protocols.kafka.client.client import KafkaClient, open_client
 from penstock.protocols.kafka.client.connection import KafkaOptions
-from penstock.seams import GroupOptions, Verdict
 from tests.unit.kafka_client.mock_brokers import MockBrokers
 from tests.unit.kafka_client.scripted import go
 

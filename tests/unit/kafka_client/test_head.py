@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client import Producer
-from penstock.columnar import encode_v2
+from penstock.interfaces import HasHead
+from penstock.interfaces.client import ReadFrom
 from penstock.model import Codec, Partition
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.fetch import KafkaFetched
 from penstock.protocols.kafka.wire.fetch import FetchResponsePartition
-from penstock.seams import HasHead
-from penstock.seams.client import ReadFrom
+from penstock.records import encode_v2
 from penstock.testing import Broker
 
 PARTITION = Partition("topic", 3)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import ServerError
+from penstock.interfaces.client import Dropped
 from penstock.model import Committed
 from penstock.protocols.kafka.client.classic_member import KafkaMembership, State
 from penstock.protocols.kafka.wire.consumer_protocol import read_subscription
-from penstock.seams.membership import Dropped
 from tests.unit.kafka_client.scripted import Stage, go, stage
 from tests.unit.kafka_client.scripted_coordinator import EVENTS, QUICK, Coordinator, member_of, sent
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConnectionLost, ServerError
+from penstock.interfaces.admin import GroupListings
 from penstock.model import Endpoint
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.wire.coordinator_admin import ListGroupsResponse, ListGroupsResponseGroup
-from penstock.seams.admin import GroupListings
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 
 OPTIONS = KafkaOptions(retry_backoff_ms=1, retry_backoff_max_ms=2, silent_node_patience_ms=50)

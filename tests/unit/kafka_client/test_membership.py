@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, FencedError, ProtocolViolation, ServerError, UsageError
+from penstock.interfaces import GroupOptions, Verdict
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.assignors import partitions_assigned, subscriber_of, subscription_bytes
 from penstock.protocols.kafka.client.classic_member import State
 from penstock.protocols.kafka.wire.groups import HeartbeatResponse, JoinGroupResponseMember
-from penstock.seams import GroupOptions, Verdict
 from tests.unit.kafka_client.scripted import go, metadata, stage
 from tests.unit.kafka_client.scripted_coordinator import EVENTS, QUICK, Coordinator, member_of, sent
 

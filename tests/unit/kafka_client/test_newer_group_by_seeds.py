@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import PenstockError, ProtocolViolation
+from penstock.interfaces import GroupOptions, Verdict
+from penstock.interfaces.client import Dropped
 from penstock.model import Partition
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.options import TransportOptions
+from penstock.net.connecting import TransportOptions
 from penstock.protocols.kafka.client.client import KafkaClient, open_client
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.consumer_member import KafkaEpochMembership, State
@@ -29,8 +31,6 @@ from penstock.protocols.kafka.groups.classic_transitions import Moment
 from penstock.protocols.kafka.groups.consumer_coordinator import ConsumerCoordinator
 from penstock.protocols.kafka.groups.consumer_group import Beat, ConsumerGroupSettings, Topic
 from penstock.protocols.kafka.wire.groups import ConsumerGroupHeartbeatResponse
-from penstock.seams import GroupOptions, Verdict
-from penstock.seams.membership import Dropped
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 from tests.unit.kafka_client.scripted_newer import ID, NewerCoordinator, places
 

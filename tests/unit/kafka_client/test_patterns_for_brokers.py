@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import ServerError, UsageError
+from penstock.interfaces import GroupOptions, MatchesPatterns, Verdict
 from penstock.model import Assignment, Partition
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.consumer_member import State
 from penstock.protocols.kafka.wire.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from penstock.seams import GroupOptions, MatchesPatterns, Verdict
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 from tests.unit.kafka_client.scripted_newer import EVENTS, ID, UNANSWERED, NewerCoordinator, beats, newer_member
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar.few import FewRows
 from penstock.errors import ConnectionLost, ServerError
+from penstock.interfaces import Sent
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.kafka.client.sender import KafkaSender
 from penstock.protocols.kafka.wire.framing import request, response
@@ -27,7 +27,7 @@ from penstock.protocols.kafka.wire.produce import (
     ProduceResponseRecordError,
     ProduceResponseTopic,
 )
-from penstock.seams import Sent
+from penstock.records.scalar_writer import FewRows
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 
 P = Partition("events", 3)

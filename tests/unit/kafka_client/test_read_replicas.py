@@ -15,7 +15,7 @@ from penstock.client.ranges.range_reader import RangeRead
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.model import Endpoint, LogRange, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import Listener, serve
 from penstock.protocols.kafka.client.client import open_client
 from penstock.protocols.kafka.client.connection import KafkaOptions

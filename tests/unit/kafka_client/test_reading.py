@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import CorruptBatch, OffsetOutOfRange, ServerError, UsageError
+from penstock.interfaces import ReadFrom, ReadLimits
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.net.blocking_channel import BlockingChannel, run
 from penstock.protocols.kafka.client.client import KafkaClient, open_client
@@ -19,7 +20,6 @@ from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.fetch import KafkaFetched
 from penstock.protocols.kafka.wire.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
 from penstock.protocols.kafka.wire.records import encode
-from penstock.seams import ReadFrom, ReadLimits
 from tests.unit.kafka_client.mock_brokers import MockBrokers
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 

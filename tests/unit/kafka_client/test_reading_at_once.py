@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import ConnectionLost, OffsetOutOfRange, ProtocolViolation
+from penstock.interfaces import Fetched, ReadFrom, ReadLimits
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.wire.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
 from penstock.protocols.kafka.wire.records import encode
-from penstock.seams import Fetched, ReadFrom, ReadLimits
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 from tests.unit.kafka_client.test_produce_forms import few
 

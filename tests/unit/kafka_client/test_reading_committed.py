@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Admin, Consumer, Producer, RangeReader
-from penstock.columnar import Messages
 from penstock.config import OptionValue
 from penstock.errors import FencedError
 from penstock.model import LogRange, Partition
+from penstock.records import Messages
 from penstock.testing import Broker
 from tests.conformance.reading import poll_until
 

@@ -492,8 +492,8 @@ def test_an_answer_of_the_old_topic_says_nothing_of_the_new_ones_past() -> None:
         cluster = on.client._cluster
         (node,) = {cluster.leader(each) for each in BOTH}
         assert node is not None
+        from penstock.interfaces import ReadFrom
         from penstock.protocols.kafka.client.fetch import ReadReplicas
-        from penstock.seams import ReadFrom
 
         form = FetchForm(cluster, node, [ReadFrom(FIRST, 90, 1 << 20, OLD)], ReadReplicas(60.0))
         form.places(13)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar.batch import parse_header, verify_crc
 from penstock.model import Partition
 from penstock.protocols.kafka.client.sender import KafkaPacked, Numbering, ProducerIdentity
 from penstock.protocols.kafka.wire.records import Producing, encode
+from penstock.records.batch import parse_header, verify_crc
 
 P = Partition("events", 0)
 FIRST = ProducerIdentity(7, 0)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from penstock.interfaces.client import ReadFrom, ReadLimits
 from penstock.model import Partition
-from penstock.seams.client import ReadFrom, ReadLimits
 from tests.unit.client import virtual_time
 from tests.unit.kafka_client.scripted import stage
 from tests.unit.kafka_client.scripted_coordinator import Coordinator, member_of

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.columnar.batch import parse_header
 from penstock.errors import ConnectionLost, FencedError, PenstockError, ProtocolViolation, ServerError
+from penstock.interfaces import TransactionalClient
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.sender import KafkaPacked
@@ -25,7 +25,7 @@ from penstock.protocols.kafka.wire.produce import (
     ProduceResponsePartition,
     ProduceResponseTopic,
 )
-from penstock.seams import TransactionalClient
+from penstock.records.batch import parse_header
 from tests.unit.kafka_client.scripted import ScriptedBroker, Stage, go, metadata, stage
 
 P, Q = Partition("events", 0), Partition("events", 1)

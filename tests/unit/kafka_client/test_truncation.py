@@ -15,6 +15,7 @@ from penstock.client.consumer.engine import ConsumerEngine
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.errors import LogTruncated
+from penstock.interfaces import ReadFrom, ReadLimits
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.protocols.kafka.wire.fetch import (
     FetchResponse,
@@ -31,7 +32,6 @@ from penstock.protocols.kafka.wire.metadata import (
     ListOffsetsResponseTopic,
 )
 from penstock.protocols.kafka.wire.records import encode
-from penstock.seams import ReadFrom, ReadLimits
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 
 FIRST = Partition("events", 0)

@@ -15,7 +15,7 @@ from penstock.client.producer.delivery import BatchDelivery
 from penstock.client.producer.engine import ProducerEngine
 from penstock.model import Endpoint, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import Listener, serve
 from penstock.protocols.kafka.client.client import KafkaClient, open_client
 from penstock.protocols.kafka.wire.fetch import (

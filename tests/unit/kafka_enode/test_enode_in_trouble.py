@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import pytest
 
-from penstock.columnar.plain_records import Stored, encode_batch, stored_records
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.errors import (
     LogOffsetOutOfRange,
@@ -18,12 +17,13 @@ from penstock.errors import (
     UnknownPartition,
     UnknownTopic,
 )
+from penstock.interfaces.enode import FetchPart, extent, fetch_one
+from penstock.interfaces.node import Surroundings
 from penstock.model import Endpoint, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.backend.enode import KafkaEnode, open_enode
-from penstock.seams.enode import FetchPart, extent, fetch_one
-from penstock.seams.opening import Surroundings
+from penstock.records.scalar_codec import Stored, encode_batch, stored_records
 from penstock.testing import Broker
 
 T = TypeVar("T")
@@ -55,8 +55,8 @@ def over(cluster: Broker, work: Callable[[KafkaEnode], Awaitable[T]]) -> T:
 
 
 def batch(value: bytes, producer: tuple[int, int, int] | None = None) -> bytes:
-    from penstock.columnar.few import FewRows, encode_few
-    from penstock.columnar.producing import ANYONE, Producing
+    from penstock.records.batch import ANYONE, Producing
+    from penstock.records.scalar_writer import FewRows, encode_few
 
     producing = ANYONE if producer is None else Producing(*producer)
     return bytes(encode_few(FewRows((None,), (value,), (1,)), producing=producing))

@@ -7,10 +7,9 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar.batch import CRC_START, BatchHeader, parse_header, verify_crc
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.plain_records import Stored, encode_batch, stored_records
 from penstock.protocols.kafka.backend.appends import count_that_fit, merged
+from penstock.records.batch import CRC_START, BatchHeader, crc32c, parse_header, verify_crc
+from penstock.records.scalar_codec import Stored, encode_batch, stored_records
 
 CRC_AT = 17
 TIMES = st.integers(0, 1 << 42)

@@ -8,7 +8,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from penstock.columnar.buffers import crc32c
+from penstock.concurrency.limits import UNLIMITED, Memory
+from penstock.interfaces.enode import Abilities
+from penstock.interfaces.framing import Frame, joined
+from penstock.interfaces.front import Peer
+from penstock.interfaces.node import NodeIdentity, Services
 from penstock.model import Endpoint
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.server.front import KafkaFront, KafkaSession
@@ -22,11 +26,7 @@ from penstock.protocols.kafka.wire.produce import (
     ProduceResponsePartition,
 )
 from penstock.protocols.kafka.wire.stored_records import OffsetsLog
-from penstock.seams.abilities import Abilities
-from penstock.seams.framing import Frame, joined
-from penstock.seams.front import Peer
-from penstock.seams.memory import UNLIMITED, Memory
-from penstock.seams.node import NodeIdentity, Services
+from penstock.records.batch import crc32c
 from penstock.snode.committed_offsets import OffsetsService
 from penstock.snode.journals import JournalService
 from penstock.store import Store, open_store

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import CorruptBatch, PenstockError, StoreError, Unsupported, UpstreamLost
+from penstock.interfaces.enode import Abilities
 from penstock.protocols.kafka.errors import ErrorCode, row
 from penstock.protocols.kafka.server.refusals import code_of
 from penstock.protocols.kafka.wire.configs import (
@@ -28,7 +29,6 @@ from penstock.protocols.kafka.wire.metadata import (
     MetadataRequestTopic,
 )
 from penstock.protocols.kafka.wire.produce import InitProducerIdRequest
-from penstock.seams.abilities import Abilities
 from penstock.store.errors import StoreDamaged
 from tests.unit.kafka_front.kit import Kit, batch, run
 from tests.unit.kafka_front.test_fetch import asking, fetch

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.groups.deadlines import Deadlines
+from penstock.concurrency.runtime import Deadlines
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.server.consumer_group_service import Alarm
 from tests.unit.distances import in_virtual_time

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from penstock.columnar import compression
-from penstock.columnar.arena import Arena
-from penstock.columnar.compression import compress
-from penstock.columnar.record_walk import record_heads, walk_records
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
 from penstock.net.server import Budget
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
+from penstock.records import compression
+from penstock.records.compression import Arena, compress
+from penstock.records.validation import record_heads, walk_records
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 
 pytestmark = pytest.mark.near  # it is about the other threads that inflate

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.errors import UsageError
+from penstock.interfaces import Buffers, Frame
 from penstock.protocols.kafka.errors import code_of
 from penstock.protocols.kafka.server.fault_injection import KafkaWording
 from penstock.protocols.kafka.wire.fetch import FetchRequest
 from penstock.protocols.kafka.wire.framing import api_of, read_request, read_response, request
 from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from penstock.seams import Buffers, Frame
 from tests.vectors.kafka_frames.recorded import Recorded, files, recorded
 
 ERROR = "NOT_COORDINATOR"

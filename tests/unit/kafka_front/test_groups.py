@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import GroupSettings
@@ -18,7 +19,6 @@ from penstock.protocols.kafka.wire.groups import (
     SyncGroupRequest,
 )
 from penstock.protocols.kafka.wire.offsets import FindCoordinatorRequest
-from penstock.seams.enode import extent
 from penstock.store import open_store
 from tests.unit.kafka_front.group_kit import JOIN, METADATA, commit, committed, join, member, state, until
 from tests.unit.kafka_front.kit import Kit, run, serving

@@ -17,15 +17,14 @@ from typing import Any
 
 import pytest
 
-from penstock.columnar.batch import CRC_START, parse_header, verify_crc
-from penstock.columnar.buffers import crc32c
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.enode import FetchPart, extent, fetch_one
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
 from penstock.protocols.kafka.wire.metadata import ListOffsetsRequest, ListOffsetsRequestTopic
 from penstock.protocols.kafka.wire.metadata import ListOffsetsRequestPartition as Wanted
-from penstock.seams.enode import FetchPart, extent, fetch_one
+from penstock.records.batch import CRC_START, crc32c, parse_header, verify_crc
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 
 pytestmark = pytest.mark.near  # it is about what is refused before anything is asked of an enode

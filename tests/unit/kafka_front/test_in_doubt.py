@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from penstock.columnar.entries import Noted, entries_of
 from penstock.errors import UpstreamLost
+from penstock.interfaces.enode import FetchPart, fetch_one
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.wire.metadata import MetadataRequest
@@ -18,7 +18,7 @@ from penstock.protocols.kafka.wire.topics import (
     CreateTopicsRequestTopic,
     DeleteTopicsRequest,
 )
-from penstock.seams.enode import FetchPart, fetch_one
+from penstock.records.scalar_codec import Noted, entries_of
 from tests.late_enode import Plan, planned
 from tests.unit.distances import in_virtual_time
 from tests.unit.kafka_front.group_kit import commit, committed, member

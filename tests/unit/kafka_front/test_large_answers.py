@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from penstock.concurrency.background import STEP_BYTES, Turns
+from penstock.interfaces.framing import Buffer, Frame, Pieces, joined
 from penstock.model import Partition
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.framing import request
@@ -18,8 +20,6 @@ from penstock.protocols.kafka.wire.metadata import (
 )
 from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from penstock.protocols.kafka.wire.topics import CreateTopicsRequest, CreateTopicsRequestTopic
-from penstock.seams.beside import STEP_BYTES, Turns
-from penstock.seams.framing import Buffer, Frame, Pieces, joined
 from tests.unit.kafka_front.kit import Kit, batch, run
 
 pytestmark = pytest.mark.near  # it is about turns of a real loop

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.wire.fetch import (
@@ -22,7 +23,6 @@ from penstock.protocols.kafka.wire.topics import (
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
 )
-from penstock.seams.enode import extent
 from tests.unit.kafka_front.kit import Kit, batch, run
 from tests.unit.kafka_front.transaction_kit import Writer
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.interfaces.framing import joined
 from penstock.protocols.kafka.server import front
 from penstock.protocols.kafka.server.apis import fetch
 from penstock.protocols.kafka.wire.fetch import (
@@ -17,7 +18,6 @@ from penstock.protocols.kafka.wire.fetch import (
     FetchResponse,
 )
 from penstock.protocols.kafka.wire.framing import read_response, request
-from penstock.seams.framing import joined
 from tests.unit.kafka_front.kit import Kit, batch, run
 from tests.unit.kafka_front.transaction_kit import Writer
 

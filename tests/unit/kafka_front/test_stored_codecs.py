@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from penstock.columnar import decode_v2
-from penstock.columnar.batch import parse_header, verify_crc
-from penstock.columnar.compression import compress
+from penstock.interfaces.enode import FetchPart, fetch_one
 from penstock.model import Codec, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
-from penstock.seams.enode import FetchPart, fetch_one
+from penstock.records import decode_v2
+from penstock.records.batch import parse_header, verify_crc
+from penstock.records.compression import compress
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 from tests.unit.kafka_front.transaction_kit import SECOND, Writer, fetch, seen
 

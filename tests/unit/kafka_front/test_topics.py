@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.wire.metadata import MetadataRequestTopic
@@ -18,7 +19,6 @@ from penstock.protocols.kafka.wire.topics import (
     DeleteTopicsRequest,
     DeleteTopicsRequestTopic,
 )
-from penstock.seams.enode import extent
 from tests.unit.kafka_front.kit import Kit, run
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.groups.tables import UndefinedTransition
+from penstock.groups.state_machine import UndefinedTransition
+from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
@@ -24,7 +25,6 @@ from penstock.protocols.kafka.wire.produce import (
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
 )
-from penstock.seams.enode import extent
 from penstock.snode.journals import JournalService
 from tests.unit.kafka_front.group_kit import member
 from tests.unit.kafka_front.kit import Kit, batch, run

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.seams.enode import extent
 from penstock.store import open_store
 from tests.unit.kafka_front.kit import serving
 from tests.unit.kafka_front.test_transactions import OK, begun

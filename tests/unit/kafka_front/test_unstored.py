@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.errors import OutOfOrderSequence, PenstockError, UpstreamLost
+from penstock.interfaces.enode import Abilities, Appended, Batch, Stored
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server import handlers
 from penstock.protocols.kafka.server.handlers import Numbers, Unstored, numbers_of
-from penstock.seams.abilities import Abilities
-from penstock.seams.enode import Appended, Batch, Stored
 from tests.unit.kafka_front.kit import Kit, batch, run
 
 HOME = Partition("t", 0)

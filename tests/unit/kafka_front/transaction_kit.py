@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from penstock.columnar.batch import batches
-from penstock.columnar.transactions import AbortedTransactions, control_type
 from penstock.protocols.kafka.wire import produce as wire
 from penstock.protocols.kafka.wire.declarations import NO_UUID
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
@@ -26,6 +24,7 @@ from penstock.protocols.kafka.wire.produce import (
     ProduceRequestPartition,
     ProduceRequestTopic,
 )
+from penstock.records.batch import AbortedTransactions, batches, control_type
 from tests.unit.kafka_front.kit import batch
 
 FIRST, SECOND = 1, 2

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from penstock.net._budget import Budget
+from penstock.concurrency.limits import UNLIMITED, Memory
+from penstock.net.flow_control import Budget
 from penstock.protocols.kafka.server.fetch_sessions import WATCHED_BYTES, FetchSession, FetchSessions, Key
 from penstock.protocols.kafka.wire.fetch import FetchRequestPartition
-from penstock.seams.memory import UNLIMITED, Memory
 
 
 class Connection:

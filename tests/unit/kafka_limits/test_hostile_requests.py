@@ -8,7 +8,7 @@ from types import FrameType
 import pytest
 
 from penstock.errors import ProtocolViolation
-from penstock.net._budget import Budget
+from penstock.net.flow_control import Budget
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import GROUP_BYTES
 from penstock.protocols.kafka.server.handlers import KafkaFrontOptions

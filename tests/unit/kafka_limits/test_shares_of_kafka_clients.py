@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.net._budget import Budget
+from penstock.net.flow_control import Budget
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
 from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest

@@ -5,12 +5,12 @@ import zlib
 
 import pytest
 
-from penstock.columnar import BatchBuilder
-from penstock.columnar.batch import stamp
-from penstock.columnar.compression import compress
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
 from penstock.protocols.kafka.wire.records import decode
+from penstock.records import BatchBuilder
+from penstock.records.batch import stamp
+from penstock.records.compression import compress
 
 
 def sized(part: bytes | None) -> bytes:

@@ -16,19 +16,15 @@ import pytest
 from penstock.client.connecting import _a_call, _transport, _tried_until
 from penstock.config import ConsumerConfig, ProducerConfig
 from penstock.errors import ConnectionLost
+from penstock.interfaces.channel import Link
 from penstock.model import Endpoint
-from penstock.net import _blocking_connection, blocking_channel
-from penstock.net._away import Away
-from penstock.net._blocking_connection import BlockingConnection
-from penstock.net._silence import Silence
+from penstock.net import blocking_channel
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.blocking_channel import BlockingChannel, run
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import TransportOptions
+from penstock.net.blocking_channel import BlockingChannel, BlockingConnection, run
+from penstock.net.connecting import Away, Silence, Stop, TransportOptions
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
-from penstock.net.stopping import Stop
 from penstock.protocols.kafka.client.connection import KafkaDialect, KafkaOptions
-from penstock.seams.channel import Link
 from tests.unit.client import virtual_time
 from tests.unit.net.toy import ToyDialect, ToyFront, ask, encode
 
@@ -217,7 +213,7 @@ def test_a_silent_server_is_told_over_blocking_sockets(
                 raise TimeoutError
             return ours.recv_into(into)
 
-    monkeypatch.setattr(_blocking_connection, "_clock", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(blocking_channel, "_clock", SimpleNamespace(monotonic=lambda: now))
     connection = BlockingConnection(NOWHERE, Passing(), ToyDialect(), Away(), Stop())  # type: ignore[arg-type]
     theirs.sendall(b"".join(encode(1, b"late", reply=True)))
     with ours, theirs, caplog.at_level(logging.WARNING, "penstock.connection"):

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.net._begun import Waits, begin
-from penstock.net.runtime import AsyncioRuntime
+from penstock.net.runtime import AsyncioRuntime, Waits, begin
 
 
 async def after(waiting: Coroutine[Any, Any, Any], said: list[object]) -> str:

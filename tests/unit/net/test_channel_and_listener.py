@@ -14,9 +14,8 @@ import pytest
 from penstock.errors import Closed, ConnectionLost, ProtocolViolation, RequestTimeout
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
-from penstock.net.network import Network, Tcp
-from penstock.net.options import ListenerOptions, TransportOptions
+from penstock.net.connecting import ListenerOptions, TransportOptions
+from penstock.net.network import MemoryNetwork, Network, Tcp
 from penstock.net.server import Listener, Tap, serve
 from tests.unit.net.toy import ToyDialect, ToyFront, ask, turn_the_loop, until
 

@@ -7,7 +7,7 @@ import asyncio
 from penstock.errors import PenstockError
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from tests.unit.net.toy import ToyDialect, turn_the_loop
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
-from penstock.net._buffers import Intake
+from penstock.interfaces import Frame
+from penstock.net.buffers import Intake
 from penstock.protocols.kafka.wire.framing import KafkaFraming
 from penstock.protocols.tubemq.framing import TOKEN, TubeFraming
-from penstock.seams import Frame
 
 LARGEST = 50_000
 SIZES = st.one_of(st.integers(4, 40), st.sampled_from([16_380, 16_381, 16_384, 32_768, LARGEST]))

@@ -8,13 +8,12 @@ import logging
 import pytest
 
 from penstock.errors import StoreError
+from penstock.interfaces import Buffer, Frame, Peer, Pieces, Stretch
 from penstock.model import Endpoint
-from penstock.net._lumps import LUMP_BYTES
-from penstock.net._server_connection import ServerConnection
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import ListenerOptions
-from penstock.net.server import Budget, Listener, serve
-from penstock.seams import Buffer, Frame, Peer, Pieces, Stretch
+from penstock.net.connecting import ListenerOptions
+from penstock.net.flow_control import LUMP_BYTES
+from penstock.net.network import MemoryNetwork
+from penstock.net.server import Budget, Listener, ServerConnection, serve
 from tests.unit.client.virtual_time import passing, run
 from tests.unit.net.toy import HEAD, ToyFront, ToySession, ask, turn_the_loop
 

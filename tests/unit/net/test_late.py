@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
+from penstock.concurrency.runtime import Later, arrived
+from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import serve
-from penstock.seams import Buffers, Frame, Peer
-from penstock.seams.later import Later, arrived
 from tests.unit.client import virtual_time
 from tests.unit.net.toy import ToyDialect, ToyFraming, ToyFront, ToySession, ask, encode, until
 

@@ -13,19 +13,17 @@ from typing import Any
 import pytest
 
 from penstock.client.connecting import _transport
+from penstock.concurrency.locks import LOOP, READER, Hold
 from penstock.config import ClientConfig
 from penstock.errors import ConnectionLost, PenstockError
+from penstock.interfaces import Frame
 from penstock.model import Endpoint
-from penstock.net._asyncio_connection import AsyncioConnection
-from penstock.net._lent import Lent
 from penstock.net.asyncio_channel import AsyncioChannel
+from penstock.net.asyncio_connection import AsyncioConnection, Lent
+from penstock.net.connecting import ListenerOptions, TransportOptions
 from penstock.net.loops import new_loop
-from penstock.net.memory import MemoryNetwork
-from penstock.net.network import Network, Tcp
-from penstock.net.options import ListenerOptions, TransportOptions
+from penstock.net.network import MemoryNetwork, Network, Tcp
 from penstock.net.server import serve
-from penstock.seams import Frame
-from penstock.seams.hold import LOOP, READER, Hold
 from tests.loops import LOOPS
 from tests.unit.net.test_tls import files, listening
 from tests.unit.net.toy import HEAD, ToyDialect, ToyFraming, ToyFront, ask, encode, until

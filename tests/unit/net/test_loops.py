@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import ConfigError, MissingExtra
 from penstock.model import Endpoint
-from penstock.net._lumps import LUMP_BYTES, Lumps
+from penstock.net.flow_control import LUMP_BYTES, Lumps
 from penstock.net.loops import new_loop
 from penstock.net.server import serve
 from tests.loops import HAS_UVLOOP, LOOPS

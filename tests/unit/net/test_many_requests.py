@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
+from penstock.interfaces import Buffer, Frame
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.blocking_channel import BlockingChannel, run
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
-from penstock.seams import Buffer, Frame
 from tests.unit.client import virtual_time
 from tests.unit.net.toy import ToyDialect, ToyFront, ask, until
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from penstock.model import Endpoint
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from tests.unit.client.virtual_time import passing, run
 
 AT = Endpoint("memory", 1)

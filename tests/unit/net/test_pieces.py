@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from penstock.errors import Closed, ConnectionLost, ProtocolViolation
 from penstock.model import Endpoint
-from penstock.net._backoff import Backoff
-from penstock.net._buffers import Intake, allocate, join_small
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import TransportOptions
+from penstock.net.buffers import Intake, allocate, join_small
+from penstock.net.connecting import Backoff, TransportOptions
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from tests.unit.net.toy import ToyDialect, ToyFraming, ToyFront, ask, encode, turn_the_loop, until
 

@@ -15,8 +15,7 @@ import pytest
 import penstock
 from penstock.errors import ConnectionLost, FirstContactTimeout, PenstockError
 from penstock.model import Endpoint
-from penstock.net._reasons import hung_up, lost, no_connection, reason
-from penstock.net.first_contact import FirstContact
+from penstock.net.connecting import FirstContact, hung_up, lost, no_connection, reason
 from penstock.protocols.kafka.wire.framing import KafkaFraming
 from penstock.protocols.tubemq.framing import TubeFraming
 from penstock.testing import Broker

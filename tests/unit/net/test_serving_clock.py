@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from penstock.model import Endpoint
-from penstock.net._budget import Budget
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import ListenerOptions
+from penstock.net.connecting import ListenerOptions
+from penstock.net.flow_control import Budget
+from penstock.net.network import MemoryNetwork
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import serve
 from tests.unit.client.virtual_time import VirtualLoop, passing

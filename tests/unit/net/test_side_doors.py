@@ -11,8 +11,8 @@ import pytest
 from penstock.errors import ConnectionLost
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import ListenerOptions, TransportOptions
+from penstock.net.connecting import ListenerOptions, TransportOptions
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from tests.unit.net.toy import ToyDialect, ToyFront, ask
 

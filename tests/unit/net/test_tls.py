@@ -17,8 +17,8 @@ from penstock.errors import ConfigError, ConnectionLost
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.blocking_channel import BlockingChannel, run
+from penstock.net.connecting import ListenerOptions
 from penstock.net.network import Tcp
-from penstock.net.options import ListenerOptions
 from penstock.net.server import serve
 from tests.unit.net.toy import ToyDialect, ToyFront, ask
 

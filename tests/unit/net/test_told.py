@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
+from penstock.interfaces import Frame
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.blocking_channel import BlockingChannel
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import TransportOptions
+from penstock.net.connecting import TransportOptions
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
-from penstock.seams import Frame
 from tests.unit.client import virtual_time
 from tests.unit.net.toy import ToyDialect, ToyFront, ask, until
 

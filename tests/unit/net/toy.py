@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 
 from penstock.errors import ProtocolViolation
-from penstock.seams import Buffers, Connection, Frame, Outgoing, Peer
+from penstock.interfaces import Buffers, Connection, Frame, Outgoing, Peer
 
 HEAD = struct.Struct(">ii?")
 LIMIT = 8 * 1024 * 1024

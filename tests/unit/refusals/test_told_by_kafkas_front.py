@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.errors import ProtocolViolation, UpstreamLost
+from penstock.interfaces.enode import Abilities
 from penstock.protocols.kafka.server import refusals
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.groups import HeartbeatRequest, JoinGroupRequest
@@ -19,7 +20,6 @@ from penstock.protocols.kafka.wire.produce import (
     ProduceRequestTopic,
 )
 from penstock.protocols.kafka.wire.topics import CreateTopicsRequest, CreateTopicsRequestTopic
-from penstock.seams.abilities import Abilities
 from tests.unit.kafka_front.kit import Kit, batch, run
 
 ME = "client me at 127.0.0.1:50000"

@@ -13,10 +13,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import TransportOptions
+from penstock.net.connecting import TransportOptions
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from penstock.protocols.rocketmq.client.client import RocketClient
 from penstock.protocols.rocketmq.client.cluster import RocketOptions
@@ -26,7 +27,6 @@ from penstock.protocols.rocketmq.wire import rpc
 from penstock.protocols.rocketmq.wire.framing import ONE_WAY, RemotingCommand, RocketFraming, command_of, encode
 from penstock.protocols.rocketmq.wire.message_format import StoredMessage, read_batch, write_stored
 from penstock.protocols.rocketmq.wire.rpc import METHODS, answer, read_request, refusal
-from penstock.seams import Buffers, Frame, Peer
 from tests.unit.client.virtual_time import passing, run
 
 Refusal = Callable[[Any], int | None]

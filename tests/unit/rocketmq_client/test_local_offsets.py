@@ -22,7 +22,7 @@ ZERO, ONE = QUEUES[0], QUEUES[1]
 
 
 class InMemory:
-    """``penstock.seams.kept_offsets.OffsetsFile``."""
+    """``penstock.interfaces.extensions.OffsetsFile``."""
 
     def __init__(self, content: bytes | None = None) -> None:
         self.content = content

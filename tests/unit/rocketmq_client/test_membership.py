@@ -7,12 +7,12 @@ from collections.abc import Collection
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.interfaces.client import GroupOptions, Verdict
 from penstock.model import Committed, Partition
 from penstock.protocols.rocketmq.client.membership import RocketMembership
 from penstock.protocols.rocketmq.config import MessageModel
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire import rpc
-from penstock.seams.membership import GroupOptions, Verdict
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import Cluster, Stage, go, stage
 

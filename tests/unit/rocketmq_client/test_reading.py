@@ -8,10 +8,10 @@ import pytest
 
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import OffsetOutOfRange, ServerError
+from penstock.interfaces.client import ReadFrom, ReadLimits
 from penstock.model import LogRange, Node, Offset, OffsetSpec, Partition
 from penstock.protocols.rocketmq.client.client import RocketClient
 from penstock.protocols.rocketmq.wire import rpc
-from penstock.seams.client import ReadFrom, ReadLimits
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import Cluster, Queue, Stage, go, stage
 

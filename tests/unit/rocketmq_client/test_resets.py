@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.interfaces.client import Verdict
 from penstock.model import Committed, Partition
 from penstock.protocols.rocketmq.client.shared import Resets
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire import rpc
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from penstock.protocols.rocketmq.wire.messages import write_body
-from penstock.seams.membership import Verdict
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import go, stage
 from tests.unit.rocketmq_client.test_membership import GROUP, QUEUES, member, queues

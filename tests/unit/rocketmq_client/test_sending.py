@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 
 from penstock import Producer
-from penstock.columnar.few import FewRows
 from penstock.errors import ErrorKind, RequestTimeout, ServerError
+from penstock.interfaces.client import Sent
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.rocketmq.client.sender import RocketPacked, RocketSender
 from penstock.protocols.rocketmq.wire import rpc
-from penstock.seams.client import Sent
+from penstock.records.scalar_writer import FewRows
 from penstock.testing import Broker
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import SILENCE, Cluster, Stage, go, stage

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import OffsetOutOfRange, UsageError
+from penstock.interfaces import ReadFrom, ReadLimits
 from penstock.model import Committed, Partition
 from penstock.protocols.rocketmq.wire import rpc
-from penstock.seams import ReadFrom, ReadLimits
 from tests.unit.rocketmq_client.cluster import go, stage
 
 PLACE, RETRY = Partition("demo", 1, "broker-b"), Partition("%RETRY%g", 0, "broker-b")

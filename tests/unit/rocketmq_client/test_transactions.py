@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ServerError, UsageError
+from penstock.interfaces.client import Sent
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, Record
 from penstock.protocols.rocketmq.client.sender import RocketPacked
 from penstock.protocols.rocketmq.client.transactional_sender import RocketTransactionalSender
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire import rpc
-from penstock.seams.client import Sent
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import HALVES, Stage, go, stage
 from tests.unit.rocketmq_client.test_sending import ONE, QUEUE, TWO, rows

@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapp
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from penstock.interfaces.framing import Buffers, Frame
+from penstock.interfaces.front import Peer
+from penstock.interfaces.node import NodeIdentity, Services
 from penstock.model import Endpoint
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols import protocol
@@ -27,9 +30,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     read_answer,
     request,
 )
-from penstock.seams.framing import Buffers, Frame
-from penstock.seams.front import Peer
-from penstock.seams.node import NodeIdentity, Services
 from penstock.snode.committed_offsets import OffsetsService
 from penstock.snode.journals import JournalService
 from penstock.store import Store, open_store

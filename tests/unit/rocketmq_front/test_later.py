@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ServerError
+from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
@@ -32,7 +33,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     VIEW_MESSAGE_BY_ID,
     Method,
 )
-from penstock.seams.enode import extent
 from tests.unit.rocketmq_front.kit import Kit, run, serving, stored
 
 FAST = RocketFrontOptions(delay_scale=0.01, transaction_timeout_ms=0, transaction_checks=2)

@@ -6,8 +6,6 @@ import asyncio
 
 import pytest
 
-from penstock.columnar.plain_records import Stored, encode_batch
-from penstock.columnar.recompress import recompressed, target_of
 from penstock.errors import ServerError
 from penstock.model import Partition
 from penstock.protocols.rocketmq.errors import Code
@@ -15,6 +13,8 @@ from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.properties import MAX_PROPERTIES_BYTES
 from penstock.protocols.rocketmq.wire.rpc import LITE_PULL_MESSAGE, QUERY_CONSUMER_OFFSET
+from penstock.records.scalar_codec import Stored, encode_batch
+from penstock.records.validation import recompressed, target_of
 from tests.unit.rocketmq_front.kit import Kit, run, stored
 
 HERE = Partition("demo", 0)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar.checked import Checked
-from penstock.columnar.plain_records import encode_batch
 from penstock.protocols.rocketmq.kernels.interface import CODED, KIND_OF
 from penstock.protocols.rocketmq.server.log_access import quick_batch
 from penstock.protocols.rocketmq.wire.log_records import record_of
 from penstock.protocols.rocketmq.wire.properties import NOT_KEPT
+from penstock.records.scalar_codec import encode_batch
+from penstock.records.validation import Checked
 
 NAMES = st.sampled_from(sorted({*KIND_OF, *(name.encode() for name in NOT_KEPT)} - set(CODED)))
 PIECES = st.one_of(NAMES, st.binary(max_size=200), st.sampled_from([b"", b"\x01", b"\x02", "ä".encode()]))

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.columnar.batch import batches
-from penstock.columnar.plain_records import stored_records
 from penstock.errors import ServerError
+from penstock.interfaces.enode import FetchPart, extent, fetch_one
 from penstock.model import Codec, Partition
 from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
@@ -28,7 +27,8 @@ from penstock.protocols.rocketmq.wire.rpc import (
     answer,
     request,
 )
-from penstock.seams.enode import FetchPart, extent, fetch_one
+from penstock.records.batch import batches
+from penstock.records.scalar_codec import stored_records
 from tests.unit.rocketmq_front.kit import Kit, now_ms, run, stored
 
 DAY_MS = 86_400_000

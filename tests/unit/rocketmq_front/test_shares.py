@@ -8,13 +8,13 @@ import json
 import pytest
 
 from penstock.errors import ServerError
+from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.message_format import Inner, write_batch
 from penstock.protocols.rocketmq.wire.rpc import HEART_BEAT, LOCK_BATCH_MQ, SEND_BATCH_MESSAGE
-from penstock.seams.enode import extent
 from tests.unit.rocketmq_front.kit import BROKER, Kit, run
 
 pytestmark = pytest.mark.near  # about counts and turns of the loop

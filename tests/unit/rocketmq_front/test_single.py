@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.columnar.plain_records import Stored, stored_records
 from penstock.errors import ServerError
+from penstock.interfaces.enode import FetchPart, fetch_one
 from penstock.model import Partition
 from penstock.protocols.rocketmq.server import dispatch
 from penstock.protocols.rocketmq.server.log_access import send_single
@@ -15,7 +15,7 @@ from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from penstock.protocols.rocketmq.wire.messages import write_fields
 from penstock.protocols.rocketmq.wire.properties import format_properties
-from penstock.seams.enode import FetchPart, fetch_one
+from penstock.records.scalar_codec import Stored, stored_records
 from tests.unit.rocketmq_front.kit import Kit, now_ms, run
 
 ALL = format_properties([("KEYS", "k1"), ("TAGS", "A"), ("UNIQ_KEY", "7F00"), ("WAIT", "true"), ("text", "中文")])

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import kernels
-from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import CorruptBatch, ProtocolViolation, UsageError
 from penstock.protocols.rocketmq.wire.columns import decode
 from penstock.protocols.rocketmq.wire.message_format import (
@@ -34,6 +33,7 @@ from penstock.protocols.rocketmq.wire.message_format import (
     write_stored,
 )
 from penstock.protocols.rocketmq.wire.properties import format_properties, parse_properties, read_record, write_record
+from penstock.records.arrow import HEADERS_TYPE
 
 STORED = bytes.fromhex(
     "000000bbdaa320a769c865ed000000000000000700000000000000000000000000000000000000000000018bcfe568007f000001000080"

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from penstock.config import ListenAddress, SnodeConfig
+from penstock.interfaces.framing import Buffer
 from penstock.model import Endpoint
-from penstock.net.memory import MemoryNetwork
-from penstock.net.network import Listening, ProtocolFactory
+from penstock.net.network import Listening, MemoryNetwork, ProtocolFactory
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.wire import messages as m
@@ -25,7 +25,6 @@ from penstock.protocols.rocketmq.wire.framing import (
     encode,
 )
 from penstock.protocols.rocketmq.wire.messages import write_body
-from penstock.seams.framing import Buffer
 from penstock.snode import Node
 from tests.fuzz.node_in_memory import errors_noted
 from tests.unit.client.virtual_time import VirtualLoop

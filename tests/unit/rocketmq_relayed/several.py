@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.model import Endpoint
-from penstock.net.memory import MemoryNetwork
-from penstock.net.network import Listening, ProtocolFactory
+from penstock.net.network import Listening, MemoryNetwork, ProtocolFactory
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.rocketmq.config import RocketNodeConfig
 from penstock.protocols.rocketmq.wire import messages as m

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.columnar.plain_records import Stored, encode_batch, stored_records
 from penstock.errors import (
     BatchTooLarge,
     LogOffsetOutOfRange,
@@ -19,6 +18,7 @@ from penstock.errors import (
     Unsupported,
     UpstreamLost,
 )
+from penstock.interfaces.enode import Budget, Enode, FetchPart, extent, fetch_one
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.refusals import code_of
@@ -27,7 +27,7 @@ from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from penstock.protocols.rocketmq.wire.message_format import StoredMessage, read_batch, write_stored
 from penstock.protocols.tubemq.front.faults import refusal
-from penstock.seams.enode import Budget, Enode, FetchPart, extent, fetch_one
+from penstock.records.scalar_codec import Stored, encode_batch, stored_records
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import Server, World, ok, run
 from tests.unit.rocketmq_relayed.test_pulls import now

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.interfaces.front import EVERY_S, LINES, OTHER, Asker, Codes, Meter, Refusal, Refusals
 from penstock.model import Endpoint
-from penstock.seams.meters import OTHER, Codes, Meter
-from penstock.seams.refusals import EVERY_S, LINES, Asker, Refusal, Refusals
 
 AT = Endpoint("10.0.0.4", 51_234)
 

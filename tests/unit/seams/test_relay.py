@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from penstock.interfaces import ChannelRelay, Outgoing
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from penstock.net.runtime import AsyncioRuntime
-from penstock.seams import ChannelRelay, Outgoing
 from tests.toy.behind import Behind
 from tests.toy.dialect import ToyDialect
 from tests.toy.framing import REQUEST, pack

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConnectionLost, PenstockError, ServerError
+from penstock.interfaces.channel import Retry, RetryLimits
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.tubemq.client.options import TubeOptions
-from penstock.seams.retry import Retry, RetryLimits
 
 LIMITS: list[RetryLimits] = [KafkaOptions(), TubeOptions()]
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
+from penstock.interfaces.channel import Routing
 from penstock.model import Endpoint, Node, Partition
-from penstock.seams.routing import Routing
 
 FIRST, SECOND, ELSEWHERE = Partition("a", 0), Partition("a", 1), Partition("b", 0)
 NODE = Node("1", Endpoint("h", 1))

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
+from penstock.concurrency.limits import Divided, Shares, divided
 from penstock.model import Endpoint
-from penstock.seams.shares import Divided, Shares, divided
 
 
 class Connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.seams.turns import Turn
+from penstock.concurrency.background import Turn
 
 
 class Loop:

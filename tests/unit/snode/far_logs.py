@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import UpstreamLost
+from penstock.interfaces.enode import Abilities, Place, TopicState
+from penstock.interfaces.node import EnodeIdentity, OpenedEnode, Surroundings
 from penstock.model import Partition
 from penstock.protocols import _registered, protocol, register
-from penstock.seams.abilities import Abilities
-from penstock.seams.enode import Place, TopicState
-from penstock.seams.opening import EnodeIdentity, OpenedEnode, Surroundings
-from penstock.seams.runtime import Runtime
 from penstock.store import Store, open_store
 from tests.waiting_enode import WaitingEnode
 

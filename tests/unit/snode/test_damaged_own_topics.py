@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.columnar.entries import batch_of
 from penstock.config import SnodeConfig, parse_listener
+from penstock.records.scalar_codec import batch_of
 from penstock.snode import Node
 from penstock.store import StoreDamaged, open_store
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.net.descriptors import connections_for, tell_of_accept_once
+from penstock.net.loops import connections_for, tell_of_accept_once
 from penstock.protocols.kafka.wire.framing import request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import LogOffsetOutOfRange, PenstockError, StoreError, WriteFailed
+from penstock.interfaces.enode import FetchPart, fetch_one
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
-from penstock.seams.enode import FetchPart, fetch_one
 from penstock.snode.local_enode import ErrorLog, LocalEnode, keep_up
 from penstock.store import Store, StoreConfig, StoreDamaged, open_store
 from penstock.store.filesystem import MemoryDirectory, MemoryFile

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from penstock.columnar.entries import Ended, Entry, Noted, batch_of
-from penstock.columnar.transactions import end_marker
 from penstock.errors import ConnectionLost, RequestTimeout, StoreError, UpstreamLost
+from penstock.interfaces.enode import Abilities
+from penstock.interfaces.node import Journal
 from penstock.model import Committed, Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.wire.stored_records import OffsetsLog
-from penstock.seams.abilities import Abilities
-from penstock.seams.journal import Journal
+from penstock.records.batch import end_marker
+from penstock.records.scalar_codec import Ended, Entry, Noted, batch_of
 from penstock.snode.committed_offsets import OffsetsService
 from penstock.snode.journals import JournalService
 from penstock.store import Store, open_store

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import UnknownPartition, WriteFailed
+from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
-from penstock.seams.enode import extent
 from penstock.snode.local_enode import Arrivals, LocalEnode
 from penstock.store import Store, open_store
 from tests.unit.kafka_front.kit import batch

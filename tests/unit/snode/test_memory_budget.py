@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from penstock.config import SnodeConfig, parse_listener
+from penstock.interfaces.framing import Framing
 from penstock.model import Partition
-from penstock.net._buffers import Intake, allocate
+from penstock.net.buffers import Intake, allocate
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.framing import MAX_FRAME_BYTES, KafkaFraming, request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 from penstock.protocols.tubemq import framing as tube
 from penstock.protocols.tubemq.framing import TubeFraming
-from penstock.seams.framing import Framing
 from penstock.snode import Node
 from tests.unit.kafka_front.kit import batch
 

@@ -9,11 +9,11 @@ import pytest
 
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError, UsageError
+from penstock.interfaces import WireProtocol
 from penstock.protocols import protocol, register
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.framing import request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
-from penstock.seams import WireProtocol
 from penstock.snode import Node
 from penstock.snode.node import run
 from penstock.store.errors import StoreLocked

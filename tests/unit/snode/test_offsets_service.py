@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
-from penstock.columnar.transactions import end_marker
 from penstock.errors import PenstockError
-from penstock.groups.committed import CommittedTable
-from penstock.groups.undecided import Undecided, Wanted
+from penstock.groups.offsets import CommittedTable, Undecided, Wanted
+from penstock.interfaces.enode import bytes_of
 from penstock.model import Committed, Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.groups.classic_transitions import restored
 from penstock.protocols.kafka.wire.stored_records import OffsetsLog
-from penstock.seams.enode import bytes_of
+from penstock.records.batch import end_marker
+from penstock.records.scalar_codec import Ended, Entry, Noted, batch_of, entries_of
 from penstock.snode.committed_offsets import OffsetsService
 from penstock.snode.journals import JournalService
 from penstock.snode.local_enode import LocalEnode

@@ -9,11 +9,11 @@ import pytest
 
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError
+from penstock.interfaces.enode import extent
+from penstock.interfaces.node import OpenedEnode, Surroundings
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols import _registered, protocol, register
-from penstock.seams.enode import extent
-from penstock.seams.opening import OpenedEnode, Surroundings
 from penstock.snode import Node
 from penstock.snode.local_enode import LocalEnode, open_enode, open_local
 from tests.unit.kafka_front.kit import batch

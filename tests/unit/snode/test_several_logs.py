@@ -11,9 +11,9 @@ import pytest
 
 from penstock import Admin, Consumer, Producer
 from penstock.errors import ConfigError, PenstockError, UpstreamLost
+from penstock.interfaces.admin import NewTopic
+from penstock.interfaces.enode import Budget, Fetched, FetchPart
 from penstock.model import Partition
-from penstock.seams.admin import NewTopic
-from penstock.seams.enode import Budget, Fetched, FetchPart
 from penstock.snode import Node
 from penstock.testing import Broker
 from tests.eventually import comes_to

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.interfaces.front import BOUNDS_S, OTHER, Meter
 from penstock.protocols.kafka.server.refusals import coded_in, codes_in
 from penstock.protocols.kafka.wire.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
 from penstock.protocols.kafka.wire.groups import HeartbeatResponse
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand, code_of, encode
-from penstock.seams.meters import BOUNDS_S, OTHER, Meter
 from penstock.snode.monitoring import Family, Histogram, Kind, Sample, text
 
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock import Producer
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError
-from penstock.net.memory import MemoryNetwork
+from penstock.net.network import MemoryNetwork
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.framing import request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest

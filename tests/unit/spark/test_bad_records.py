@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from penstock.columnar.schema import schema
 from penstock.errors import ConfigError
 from penstock.model import LogRange
+from penstock.records.arrow import schema
 from penstock.spark._bad_records import BadRecord, decoded
 from penstock.spark._options import Decoding, decoded_ddl, parse_decoding, parse_options
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import UsageError
+from penstock.records.arrow import HEADERS_TYPE
 from penstock.spark import Deduplicator
 
 Row = tuple[str, str | None]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from penstock.columnar.schema import HEADERS_TYPE, schema
 from penstock.errors import ConfigError
+from penstock.interfaces import WireProtocol
 from penstock.protocols import register
-from penstock.seams import WireProtocol
+from penstock.records.arrow import HEADERS_TYPE, schema
 from penstock.spark._columns import Extra, none_as_null, physical, with_extras
 from penstock.spark._options import parse_options
 from tests.toy import registration

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from penstock.columnar.schema import HEADERS_TYPE, schema
+from penstock.records.arrow import HEADERS_TYPE, schema
 from penstock.spark._columns import none_as_null
 
 GIVEN = [[("a", b"1")], [], None, [("a", None), ("a", b"")], []]

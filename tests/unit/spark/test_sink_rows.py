@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columnar.encode import encode_v2
-from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import UsageError
+from penstock.records.arrow import HEADERS_TYPE
+from penstock.records.encoding import encode_v2
 from penstock.spark._sink_rows import ROW_HEADER, RowIds, by_topic, check_columns, with_row_ids
 
 ROWS = check_columns([("value", "binary"), ("topic", "string")], topic=None)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.columnar import decode_v2, encode_v2
-from penstock.columnar.producing import Producing
 from penstock.model import Codec
+from penstock.records import decode_v2, encode_v2
+from penstock.records.batch import Producing
 from penstock.store import PartitionLog, Store, StoreConfig
 from penstock.store.filesystem import Directory, DiskDirectory, DiskFile, MemoryDirectory
 from penstock.store.partition_folder import PartitionFolder

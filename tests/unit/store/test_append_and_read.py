@@ -5,7 +5,6 @@ import struct
 
 import pytest
 
-from penstock.columnar.batch import batches, parse_header, verify_crc
 from penstock.errors import (
     BatchTooLarge,
     Closed,
@@ -16,6 +15,7 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.model import Codec, TimestampType
+from penstock.records.batch import batches, parse_header, verify_crc
 from penstock.store import PartitionLog, StoreDamaged
 from penstock.store.log import Stretch
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.columnar import checked
-from penstock.columnar.checked import Checked
 from penstock.errors import CorruptBatch
+from penstock.records import validation
+from penstock.records.validation import Checked
 from penstock.store import open_store
 from tests.unit.kafka_front.kit import Kit, batch, run
 
@@ -37,13 +37,13 @@ def test_a_produced_batchs_checksum_is_computed_once(monkeypatch: pytest.MonkeyP
         kit.store.create_topic("t", 1)
         assert (await kit.produce("t", batch())).error_code == 0
 
-    verify = checked.verify_crc
+    verify = validation.verify_crc
 
     def counted(data: bytes, header: object) -> None:
         nonlocal computed
         computed += 1
         verify(data, header)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(checked, "verify_crc", counted)
+    monkeypatch.setattr(validation, "verify_crc", counted)
     run(test)
     assert computed == 1

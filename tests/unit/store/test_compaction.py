@@ -8,14 +8,13 @@ import struct
 
 import pytest
 
-from penstock.columnar import decode_v2
-from penstock.columnar.batch import DELETE_HORIZON, batches, verify_crc
-from penstock.columnar.checked import Checked, plain_records
-from penstock.columnar.few_read import read_few
-from penstock.columnar.plain_records import stored_records
-from penstock.columnar.record_walk import walk_records
 from penstock.errors import WriteFailed
 from penstock.model import Codec, Partition
+from penstock.records import decode_v2
+from penstock.records.batch import DELETE_HORIZON, batches, verify_crc
+from penstock.records.scalar_codec import stored_records
+from penstock.records.scalar_reader import read_few
+from penstock.records.validation import Checked, plain_records, walk_records
 from penstock.store import PartitionLog, Store, StoreConfig, StoreDamaged
 from penstock.store import compaction as module
 from penstock.store.filesystem import MemoryDirectory

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.columnar.batch import batches
+from penstock.records.batch import batches
 from penstock.store import StoreConfig, StoreDamaged
 from penstock.store.filesystem import Directory, MemoryDirectory, MemoryFile
 from penstock.store.partition_folder import topic_id_of

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.columnar.batch import CRC_START, batches, verify_crc
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.checked import Checked, verified
 from penstock.errors import CorruptBatch, WriteFailed
 from penstock.model import Codec
+from penstock.records.batch import CRC_START, batches, crc32c, verify_crc
+from penstock.records.validation import Checked, verified
 from penstock.store import Store, StoreDamaged
 from tests.unit.store.homes import BIG, NOW, Home, batch, homes, read_records
 

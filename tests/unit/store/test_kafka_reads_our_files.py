@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.columnar.transactions import end_marker
 from penstock.model import Codec
+from penstock.records.batch import end_marker
 from tests.unit.store.homes import NOW, Home, batch
 from tests.unit.store.test_compaction import compact
 from tests.unit.store.test_transactions import sent

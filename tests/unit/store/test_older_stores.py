@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.columnar.few import FewRows, encode_few
-from penstock.columnar.producing import Producing
+from penstock.records.batch import Producing
+from penstock.records.scalar_writer import FewRows, encode_few
 from penstock.store import open_store
 from penstock.store.log_state import Aborted
 from tests.unit.store.homes import NOW, batch, read_records

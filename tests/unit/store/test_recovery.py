@@ -5,10 +5,9 @@ import struct
 
 import pytest
 
-from penstock.columnar.few import FewRows, encode_few
-from penstock.columnar.producing import Producing
-from penstock.columnar.transactions import end_marker
 from penstock.errors import OutOfOrderSequence, StoreError
+from penstock.records.batch import Producing, end_marker
+from penstock.records.scalar_writer import FewRows, encode_few
 from penstock.store import Store, StoreDamaged
 from penstock.store.partition_folder import with_checksum
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records

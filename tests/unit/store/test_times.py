@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from penstock.columnar.transactions import end_marker
 from penstock.model import Codec
+from penstock.records.batch import end_marker
 from penstock.store import StoreDamaged
 from tests.unit.store.homes import NOW, Home, batch
 

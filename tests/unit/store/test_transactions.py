@@ -9,11 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.columnar import decode_v2, encode_v2
-from penstock.columnar.batch import batches
-from penstock.columnar.producing import Producing
-from penstock.columnar.transactions import ABORT, COMMIT, control_type, end_marker
 from penstock.errors import CorruptBatch, OutOfOrderSequence, OutsideTransaction, StaleProducerEpoch
+from penstock.records import decode_v2, encode_v2
+from penstock.records.batch import ABORT, COMMIT, Producing, batches, control_type, end_marker
 from penstock.store import PartitionLog, Store
 from penstock.store.log_state import Aborted, AbortedIndex, from_bytes, to_bytes
 from tests.unit.store.homes import BIG, NOW, Home, batch

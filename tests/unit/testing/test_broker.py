@@ -169,7 +169,7 @@ def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_options_are_those_of_a_node() -> None:
     with Broker(default_partitions=7) as broker:
         with Admin(broker.address) as admin:
-            from penstock.seams import NewTopic
+            from penstock.interfaces import NewTopic
 
             admin.create_topics([NewTopic("t", -1)])
             assert len(admin.topics()["t"].partitions) == 7

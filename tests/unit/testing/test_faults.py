@@ -10,8 +10,8 @@ import pytest
 
 from penstock.client import Admin, Consumer, Producer, RangeReader
 from penstock.errors import PenstockError, RequestTimeout, ServerError, UsageError
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
-from penstock.seams import NewTopic
 from penstock.testing import Broker
 
 PARTITION = Partition("t", 0)

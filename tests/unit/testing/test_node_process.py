@@ -10,8 +10,8 @@ import pytest
 
 from penstock.client import Admin, Producer, RangeReader
 from penstock.errors import UsageError
+from penstock.interfaces import NewTopic
 from penstock.model import LogRange
-from penstock.seams import NewTopic
 from penstock.testing import Broker, NodeProcess
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock.columnar.entries import Ended, Noted, batch_of, entries_of
 from penstock.errors import CorruptBatch, ProtocolViolation
+from penstock.interfaces.enode import bytes_of
 from penstock.model import Partition
 from penstock.protocols.kafka.transactions import State, Transaction, entry_of, read_entry
 from penstock.protocols.kafka.wire.stored_records import TransactionLogValue as Value
 from penstock.protocols.kafka.wire.stored_records import write_transaction_key, write_transaction_value
-from penstock.seams.enode import bytes_of
+from penstock.records.scalar_codec import Ended, Noted, batch_of, entries_of
 
 DATA = Path(__file__).parents[2] / "data" / "kafka" / "batches"
 RECORDED = sorted(DATA.glob("segment-4.3-transaction-state-*.bin"))

@@ -14,10 +14,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import TransportOptions
+from penstock.net.connecting import TransportOptions
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client import TubeClient, TubeOptions
@@ -42,7 +43,6 @@ from penstock.protocols.tubemq.messages import (
 )
 from penstock.protocols.tubemq.records import checksum
 from penstock.protocols.tubemq.rpc import Status, answer, failure, read_call
-from penstock.seams import Buffers, Frame, Peer
 from tests.unit.client.virtual_time import run
 
 Refusal = Callable[[Any], object]

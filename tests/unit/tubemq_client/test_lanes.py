@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client import TubeOptions
 from penstock.protocols.tubemq.config.options import TubeConfig
 from penstock.protocols.tubemq.messages import decode
 from penstock.protocols.tubemq.rpc import read_call
-from penstock.seams import Buffers, Frame, Peer
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Server, go
 from tests.unit.tubemq_consumer.groups import filled, world

@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, ServerError, UsageError
+from penstock.interfaces import Buffers, Frame, NewTopic, Peer
 from penstock.model import Committed, Endpoint, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import TransportOptions
+from penstock.net.connecting import TransportOptions
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from penstock.protocols.tubemq.client.http import HttpDialect, HttpFraming, read_response
 from penstock.protocols.tubemq.client.options import TubeOptions
 from penstock.protocols.tubemq.client.web_api import WebApi
 from penstock.protocols.tubemq.config.options import TubeConfig
-from penstock.seams import Buffers, Frame, NewTopic, Peer
 from tests.unit.tubemq_client.cluster import Cluster, go, stage
 
 

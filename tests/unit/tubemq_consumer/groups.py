@@ -15,10 +15,11 @@ from typing import Any, cast
 
 from penstock.client import AsyncConsumer, RebalanceListener
 from penstock.config import ClientConfig, OptionValue, SnodeConfig
+from penstock.interfaces import ChannelFactory, Front, LogClient, Services, WireProtocol
 from penstock.model import Endpoint, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.memory import MemoryNetwork
-from penstock.net.options import TransportOptions
+from penstock.net.connecting import TransportOptions
+from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from penstock.protocols import register
 from penstock.protocols.tubemq import methods as m
@@ -43,7 +44,6 @@ from penstock.protocols.tubemq.strings import (
     parse_held,
     parse_located,
 )
-from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
 from tests.unit.tubemq_client.cluster import Cluster, Server
 
 SCHEME = "tubeinmemory"

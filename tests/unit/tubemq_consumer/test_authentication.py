@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from penstock.config import OptionValue
+from penstock.interfaces.client import FoundOffset
 from penstock.model import Codec, LogRange, Offset, OffsetSpec, Partition
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client.sender import TubeSender
-from penstock.seams.client import FoundOffset
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Cluster, go, stage
 from tests.unit.tubemq_client.test_sending import rows

@@ -7,11 +7,11 @@ import itertools
 
 import pytest
 
-from penstock.columnar import Messages
 from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
 from penstock.model import Committed, Partition
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.messages import CommitOffsetResponseB2C, GetMessageResponseB2C
+from penstock.records import Messages
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import SILENCE, go
 from tests.unit.tubemq_consumer.groups import ONLY_DISCONNECT, GroupCluster, filled, gets, world

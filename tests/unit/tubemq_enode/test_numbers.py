@@ -11,6 +11,7 @@ import pytest
 
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError, InvalidTopicConfig, InvalidTopicName, Unsupported
+from penstock.interfaces.node import Surroundings
 from penstock.model import Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.runtime import AsyncioRuntime
@@ -18,7 +19,6 @@ from penstock.protocols.tubemq.enode import TubeEnode, open_enode
 from penstock.protocols.tubemq.enode.numbering import Numbering
 from penstock.protocols.tubemq.messages import HeartResponseM2P
 from penstock.protocols.tubemq.methods import PRODUCER_HEARTBEAT
-from penstock.seams.opening import Surroundings
 from penstock.snode.journals import JournalService
 from penstock.snode.local_enode import open_local
 from tests.unit.client.virtual_time import passing

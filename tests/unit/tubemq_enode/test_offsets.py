@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.concurrency.locks import Locks
 from penstock.errors import LogOffsetOutOfRange
 from penstock.model import Partition
 from penstock.protocols.tubemq.enode import spots
 from penstock.protocols.tubemq.enode.chunks import Chunks
 from penstock.protocols.tubemq.enode.partition_log import Ends, PartitionLog
-from penstock.seams.locks import Locks
 from tests.unit.tubemq_client.cluster import Cluster, Stage, go, stage
 
 Rows = list[tuple[int, bytes]]
@@ -34,7 +34,7 @@ def log_of(s: Stage, partition: int, *, keeps: int = ALL) -> PartitionLog:
 
 
 class Waited:
-    """``penstock.seams.runtime.Promise`` of asyncio's."""
+    """``penstock.concurrency.runtime.Promise`` of asyncio's."""
 
     def __init__(self, future: asyncio.Future[None]) -> None:
         self._future = future

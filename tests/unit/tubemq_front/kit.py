@@ -7,6 +7,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from penstock.concurrency.runtime import Later, arrived
+from penstock.interfaces.enode import Abilities
+from penstock.interfaces.framing import Buffers, Frame
+from penstock.interfaces.front import Peer
+from penstock.interfaces.node import NodeIdentity, Services
 from penstock.model import Endpoint
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols import protocol
@@ -17,11 +22,6 @@ from penstock.protocols.tubemq.front import TubeFront, TubeFrontOptions
 from penstock.protocols.tubemq.front.session import TubeSession
 from penstock.protocols.tubemq.methods import GET_MESSAGE, REGISTER_PARTITION, SEND_MESSAGE, Method
 from penstock.protocols.tubemq.rpc import read_answer, request
-from penstock.seams.abilities import Abilities
-from penstock.seams.framing import Buffers, Frame
-from penstock.seams.front import Peer
-from penstock.seams.later import Later, arrived
-from penstock.seams.node import NodeIdentity, Services
 from penstock.snode.committed_offsets import OffsetsService
 from penstock.snode.journals import JournalService
 from penstock.store import Store, open_store

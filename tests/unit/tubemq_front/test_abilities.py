@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import CorruptBatch, PenstockError, StoreError, Unsupported, UpstreamLost, WriteFailed
+from penstock.interfaces.enode import Abilities
 from penstock.protocols.tubemq.error_codes import Code, row_of
 from penstock.protocols.tubemq.front.faults import refusal
 from penstock.protocols.tubemq.methods import SEND_MESSAGE
-from penstock.seams.abilities import Abilities
 from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
 from tests.unit.tubemq_front.web import call
 

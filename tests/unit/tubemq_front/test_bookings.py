@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
+from penstock.concurrency.limits import Shares
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.broker.bookings import TABLE, Action, Bookings, Key, Owner
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B, HeartBeatRequestC2B, RegisterRequestC2B
 from penstock.protocols.tubemq.methods import COMMIT_OFFSET, PARTITION_HEARTBEAT, REGISTER_PARTITION
-from penstock.seams.shares import Shares
 from tests.unit.tubemq_front.kit import Kit, bodies, booking, run
 
 KEY = Key("g", Partition("demo", 0))

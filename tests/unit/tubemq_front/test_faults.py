@@ -11,13 +11,13 @@ import pytest
 
 from penstock.client import Consumer, Producer
 from penstock.errors import UsageError
+from penstock.interfaces import Buffers, Frame, Pieces, joined
 from penstock.protocols.tubemq.error_codes import error_of, rows
 from penstock.protocols.tubemq.faults import TubeWording
 from penstock.protocols.tubemq.framing import TubeFraming
 from penstock.protocols.tubemq.front.table import TABLE
 from penstock.protocols.tubemq.methods import METHODS
 from penstock.protocols.tubemq.rpc import Standby, Stopping, Unready, read_answer, request_around
-from penstock.seams import Buffers, Frame, Pieces, joined
 from penstock.testing import Broker, Faults
 
 QUICK = {

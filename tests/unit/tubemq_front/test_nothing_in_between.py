@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from penstock.columnar.plain_records import stored_records
+from penstock.interfaces.enode import FetchPart, fetch_one
 from penstock.model import Partition
 from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B
 from penstock.protocols.tubemq.methods import COMMIT_OFFSET
-from penstock.seams.enode import FetchPart, fetch_one
+from penstock.records.scalar_codec import stored_records
 from tests.unit.tubemq_front.kit import Kit, bodies, run
 from tests.unit.tubemq_front.web import call
 

@@ -6,15 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.columnar.batch import CRC_START
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.plain_records import Stored, encode_batch
-from penstock.columnar.recompress import Target, recompressed
-from penstock.columnar.transactions import end_marker
 from penstock.model import Codec, Partition
 from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B, CommitOffsetResponseB2C
 from penstock.protocols.tubemq.methods import COMMIT_OFFSET, SEND_MESSAGE
+from penstock.records.batch import CRC_START, crc32c, end_marker
+from penstock.records.scalar_codec import Stored, encode_batch
+from penstock.records.validation import Target, recompressed
 from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
 
 

@@ -14,12 +14,12 @@ import pytest
 from google.protobuf.message import Message
 
 from penstock.errors import PenstockError
+from penstock.interfaces.framing import Frame
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.messages.codec import decode
 from penstock.protocols.tubemq.methods import METHODS
 from penstock.protocols.tubemq.rpc import RpcFailure, read_answer, request
-from penstock.seams.framing import Frame
 from tests.unit.tubemq_front.kit import Client, Kit, serving
 from tests.vectors.tubemq_frames.conversations import Exchange, cut, exchanges
 

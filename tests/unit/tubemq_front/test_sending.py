@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from penstock.columnar.batch import batches
+from penstock.interfaces.enode import FetchPart, extent, fetch_one
 from penstock.model import Codec, Partition
 from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.methods import SEND_MESSAGE
 from penstock.protocols.tubemq.records.single import pack
-from penstock.seams.enode import FetchPart, extent, fetch_one
+from penstock.records.batch import batches
 from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
 from tests.unit.tubemq_front.web import call
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from penstock.columnar.batch import batches
-from penstock.columnar.plain_records import stored_records
+from penstock.concurrency.runtime import Later, arrived
 from penstock.errors import WriteFailed
+from penstock.interfaces.enode import Appended, Batch, FetchPart, fetch_one
+from penstock.interfaces.framing import Buffers
 from penstock.model import Partition
-from penstock.net._begun import Waits, begin
+from penstock.net.runtime import Waits, begin
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front import TubeFrontOptions, session
 from penstock.protocols.tubemq.front.settings import TopicSettings
@@ -21,9 +22,8 @@ from penstock.protocols.tubemq.messages import SendMessageResponseB2P
 from penstock.protocols.tubemq.methods import SEND_MESSAGE
 from penstock.protocols.tubemq.records.single import pack
 from penstock.protocols.tubemq.rpc import read_answer, request
-from penstock.seams.enode import Appended, Batch, FetchPart, fetch_one
-from penstock.seams.framing import Buffers
-from penstock.seams.later import Later, arrived
+from penstock.records.batch import batches
+from penstock.records.scalar_codec import stored_records
 from penstock.store import open_store
 from tests.unit.tubemq_front.kit import Client, Kit, run, sent, serving, unframed
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.columnar.plain_records import Stored, encode_batch
 from penstock.model import Partition
 from penstock.protocols.tubemq.messages import RegisterRequestC2M
 from penstock.protocols.tubemq.methods import CONSUMER_REGISTER
+from penstock.records.scalar_codec import Stored, encode_batch
 from penstock.store import open_store
 from tests.unit.tubemq_front.kit import serving
 from tests.unit.tubemq_front.web import call

@@ -6,8 +6,8 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
+from penstock.interfaces.framing import Frame
 from penstock.protocols.tubemq.error_codes import Code
-from penstock.seams.framing import Frame
 from tests.unit.tubemq_front.kit import Client, Kit
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.columnar.plain_records import encode_batch
 from penstock.protocols.tubemq.front.broker.columns import bulk_of
 from penstock.protocols.tubemq.front.broker.messages import key_code_of, message_of, record_of
 from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C
 from penstock.protocols.tubemq.messages.codec import decode
 from penstock.protocols.tubemq.records import checksum, pack
+from penstock.records.scalar_codec import encode_batch
 
 ATTRIBUTES = [
     b"$msgType$=blue,$msgTime$=202611270500,seq=7",  # as Java's producer writes them

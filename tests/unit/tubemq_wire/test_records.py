@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.columnar.few import FewRows
 from penstock.errors import CorruptBatch, ProtocolViolation, UsageError
 from penstock.protocols.tubemq import records
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C, TransferedMessage, encode
 from penstock.protocols.tubemq.msg_time import MsgTimeZone, msg_time_zone
 from penstock.protocols.tubemq.records import MessageSet
+from penstock.records.scalar_writer import FewRows
 
 
 def message(payload: bytes, flag: int = 0, *, message_id: int = 1, off: int = 0) -> TransferedMessage:

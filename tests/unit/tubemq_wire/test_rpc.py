@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.interfaces.framing import Buffers, Frame
 from penstock.protocols.tubemq.framing import TubeFraming
 from penstock.protocols.tubemq.messages import CloseRequestC2M, CloseResponseM2C, decode
 from penstock.protocols.tubemq.methods import CONSUMER_CLOSE, METHODS, PRODUCER_CLOSE, SEND_MESSAGE, Service
@@ -25,7 +26,6 @@ from penstock.protocols.tubemq.rpc import (
     read_payload,
     request,
 )
-from penstock.seams.framing import Buffers, Frame
 
 # The worked example of the protocol: method 6 to service 1, protocol version 3, patience 10 s, serial 1.
 EXAMPLE = bytes.fromhex("ff7ff4fe0000000100000001000000160208000408011003" + "0d080610904e1a060a0163120167")

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
-from penstock.wire import Reader, Writer, java_text
-from penstock.wire.cursor import MOST_ELEMENTS
+from penstock.interfaces.wire import MOST_ELEMENTS, Reader, Writer, java_text
 
 LIMITS = {
     "i8": (-(2**7), 2**7 - 1),

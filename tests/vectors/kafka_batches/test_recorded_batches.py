@@ -6,13 +6,11 @@ from typing import Any
 import pytest
 
 from penstock import kernels
-from penstock.columnar.batch import BatchHeader, batches, verify_crc
-from penstock.columnar.buffers import as_array
-from penstock.columnar.compression import inflate
-from penstock.columnar.transactions import ABORT, COMMIT, control_type
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
 from penstock.protocols.kafka.wire.records import decode
+from penstock.records.batch import ABORT, COMMIT, BatchHeader, as_array, batches, control_type, verify_crc
+from penstock.records.compression import inflate
 from tests.vectors.kafka_batches.recorded import Recorded, recordings, unhex
 
 RECORDINGS = recordings()

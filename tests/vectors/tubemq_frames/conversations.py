@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from penstock.interfaces.framing import Frame
 from penstock.protocols.tubemq.framing import TubeFraming
 from penstock.protocols.tubemq.rpc import Call, read_call
-from penstock.seams.framing import Frame
 from tests.vectors.tubemq_frames.recorded import Recorded, recorded
 
 

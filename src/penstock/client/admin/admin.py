@@ -18,8 +18,7 @@ from penstock.client.connecting import open_blocking
 from penstock.client.consumer.commits import OffsetsLike
 from penstock.client.runtime.blocking import BlockingCalls, Handle
 from penstock.config import OptionValue
-from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
-from penstock.seams import (
+from penstock.interfaces import (
     FoundOffset,
     GroupDescription,
     GroupDescriptions,
@@ -28,6 +27,7 @@ from penstock.seams import (
     Rebalance,
     TopicSetting,
 )
+from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
 
 __all__ = ["Admin"]
 

@@ -40,8 +40,7 @@ from penstock.client.runtime.blocking import Handle, check_loop, closed_meanwhil
 from penstock.client.runtime.closing import Interrupts, hang_up
 from penstock.config import ConsumerConfig, OptionValue, Settings, reader_settings
 from penstock.errors import Closed, UsageError
-from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
-from penstock.seams import (
+from penstock.interfaces import (
     FindsRecords,
     FoundOffset,
     GroupDescription,
@@ -54,6 +53,7 @@ from penstock.seams import (
     TransactionalClient,
     WireProtocol,
 )
+from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
 
 __all__ = ["AsyncAdmin"]
 

@@ -21,8 +21,7 @@ from penstock.client.arguments import (
 )
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import CorruptBatch, ErrorKind, OffsetOutOfRange, ProtocolViolation, ServerError, UsageError
-from penstock.model import Committed, LogRange, Partition, PartitionLike
-from penstock.seams import (
+from penstock.interfaces import (
     AdminClient,
     DescribesMany,
     GroupDescription,
@@ -31,6 +30,7 @@ from penstock.seams import (
     GroupMember,
     LogClient,
 )
+from penstock.model import Committed, LogRange, Partition, PartitionLike
 
 __all__ = [
     "GroupOffset",

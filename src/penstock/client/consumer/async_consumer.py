@@ -37,13 +37,13 @@ from penstock.client.runtime.callbacks import CallbackErrorHook, Told, without_h
 from penstock.client.runtime.closing import Interrupts
 from penstock.client.runtime.imports import loaded
 from penstock.client.status import EmptyReason, PartitionStatus
-from penstock.columnar import Messages
-from penstock.columnar.payloads import Deserializer
 from penstock.config import GroupProtocol, OptionValue, consumer_settings
-from penstock.config.logs import client_log
+from penstock.config.client import client_log
 from penstock.errors import Closed, UsageError
+from penstock.interfaces import FoundOffset
 from penstock.model import Committed, GroupMetadata, K, Offset, OffsetSpec, Partition, PartitionLike, TopicInfo, V
-from penstock.seams import FoundOffset
+from penstock.records import Messages
+from penstock.records.messages import Deserializer
 
 __all__ = ["AsyncConsumer"]
 

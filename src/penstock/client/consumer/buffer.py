@@ -18,12 +18,12 @@ from penstock.client.meters import ConsumerMeter
 from penstock.client.runtime.imports import columns_there
 from penstock.client.runtime.waiting import guarded, report_failure, ring_after
 from penstock.client.status import PartitionStatus, ReadState
-from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import CorruptBatch, FirstContactTimeout, PenstockError
+from penstock.interfaces import BatchMembership, Fetched, HasHead, Pulled
 from penstock.model import Offset
-from penstock.seams import BatchMembership, Fetched, HasHead, Pulled
+from penstock.records import Messages
 
 __all__ = ["Puller", "is_unbooked", "standing", "take", "take_pulled"]
 

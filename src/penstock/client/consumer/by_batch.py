@@ -21,11 +21,11 @@ from penstock.client.meters import ConsumerMeter
 from penstock.client.runtime.closing import Patience
 from penstock.client.runtime.waiting import failed_inside
 from penstock.client.status import PartitionStatus
-from penstock.columnar import Messages
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import Closed, PenstockError, UsageError
+from penstock.interfaces import BatchLog, BatchMembership, CommitHeard, LogClient
 from penstock.model import Committed, Partition
-from penstock.seams import BatchLog, BatchMembership, CommitHeard, LogClient
+from penstock.records import Messages
 
 __all__ = ["Acknowledger", "BatchConsumption", "ManualAssignment"]
 

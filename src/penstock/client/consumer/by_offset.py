@@ -24,11 +24,11 @@ from penstock.client.consumer.subscription import Absences, Subscribed, Topics
 from penstock.client.meters import ConsumerMeter
 from penstock.client.runtime.closing import Patience
 from penstock.client.status import PartitionStatus
-from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
+from penstock.interfaces import CommitHeard, LogClient
 from penstock.model import Committed, Partition
-from penstock.seams import CommitHeard, LogClient
+from penstock.records import Messages
 
 __all__ = ["CommitsHeard", "Consumption", "OffsetConsumption", "Within"]
 

@@ -18,7 +18,7 @@ from penstock.client.runtime.blocking import Handle, shown_address
 from penstock.client.runtime.callbacks import CallbackFailure, Told
 from penstock.client.runtime.closing import GiveUp, Heard, Interrupts, on_error_s, tell_beside
 from penstock.config import ConsumerConfig, Settings
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import UsageError
 
 __all__ = ["ConsumerEnd", "poll_limit"]

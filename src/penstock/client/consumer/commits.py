@@ -16,13 +16,13 @@ from penstock.client.errors import CommitFailed
 from penstock.client.meters import ConsumerMeter
 from penstock.client.runtime.closing import Patience
 from penstock.client.runtime.waiting import Line, failed_inside
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import Closed, ErrorKind, PenstockError, ServerError, TopicRecreated, UsageError
+from penstock.interfaces import CommitHeard, CommitRest, FoundOffset, LogClient
 from penstock.model import Committed, GroupMetadata, Partition
-from penstock.seams import CommitHeard, CommitRest, FoundOffset, LogClient
 
 if TYPE_CHECKING:
-    from penstock.columnar import Messages
+    from penstock.records import Messages
 
 __all__ = [
     "JOINS_AGAIN",

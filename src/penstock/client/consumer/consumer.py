@@ -28,12 +28,12 @@ from penstock.client.runtime.blocking import Handle
 from penstock.client.runtime.callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client.runtime.closing import tell_beside
 from penstock.client.status import EmptyReason, PartitionStatus
-from penstock.columnar import Messages
-from penstock.columnar.payloads import Deserializer
 from penstock.config import OptionValue
 from penstock.errors import Closed, PenstockError
+from penstock.interfaces import FoundOffset
 from penstock.model import Committed, GroupMetadata, K, Partition, PartitionLike, V
-from penstock.seams import FoundOffset
+from penstock.records import Messages
+from penstock.records.messages import Deserializer
 
 __all__ = ["Consumer"]
 

@@ -2,9 +2,9 @@
 
 The loop's thread would wake for each answer, write the next request and wake the one that polls: where a record comes
 now and then, that is a third of what it costs. So once a few polls have waited for little, reads that are under way are
-lent to the thread (`seams.lending.LentRead`); whatever is unusual, or more than a little, goes back to the loop, and
-reading goes on there as ever. Between polls nobody receives: what the loop does for a poll it can do only once all are
-back.
+lent to the thread (`interfaces.client.LentRead`); whatever is unusual, or more than a little, goes back to the loop,
+and reading goes on there as ever. Between polls nobody receives: what the loop does for a poll it can do only once all
+are back.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.client.consumer.fetcher import LITTLE_BYTES, Fetcher, Round
 from penstock.client.runtime.waiting import LONGEST_S, News, ended
-from penstock.columnar import Messages
-from penstock.seams import LentRead
-from penstock.seams.hold import LOOP, READER, Hold
+from penstock.concurrency.locks import LOOP, READER, Hold
+from penstock.interfaces import LentRead
+from penstock.records import Messages
 
 if TYPE_CHECKING:
     from penstock.client.consumer.engine import ConsumerEngine

@@ -25,12 +25,12 @@ from penstock.client.rebalance import RebalanceListener
 from penstock.client.runtime.closing import Interrupts, Patience, Wait, hang_up
 from penstock.client.runtime.waiting import News
 from penstock.client.status import EmptyReason, PartitionStatus, ReadState, empty_reason
-from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
-from penstock.config.logs import client_log
+from penstock.config.client import client_log
 from penstock.errors import Closed, RequestTimeout, UsageError
+from penstock.interfaces import BatchLog, HasEpoch, LogClient, Membership, SendsBack
 from penstock.model import Committed, Partition
-from penstock.seams import BatchLog, HasEpoch, LogClient, Membership, SendsBack
+from penstock.records import Messages
 
 __all__ = ["ConsumerEngine"]
 

@@ -16,12 +16,11 @@ from penstock.client.connecting import Backoff
 from penstock.client.consumer.positions import Partitions, PartitionState
 from penstock.client.meters import ConsumerMeter
 from penstock.client.runtime.waiting import guarded, report_failure, ring_after
-from penstock.columnar import Messages
+from penstock.concurrency.locks import Hold
 from penstock.config import ConsumerConfig, IsolationLevel
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError, TopicRecreated
-from penstock.model import Node, OffsetSpec, Partition
-from penstock.seams import (
+from penstock.interfaces import (
     Fetched,
     HasReplicas,
     HearsOfMoves,
@@ -34,8 +33,9 @@ from penstock.seams import (
     ReadsAgain,
     ReadsAtOnce,
 )
-from penstock.seams.client import FetchHeard
-from penstock.seams.hold import Hold
+from penstock.interfaces.client import FetchHeard
+from penstock.model import Node, OffsetSpec, Partition
+from penstock.records import Messages
 
 __all__ = ["LITTLE_BYTES", "Ahead", "Asked", "Fetcher", "Reactions", "Reads", "Round", "Straight"]
 

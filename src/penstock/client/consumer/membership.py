@@ -17,11 +17,10 @@ from penstock.client.consumer.subscription import Subscribed
 from penstock.client.meters import ConsumerMeter
 from penstock.client.rebalance import RebalanceListener
 from penstock.config import ConsumerConfig
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, FencedError, PenstockError, UsageError
-from penstock.groups.tables import Table
-from penstock.model import Assignment, Committed, Partition
-from penstock.seams import (
+from penstock.groups.state_machine import Table
+from penstock.interfaces import (
     Beat,
     CommitsAtOnce,
     Dropped,
@@ -32,6 +31,7 @@ from penstock.seams import (
     Membership,
     Verdict,
 )
+from penstock.model import Assignment, Committed, Partition
 
 __all__ = [
     "TABLE",

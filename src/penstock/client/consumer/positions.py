@@ -20,14 +20,14 @@ from penstock._dataclasses import dataclass
 from penstock.client.bad_records import BadRecords
 from penstock.client.connecting import Backoff
 from penstock.client.errors import NoOffset
-from penstock.columnar import Messages
-from penstock.columnar.messages import Part
 from penstock.config import ConsumerConfig, OffsetReset
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import FirstContactTimeout, OffsetOutOfRange, PenstockError, TopicRecreated, shown_id
+from penstock.interfaces import Fetched, FoundOffset, KnowsTopicIds, LogClient
+from penstock.interfaces.client import not_whole
 from penstock.model import Committed, Node, Offset, OffsetSpec, Partition
-from penstock.seams import Fetched, FoundOffset, KnowsTopicIds, LogClient
-from penstock.seams.client import not_whole
+from penstock.records import Messages
+from penstock.records.messages import Part
 
 __all__ = ["POLICIES", "UNBOOKED", "Buffered", "Handout", "PartitionState", "Partitions", "PositionLookup"]
 

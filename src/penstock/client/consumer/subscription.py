@@ -17,10 +17,10 @@ from penstock.client.arguments import TopicNames
 from penstock.client.connecting import Backoff
 from penstock.client.runtime.waiting import Alarm
 from penstock.config import ClientConfig
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, FirstContactTimeout, PenstockError, UsageError
+from penstock.interfaces import LogClient
 from penstock.model import Partition, TopicInfo
-from penstock.seams import LogClient
 
 __all__ = [
     "Absences",

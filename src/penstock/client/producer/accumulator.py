@@ -22,12 +22,11 @@ from penstock._dataclasses import dataclass
 from penstock.client.errors import BufferFull
 from penstock.client.producer.delivery import Delivery, Outcome
 from penstock.client.runtime.callbacks import HERE, Callbacks
-from penstock.columnar.arrays import numbers
-from penstock.columnar.builder import BatchBuilder, HeadersLike
-from penstock.columnar.few import FEW, Rows
-from penstock.columnar.inputs import longest
 from penstock.config import ProducerConfig
 from penstock.errors import PenstockError, UsageError
+from penstock.records.arrow import longest, number_array
+from penstock.records.encoding import BatchBuilder, HeadersLike
+from penstock.records.scalar_writer import FEW, Rows
 
 __all__ = [
     "OVERHEAD",
@@ -157,7 +156,7 @@ class Staging:
             return rows
         partitions = np.full(rows.num_rows, -1, np.int32)
         partitions[list(self.named)] = list(self.named.values())
-        named = numbers(pa.int32(), rows.num_rows, partitions, partitions >= 0)
+        named = number_array(pa.int32(), rows.num_rows, partitions, partitions >= 0)
         return rows.append_column("partition", named)
 
 

@@ -29,12 +29,12 @@ from penstock.client.runtime.blocking import Handle, check_fork, check_loop, sho
 from penstock.client.runtime.callbacks import CallbackErrorHook, Callbacks, LoopCallbacks, Told, without_hook
 from penstock.client.runtime.closing import Ending, on_error_s, tell_beside
 from penstock.client.runtime.imports import loaded, loaded_for
-from penstock.columnar.builder import HeadersLike
-from penstock.columnar.payloads import Serializer
 from penstock.config import OptionValue, producer_settings
-from penstock.config.logs import client_log
+from penstock.config.client import client_log
 from penstock.errors import Closed, PenstockError, RequestTimeout
 from penstock.model import GroupMetadata, K, Partition, PreparedTransaction, V
+from penstock.records.encoding import HeadersLike
+from penstock.records.messages import Serializer
 
 __all__ = ["AsyncProducer"]
 

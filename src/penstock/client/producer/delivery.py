@@ -28,7 +28,7 @@ __all__ = ["BatchDelivery", "Delivery", "Fate", "Outcome", "RecordMetadata", "Ru
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from penstock.columnar.few import Rows
+    from penstock.records.scalar_writer import Rows
 
     Places = npt.NDArray[Any] | Sequence[int]
 

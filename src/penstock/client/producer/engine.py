@@ -25,7 +25,7 @@ from penstock.client.runtime.callbacks import Callbacks, LoopCallbacks
 from penstock.client.runtime.closing import Ending, Patience, error_of, hang_up, on_error_s, undelivered
 from penstock.client.runtime.waiting import failed_inside, guarded
 from penstock.config import ProducerConfig
-from penstock.config.logs import client_log
+from penstock.config.client import client_log
 from penstock.errors import (
     Closed,
     ConnectionLost,
@@ -35,8 +35,8 @@ from penstock.errors import (
     RequestTimeout,
     UsageError,
 )
+from penstock.interfaces import Avoids, Beats, GoesRound, LogClient
 from penstock.model import Partition
-from penstock.seams import Avoids, Beats, GoesRound, LogClient
 
 __all__ = ["ProducerEngine", "no_topic", "partitions_of", "unknown_topic"]
 

@@ -27,11 +27,11 @@ from penstock.client.runtime.blocking import Handle
 from penstock.client.runtime.callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client.runtime.closing import tell_beside
 from penstock.client.runtime.imports import lacking_for, loaded_for
-from penstock.columnar.builder import HeadersLike
-from penstock.columnar.payloads import Serializer
 from penstock.config import OptionValue
 from penstock.errors import PenstockError, UsageError
 from penstock.model import GroupMetadata, K, Partition, PreparedTransaction, V
+from penstock.records.encoding import HeadersLike
+from penstock.records.messages import Serializer
 
 __all__ = ["Producer"]
 

@@ -19,14 +19,12 @@ import pyarrow as pa
 from penstock._dataclasses import dataclass
 from penstock.client.producer.delivery import Fate, Outcome, Run
 from penstock.client.runtime.imports import functions_there, want_functions
-from penstock.columnar.arrays import binary_of, numbers
-from penstock.columnar.few import FewRows, Rows
-from penstock.columnar.hashes import fnv1a, murmur2
-from penstock.columnar.inputs import integers_of, valid_of
 from penstock.config import Partitioner
 from penstock.errors import UsageError
+from penstock.interfaces import Sender
 from penstock.model import Partition, TopicInfo
-from penstock.seams import Sender
+from penstock.records.arrow import binary_array, integers_of, number_array, valid_of
+from penstock.records.scalar_writer import FewRows, Rows, fnv1a, murmur2
 
 __all__ = [
     "ANYWHERE",
@@ -184,7 +182,7 @@ class KeyPartitions:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         # With 2^31-1 partitions the partition is nearly the hash itself: four agreements are no coincidence.
-        hashes = murmur2_of_column(binary_of(_PROBES)) & np.uint32(_MOST)
+        hashes = murmur2_of_column(binary_array(_PROBES)) & np.uint32(_MOST)
         self._vectorised = [sender.partition_for(key, _MOST) for key in _PROBES] == [
             int(each) % _MOST for each in hashes
         ]
@@ -255,7 +253,7 @@ _FEW: Final = 100
 def taken(rows: pa.RecordBatch, order: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
     """The rows whose numbers are ``order``, at least one. Imports nothing: a loop calls this."""
     if functions_there():
-        return rows.take(numbers(pa.int64(), len(order), order.astype(np.int64)))
+        return rows.take(number_array(pa.int64(), len(order), order.astype(np.int64)))
     if len(order) > _FEW:
         want_functions()
     cuts = np.flatnonzero(np.diff(order) != 1) + 1

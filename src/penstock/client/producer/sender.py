@@ -22,14 +22,13 @@ from penstock.client.errors import DeliveryTimeout
 from penstock.client.meters import ProducerMeter
 from penstock.client.producer.delivery import Fate, Outcome, Run
 from penstock.client.runtime.waiting import Alarm, Background, failed_inside
-from penstock.columnar.few import FEW, FewRows, Rows, columns_of, join
 from penstock.config import Acks, ProducerConfig
-from penstock.config.logs import client_log
+from penstock.config.client import client_log
 from penstock.errors import ErrorKind, PenstockError, ServerError
+from penstock.interfaces import Avoids, LogClient, Packed, Sender, SendsAtOnce, Sent
+from penstock.interfaces.client import BatchLimits, TellsOfTrouble
 from penstock.model import Node, Partition
-from penstock.seams import Avoids, LogClient, Packed, Sender, SendsAtOnce, Sent
-from penstock.seams.batch_limits import BatchLimits
-from penstock.seams.client import TellsOfTrouble
+from penstock.records.scalar_writer import FEW, FewRows, Rows, columns_of, join
 
 __all__ = [
     "MOST_SECONDS",

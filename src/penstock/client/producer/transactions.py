@@ -17,11 +17,11 @@ from penstock.client.connecting import Backoff
 from penstock.client.errors import TransactionAborted
 from penstock.client.runtime.waiting import failed_inside
 from penstock.config import ProducerConfig
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import Closed, FirstContactTimeout, PenstockError, RequestTimeout, UsageError
-from penstock.groups.tables import Table
+from penstock.groups.state_machine import Table
+from penstock.interfaces import AnswersChecks, LogClient, TransactionalClient, TransactionalSender
 from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction
-from penstock.seams import AnswersChecks, LogClient, TransactionalClient, TransactionalSender
 
 __all__ = ["CALLS", "TABLE", "EngineHooks", "Event", "State", "Transacting", "after", "transactional_sender"]
 

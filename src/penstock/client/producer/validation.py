@@ -13,12 +13,12 @@ from penstock.client.arguments import TopicNames, check_partition_id, check_time
 from penstock.client.connecting import Surroundings
 from penstock.client.intercepting import check_callable
 from penstock.client.producer.accumulator import check_sizes, largest_record, payload, record_size, too_large
-from penstock.columnar import Messages
-from penstock.columnar.builder import HeadersLike
-from penstock.columnar.payloads import Serializer, serialized
-from penstock.columnar.schema import HEADERS_TYPE, TYPES
 from penstock.config import ProducerConfig
 from penstock.errors import UsageError
+from penstock.records import Messages
+from penstock.records.arrow import HEADERS_TYPE, TYPES
+from penstock.records.encoding import HeadersLike
+from penstock.records.messages import Serializer, serialized
 
 __all__ = ["ArrowArray", "ArrowStream", "Putting", "RowsLike", "Serializers", "pieces"]
 

@@ -16,13 +16,13 @@ from penstock.client.bad_records import BadRecords
 from penstock.client.connecting import open_blocking, protocol_of, split_options
 from penstock.client.runtime.blocking import BlockingCalls, Handle, shown_address
 from penstock.client.runtime.imports import compile_beside
-from penstock.columnar import Messages
 from penstock.config import OptionValue, reader_settings
-from penstock.config.logs import client_log
+from penstock.config.client import client_log
 from penstock.errors import FirstContactTimeout, LogTruncated, PenstockError, UsageError
+from penstock.interfaces import Fetched, FoundOffset, HearsOfMoves, LogClient, Retry, TellsTruncation
+from penstock.interfaces.client import not_whole
 from penstock.model import Committed, LogRange, OffsetSpec, Partition, PartitionLike, TopicInfo
-from penstock.seams import Fetched, FoundOffset, HearsOfMoves, LogClient, Retry, TellsTruncation
-from penstock.seams.client import not_whole
+from penstock.records import Messages
 
 __all__ = ["Peek", "RangeRead", "RangeReader", "peek"]
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from penstock.client.arguments import OffsetLike, check_offset, check_offsets
 from penstock.client.ranges.range_reader import RangeReader
-from penstock.columnar.schema import COLUMNS, schema
 from penstock.config import OptionValue
 from penstock.errors import ConfigError, LogTruncated, OffsetOutOfRange, TopicRecreated, UsageError
 from penstock.model import LogRange, Partition
 from penstock.protocols import address_of, protocol
+from penstock.records.arrow import COLUMNS, schema
 
 __all__ = ["Bound", "read", "scan"]
 

@@ -32,7 +32,7 @@ from penstock._dataclasses import dataclass
 from penstock.client.runtime.blocking import check_fork, check_threads
 from penstock.client.runtime.closing import AtOnce, GiveUp
 from penstock.client.runtime.waiting import ended, next_of
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
 from penstock.net.loops import new_loop
 

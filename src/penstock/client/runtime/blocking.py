@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from penstock.errors import Closed, UsageError
 from penstock.net.blocking_channel import run
-from penstock.net.stopping import Stop
+from penstock.net.connecting import Stop
 
 if TYPE_CHECKING:
     from penstock.config import Address

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from penstock._dataclasses import dataclass
 from penstock.config import OptionValue
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, UsageError
 
 __all__ = [

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from penstock._dataclasses import dataclass
 from penstock.client.errors import WakeUp
 from penstock.config import ClientConfig
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import Closed, PenstockError
-from penstock.seams import LogClient
+from penstock.interfaces import LogClient
 
 if TYPE_CHECKING:
     from penstock.client.producer.delivery import Outcome

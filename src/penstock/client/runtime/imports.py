@@ -16,8 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from penstock import kernels
+from penstock.interfaces import WireProtocol
 from penstock.kernels.cache import MAIN
-from penstock.seams import WireProtocol
 
 if TYPE_CHECKING:
     from threading import Thread
@@ -103,16 +103,16 @@ _FUNCTIONS: Final = "pyarrow.compute"
 _MANY_ROWS: Final = 500
 _LISTS: Final = "lists"
 
-_ALWAYS: Final = ("penstock.net.asyncio_channel", "penstock.columnar.few_read", "penstock.columnar.messages")
+_ALWAYS: Final = ("penstock.net.asyncio_channel", "penstock.records.scalar_reader", "penstock.records.messages")
 _COLUMNS: Final = (
-    "penstock.columnar.compression",
-    "penstock.columnar.decode",
+    "penstock.records.compression",
+    "penstock.records.decoding",
     "penstock.kernels._pure",
     "pyarrow._compute",  # its loop copies pieces of many lengths
 )
 _OF_ROLES: Final = {
     "columns": _COLUMNS,
-    "producer": ("penstock.columnar.builder", "penstock.columnar.encode", *_COLUMNS),
+    "producer": ("penstock.records.encoding", "penstock.records.encoding", *_COLUMNS),
 }
 _exercised: Final[set[str]] = set()
 _under_way: Final[set[str]] = set()

@@ -3,14 +3,14 @@
 Importing this module imports numba (0.2 s); only `penstock.kernels` does, at the first large piece of work.
 """
 
-from penstock.kernels._numba.batches import last_batch as last_batch
-from penstock.kernels._numba.batches import scan_batches as scan_batches
-from penstock.kernels._numba.crc32c import check_crcs as check_crcs
-from penstock.kernels._numba.encode import encode_records as encode_records
-from penstock.kernels._numba.gather import gather as gather
-from penstock.kernels._numba.gather import gathered as gathered
-from penstock.kernels._numba.headers import walk_headers as walk_headers
-from penstock.kernels._numba.walk import walk_records as walk_records
+from penstock.kernels._numba.records import check_crcs as check_crcs
+from penstock.kernels._numba.records import encode_records as encode_records
+from penstock.kernels._numba.records import gather as gather
+from penstock.kernels._numba.records import gathered as gathered
+from penstock.kernels._numba.records import last_batch as last_batch
+from penstock.kernels._numba.records import scan_batches as scan_batches
+from penstock.kernels._numba.records import walk_headers as walk_headers
+from penstock.kernels._numba.records import walk_records as walk_records
 
 __all__ = [
     "COMPILED",

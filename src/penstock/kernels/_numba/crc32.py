@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from penstock.kernels._numba.jit import inlined
-from penstock.kernels._numba.memory import byte_at, int64, uint64
+from penstock.kernels._numba.compiling import byte_at, inlined, int64, uint64
 from penstock.kernels.interface import Bytes
 
 __all__ = ["crc32"]

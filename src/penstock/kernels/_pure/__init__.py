@@ -1,13 +1,13 @@
 """The kernel in Python and NumPy: always there, some million records a second, what the compiled one is tested by."""
 
+from penstock.kernels._pure.batches import check_crcs as check_crcs
+from penstock.kernels._pure.batches import gather as gather
+from penstock.kernels._pure.batches import gathered as gathered
 from penstock.kernels._pure.batches import last_batch as last_batch
 from penstock.kernels._pure.batches import scan_batches as scan_batches
-from penstock.kernels._pure.crc32c import check_crcs as check_crcs
-from penstock.kernels._pure.encode import encode_records as encode_records
-from penstock.kernels._pure.gather import gather as gather
-from penstock.kernels._pure.gather import gathered as gathered
-from penstock.kernels._pure.headers import walk_headers as walk_headers
-from penstock.kernels._pure.walk import walk_records as walk_records
+from penstock.kernels._pure.records import encode_records as encode_records
+from penstock.kernels._pure.records import walk_headers as walk_headers
+from penstock.kernels._pure.records import walk_records as walk_records
 
 __all__ = [
     "COMPILED",

@@ -8,9 +8,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.config.fields import check, choice, number
-from penstock.config.protocol import ProtocolConfig
-from penstock.config.spellings import BOOTSTRAP, Spelling
+from penstock.config.fields import BOOTSTRAP, Spelling, check, choice, number
+from penstock.config.options import ProtocolConfig
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ __all__ = ["ABSENT", "ADDED", "AUTO_CREATE", "ROWS", "SPELLINGS", "VALUES", "Kaf
 
 # What Kafka's other clients (Java's, librdkafka, kafka-python, aiokafka) call our options, and what there is not.
 #
-# Names are compared as in `penstock.config.spellings`. Sources: Apache Kafka 4.x documentation, "Configuration";
+# Names are compared as in `penstock.config.fields`. Sources: Apache Kafka 4.x documentation, "Configuration";
 # librdkafka 2.x, CONFIGURATION.md.
 class Row(NamedTuple):
     """One option: our name, Java's, librdkafka's; "" where they have none.

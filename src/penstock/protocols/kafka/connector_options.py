@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from penstock.config.client import ClientConfig
-from penstock.config.producer import ProducerConfig
-from penstock.config.spellings import normal
+from penstock.config.client import ClientConfig, ProducerConfig
+from penstock.config.fields import normal
 from penstock.errors import ConfigError
 
 __all__ = ["of_jobs", "without_java_tls"]

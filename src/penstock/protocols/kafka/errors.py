@@ -6,7 +6,7 @@ import enum
 from typing import Final, NamedTuple, Unpack
 
 from penstock.errors import ErrorKind, FencedError, OffsetOutOfRange, ServerError
-from penstock.wire.coded import Where, server_error
+from penstock.interfaces.wire import Where, server_error
 
 __all__ = ["ErrorCode"]
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.interfaces import ChannelFactory, LogClient, WireProtocol
 from penstock.model import Endpoint
 from penstock.protocols.kafka.config import ADDED, AUTO_CREATE, KafkaNodeConfig
-from penstock.seams import ChannelFactory, LogClient, WireProtocol
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
+    from penstock.interfaces import Front, OffsetsCodec, Services
+    from penstock.interfaces.front import Wording
+    from penstock.interfaces.node import OpenedEnode, Surroundings
     from penstock.protocols.kafka.client.connection import KafkaOptions
-    from penstock.seams import Front, OffsetsCodec, Services
-    from penstock.seams.faults import Wording
-    from penstock.seams.opening import OpenedEnode, Surroundings
 
 __all__ = ["PROTOCOL"]
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.entries import Entry
 from penstock.errors import ProtocolViolation
-from penstock.groups.tables import Table
+from penstock.groups.state_machine import Table
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.wire.stored_records import (
@@ -21,6 +20,7 @@ from penstock.protocols.kafka.wire.stored_records import (
     write_transaction_key,
     write_transaction_value,
 )
+from penstock.records.scalar_codec import Entry
 
 __all__ = [
     "ANSWERS",

@@ -13,9 +13,20 @@ from typing import Final
 from penstock._dataclasses import dataclass
 from penstock.config import ProtocolConfig
 from penstock.config.address import parse_endpoints
-from penstock.config.fields import check, choice, flag, kind_of, number, optional_text, secret, text
+from penstock.config.fields import (
+    BOOTSTRAP,
+    TOPICS,
+    Spelling,
+    check,
+    choice,
+    flag,
+    kind_of,
+    number,
+    optional_text,
+    secret,
+    text,
+)
 from penstock.config.options import OptionValue
-from penstock.config.spellings import BOOTSTRAP, TOPICS, Spelling
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 
@@ -510,7 +521,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 # What RocketMQ's own clients call our options, a row each; and what of theirs means nothing here.
 #
-# Names are compared as in `penstock.config.spellings`, so case does not matter. Source: Apache RocketMQ 4.9 and 5.4,
+# Names are compared as in `penstock.config.fields`, so case does not matter. Source: Apache RocketMQ 4.9 and 5.4,
 # ``ClientConfig``, ``DefaultMQProducer``, ``DefaultMQPushConsumer``, ``DefaultLitePullConsumer``.
 def _row(ours: str, *theirs: str) -> Spelling:
     return Spelling(ours, also=theirs)

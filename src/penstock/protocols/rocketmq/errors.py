@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple, Unpack
 
+from penstock.concurrency.limits import NoRoom
 from penstock.errors import (
     BatchTooLarge,
     CorruptBatch,
@@ -24,11 +25,9 @@ from penstock.errors import (
     UpstreamLost,
     WriteFailed,
 )
+from penstock.interfaces.framing import Frame
+from penstock.interfaces.wire import CodedRefusal, Where, code_for, server_error
 from penstock.protocols.rocketmq.wire.framing import CommandFrame
-from penstock.seams.framing import Frame
-from penstock.seams.shares import NoRoom
-from penstock.wire.coded import Where, server_error
-from penstock.wire.refusals import CodedRefusal, code_for
 
 __all__ = ["Code", "ErrorRow", "Refused", "error_of", "refusal", "row_of", "rows", "unmade", "unreadable"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Unpack
 
 from penstock.errors import ErrorKind, OffsetOutOfRange, ServerError
-from penstock.wire.coded import Where, server_error
+from penstock.interfaces.wire import Where, server_error
 
 __all__ = ["Code", "ErrorRow", "error_of", "row_of", "rows"]
 

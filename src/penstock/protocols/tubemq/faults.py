@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.framing import Buffers, Frame, Pieces
+from penstock.interfaces.front import Handle, check_name
 from penstock.protocols.tubemq.error_codes import Code, rows
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.front.table import TABLE, refused
 from penstock.protocols.tubemq.methods import METHODS
 from penstock.protocols.tubemq.rpc import STANDBY_EXCEPTION, Call, Status, answer, failure, java_name, read_call
-from penstock.seams.faults import Handle, check_name
-from penstock.seams.framing import Buffers, Frame, Pieces
 
 __all__ = ["TubeWording"]
 
@@ -33,7 +33,7 @@ _TEXT: Final = "an injected fault"
 
 
 class TubeWording:
-    """``penstock.seams.faults.Wording``."""
+    """``penstock.interfaces.front.Wording``."""
 
     def check(self, api: str, error: str = "") -> None:
         """Raise UsageError for a name that TubeMQ does not have, or that no node serves."""

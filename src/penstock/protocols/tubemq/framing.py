@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.interfaces.framing import Buffer, Buffers, Frame, not_ours, spoken
 from penstock.protocols.tubemq.needs import GREETING
-from penstock.seams.framing import Buffer, Buffers, Frame
-from penstock.wire.foreign import not_ours, spoken
 
 __all__ = ["BLOCK_BYTES", "MAX_BLOCKS", "MAX_FRAME_BYTES", "TOKEN", "TubeFraming", "frame", "framed_head"]
 
@@ -62,7 +61,7 @@ class TubeFraming:
         return self._next_block(*_LENGTH.unpack(rest)) if self._left else self._complete()
 
     def whole(self, view: memoryview, most: int) -> Frame | int:
-        """``penstock.seams.framing.TakesWhole``: frames of one block, but not a connection's first."""
+        """``penstock.interfaces.framing.TakesWhole``: frames of one block, but not a connection's first."""
         have = len(view) - _BEFORE
         if have < 0 or self._left >= 0 or self._need != _BEFORE:
             return 0

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from penstock.interfaces import ChannelFactory, Front, LogClient, Services, WireProtocol
+from penstock.interfaces.front import Wording
+from penstock.interfaces.node import OpenedEnode, Surroundings
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.config import ADDED
 from penstock.protocols.tubemq.needs import EXTRA, GREETING
-from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
-from penstock.seams.faults import Wording
-from penstock.seams.opening import OpenedEnode, Surroundings
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig

@@ -20,6 +20,8 @@ import functools
 from typing import Final, NamedTuple, TypeVar
 
 from penstock.errors import ProtocolViolation, ServerError
+from penstock.interfaces.channel import Outgoing
+from penstock.interfaces.framing import Buffers, Frame
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.framing import BLOCK_BYTES, frame, framed_head
 from penstock.protocols.tubemq.messages.codec import decode, encode
@@ -33,8 +35,6 @@ from penstock.protocols.tubemq.messages.envelope import (
 )
 from penstock.protocols.tubemq.methods import Method
 from penstock.protocols.tubemq.wire_fields import delimited, fields, read_varint, varint
-from penstock.seams.channel import Outgoing
-from penstock.seams.framing import Buffers, Frame
 
 __all__ = [
     "PROTOCOL_VERSION",

@@ -1,7 +1,6 @@
 """The same, compiled."""
 
-from penstock.kernels._numba.jit import BYTES, compiled
-from penstock.kernels._numba.memory import byte_at
+from penstock.kernels._numba.compiling import BYTES, byte_at, compiled
 from penstock.kernels.interface import Bytes
 
 __all__ = ["checksum"]

@@ -9,10 +9,8 @@ from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import APPEND_TIME, BATCH_HEADER, CRC_START, HEADER_BYTES, BatchHeader, parse_header
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.checked import Checked
-from penstock.columnar.plain_fields import read_record
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import (
     ConnectionLost,
     CorruptBatch,
@@ -22,6 +20,9 @@ from penstock.errors import (
     ServerError,
     UpstreamLost,
 )
+from penstock.interfaces.channel import Retry
+from penstock.interfaces.enode import Appended, Batch, Stored
+from penstock.interfaces.framing import Buffer
 from penstock.model import Endpoint, Node, Partition
 from penstock.protocols.kafka.backend.leader_requests import Asking, as_log_says, is_final
 from penstock.protocols.kafka.client.cluster import Cluster, note_error
@@ -37,11 +38,9 @@ from penstock.protocols.kafka.wire.produce import (
     ProduceResponse,
     ProduceResponsePartition,
 )
-from penstock.seams.enode import Appended, Batch, Stored
-from penstock.seams.framing import Buffer
-from penstock.seams.locks import Locks
-from penstock.seams.retry import Retry
-from penstock.seams.runtime import Promise, Runtime
+from penstock.records.batch import APPEND_TIME, BATCH_HEADER, CRC_START, HEADER_BYTES, BatchHeader, crc32c, parse_header
+from penstock.records.scalar_reader import read_record
+from penstock.records.validation import Checked
 
 __all__ = ["Couriers", "Identity", "Writing", "count_that_fit", "merged", "new_producer"]
 
@@ -326,7 +325,7 @@ class Writing:
         self._lines: dict[Partition, _Line] = {}
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
-        """``penstock.seams.enode.Enode.append_all``; all have their place in line before anything is waited for."""
+        """``penstock.interfaces.enode.Enode.append_all``; all have their place in line before anything waits."""
         told = [self._put(partition, batch) for partition, batch in batches]
         return [each if isinstance(each, PenstockError) else await each for each in told]
 
@@ -453,7 +452,7 @@ def _parts(stored: Appended, taken: Sequence[_Waiting]) -> Iterator[Stored]:
 
 @dataclass(frozen=True, slots=True)
 class _Patience:
-    """``penstock.seams.retry.RetryLimits`` of one batch."""
+    """``penstock.interfaces.channel.RetryLimits`` of one batch."""
 
     left_s: float
     retry_backoff_ms: int = 50

@@ -9,8 +9,30 @@ from itertools import islice
 from typing import Any, Final
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Promise
 from penstock.config import parse_address
 from penstock.errors import ConfigError, PenstockError, StoreError, TopicExists, UnknownTopic, Unsupported, UpstreamLost
+from penstock.interfaces.admin import NewTopic
+from penstock.interfaces.channel import Channel, Outgoing, Retry
+from penstock.interfaces.enode import (
+    Abilities,
+    Appended,
+    Batch,
+    Budget,
+    Extent,
+    Fetched,
+    FetchPart,
+    Heard,
+    Place,
+    Relay,
+    Room,
+    TopicState,
+    Writer,
+    extent,
+)
+from penstock.interfaces.framing import Frame
+from penstock.interfaces.node import EnodeIdentity, Surroundings
 from penstock.model import Endpoint, Node, Partition, TopicInfo
 from penstock.protocols.kafka.backend.appends import Writing, new_producer
 from penstock.protocols.kafka.backend.leader_requests import Asking, as_log_says
@@ -30,28 +52,6 @@ from penstock.protocols.kafka.wire.configs import (
     IncrementalAlterConfigsRequestResource,
     IncrementalAlterConfigsResponse,
 )
-from penstock.seams.abilities import Abilities
-from penstock.seams.admin import NewTopic
-from penstock.seams.channel import Channel, Outgoing
-from penstock.seams.enode import (
-    Appended,
-    Batch,
-    Budget,
-    Extent,
-    Fetched,
-    FetchPart,
-    Place,
-    Room,
-    TopicState,
-    Writer,
-    extent,
-)
-from penstock.seams.framing import Frame
-from penstock.seams.locks import Locks
-from penstock.seams.opening import EnodeIdentity, Surroundings
-from penstock.seams.relay import Heard, Relay
-from penstock.seams.retry import Retry
-from penstock.seams.runtime import Promise
 
 __all__ = ["KafkaEnode", "KafkaRelay", "Sizes", "Topic", "TopicOptions", "Topics", "open_enode"]
 
@@ -63,7 +63,7 @@ _NO_FRAMES: Final = "frames of Kafka's clients are not handed on: their requests
 
 
 class KafkaRelay:
-    """``penstock.seams.relay.Relay``, and `producer_id`."""
+    """``penstock.interfaces.enode.Relay``, and `producer_id`."""
 
     scheme = "kafka"
 
@@ -199,7 +199,7 @@ _LONGEST: Final = 249
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """``penstock.seams.enode.TopicState``; the same object as long as nothing changes."""
+    """``penstock.interfaces.enode.TopicState``; the same object as long as nothing changes."""
 
     name: str
     id: bytes
@@ -417,7 +417,7 @@ _UNNAMED: Final = "a-cluster-without-id"
 
 
 class KafkaEnode:
-    """``penstock.seams.opening.OpenedEnode``."""
+    """``penstock.interfaces.node.OpenedEnode``."""
 
     abilities = Abilities(transactions=False)
     near = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Promise
 from penstock.errors import (
     BatchTooLarge,
     CorruptBatch,
@@ -25,12 +27,10 @@ from penstock.errors import (
     Unsupported,
     UpstreamLost,
 )
+from penstock.interfaces.channel import Retry
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster, note_error
 from penstock.protocols.kafka.errors import error_for
-from penstock.seams.locks import Locks
-from penstock.seams.retry import Retry
-from penstock.seams.runtime import Promise
 
 __all__ = ["Asking", "Rows", "as_log_says", "is_final"]
 

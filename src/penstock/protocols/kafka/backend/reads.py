@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 
 from penstock import kernels
 from penstock._dataclasses import dataclass
-from penstock.columnar.buffers import as_array, as_view
+from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import LogOffsetOutOfRange, PenstockError, ServerError, StoreError, Unsupported, UsageError
+from penstock.interfaces.enode import Budget, Extent, Fetched, FetchPart, Writer
+from penstock.interfaces.framing import Buffer
 from penstock.kernels.lengths import last_whole
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.backend.leader_requests import Asking, Rows
@@ -48,9 +50,7 @@ from penstock.protocols.kafka.wire.topics import (
     DeleteRecordsRequestTopic,
     DeleteRecordsResponse,
 )
-from penstock.seams.enode import Budget, Extent, Fetched, FetchPart, Writer
-from penstock.seams.framing import Buffer
-from penstock.seams.runtime import Promise, Runtime
+from penstock.records.batch import as_array, as_view
 
 __all__ = ["Arrivals", "Ends", "Reading", "out_of_range"]
 
@@ -101,7 +101,7 @@ class Arrivals:
         self._of: dict[Promise[None], Collection[Partition]] = {}
 
     def wait(self, known: Mapping[Partition, int]) -> Promise[None]:
-        """``penstock.seams.enode.Enode.arrival``."""
+        """``penstock.interfaces.enode.Enode.arrival``."""
         told: Promise[None] = self._runtime.promise()
         self._of[told] = tuple(known)
         for partition, end in known.items():
@@ -120,7 +120,7 @@ class Arrivals:
         return told
 
     def forget(self, promise: Promise[None]) -> None:
-        """``penstock.seams.enode.Enode.forget_arrival``."""
+        """``penstock.interfaces.enode.Enode.forget_arrival``."""
         now = self._runtime.monotonic()
         for partition in self._of.pop(promise, ()):
             watched = self._watched.get(partition)
@@ -342,7 +342,7 @@ class Ends:
         self._cluster = asking.cluster
 
     async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
-        """``penstock.seams.enode.Enode.extents``: three questions, as Kafka has none that answers all."""
+        """``penstock.interfaces.enode.Enode.extents``: three questions, as Kafka has none that answers all."""
 
         async def ask(node: Node, rows: Sequence[int]) -> Rows[Extent]:
             asked = [partitions[row] for row in rows]
@@ -427,7 +427,7 @@ class Ends:
         return found
 
     async def epoch_end(self, partition: Partition, epoch: int, leader_epoch: int) -> tuple[int, int]:
-        """``penstock.seams.enode.Enode.epoch_end``; (-1, -1) where the log keeps no epoch so old."""
+        """``penstock.interfaces.enode.Enode.epoch_end``; (-1, -1) where the log keeps no epoch so old."""
         part = OffsetForLeaderEpochRequestPartition(
             partition=partition.id, current_leader_epoch=leader_epoch, leader_epoch=epoch
         )
@@ -445,7 +445,7 @@ class Ends:
         return await self._asking.one(partition, ask, what)
 
     async def writers(self, partition: Partition) -> list[Writer]:
-        """``penstock.seams.enode.Enode.writers``."""
+        """``penstock.interfaces.enode.Enode.writers``."""
         topic = DescribeProducersRequestTopic(name=partition.topic, partition_indexes=[partition.id])
         message = DescribeProducersRequest(topics=[topic])
         what = "asking for producers failed"
@@ -517,7 +517,7 @@ class Reading:
         self._ends = ends
 
     async def fetch(self, parts: Sequence[FetchPart], budget: Budget) -> list[Fetched | PenstockError]:
-        """``penstock.seams.enode.Enode.fetch``."""
+        """``penstock.interfaces.enode.Enode.fetch``."""
         found: dict[int, Fetched | PenstockError] = {}
         for stable in {part.stable for part in parts}:
             rows = [row for row, part in enumerate(parts) if part.stable is stable]

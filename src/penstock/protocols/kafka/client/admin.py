@@ -6,6 +6,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
+from penstock.interfaces.admin import (
+    GroupDescription,
+    GroupDescriptions,
+    GroupListing,
+    GroupListings,
+    GroupMember,
+    NewTopic,
+    Rebalance,
+    TopicSetting,
+)
+from penstock.interfaces.channel import Retry
 from penstock.model import Committed, Node, Partition, TopicInfo
 from penstock.protocols.kafka.client.assignors import partitions_assigned
 from penstock.protocols.kafka.client.cluster import Cluster, by_topic, on_leaders
@@ -36,17 +47,6 @@ from penstock.protocols.kafka.wire.topics import (
     DeleteTopicsRequestTopic,
     DeleteTopicsResponse,
 )
-from penstock.seams.admin import (
-    GroupDescription,
-    GroupDescriptions,
-    GroupListing,
-    GroupListings,
-    GroupMember,
-    NewTopic,
-    TopicSetting,
-)
-from penstock.seams.rebalances import Rebalance
-from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.wire.configs import DescribeConfigsResponseSynonym
@@ -567,7 +567,7 @@ def _is_led(topic: TopicInfo) -> bool:
 #
 # What changes groups is imported when it is first used: who lists topics does not wait for its messages.
 class KafkaAdmin:
-    """``penstock.seams.admin.AdminClient``. Everything raises ServerError, ConnectionLost, RequestTimeout."""
+    """``penstock.interfaces.admin.AdminClient``. Everything raises ServerError, ConnectionLost, RequestTimeout."""
 
     def __init__(self, cluster: Cluster, coordinator_of: Callable[[str], Coordinator]) -> None:
         self._cluster = cluster

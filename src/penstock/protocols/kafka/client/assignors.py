@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError, ProtocolViolation, UsageError
-from penstock.groups.assignor import NO_GENERATION, Assignor, Racks, Shares, Subscriber
-from penstock.groups.range_assignor import RangeAssignor
-from penstock.groups.round_robin_assignor import RoundRobinAssignor
+from penstock.groups.assignors import (
+    NO_GENERATION,
+    Assignor,
+    Racks,
+    RangeAssignor,
+    RoundRobinAssignor,
+    Shares,
+    Subscriber,
+)
 from penstock.groups.sticky_assignors import CooperativeStickyAssignor, StickyAssignor
+from penstock.interfaces.framing import Buffer
+from penstock.interfaces.wire import Reader, Writer
 from penstock.model import Partition, TopicInfo
 from penstock.protocols.kafka.client.cluster import by_topic
 from penstock.protocols.kafka.wire import codec
@@ -26,8 +34,6 @@ from penstock.protocols.kafka.wire.consumer_protocol import (
     write_subscription,
 )
 from penstock.protocols.kafka.wire.declarations import I32, Api, array
-from penstock.seams.framing import Buffer
-from penstock.wire import Reader, Writer
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.wire.groups import JoinGroupResponseMember

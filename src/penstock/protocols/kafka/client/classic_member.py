@@ -9,7 +9,9 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError, UsageError
-from penstock.groups.tables import Table
+from penstock.groups.state_machine import Table
+from penstock.interfaces.channel import Retry
+from penstock.interfaces.client import Beat, CommitHeard, Dropped, GroupOptions, Verdict
 from penstock.model import Assignment, Committed, Partition, TopicInfo
 from penstock.protocols.kafka.client.assignors import (
     assignment_bytes,
@@ -38,9 +40,6 @@ from penstock.protocols.kafka.wire.groups import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from penstock.seams.member_abilities import CommitHeard
-from penstock.seams.membership import Beat, Dropped, GroupOptions, Verdict
-from penstock.seams.retry import Retry
 
 __all__ = ["TABLE", "Effect", "Event", "KafkaMembership", "Row", "State", "event_of"]
 
@@ -216,7 +215,7 @@ Shared: TypeAlias = Mapping[str, tuple[frozenset[str], ...]]
 
 
 class KafkaMembership:
-    """``penstock.seams.client.Membership``."""
+    """``penstock.interfaces.client.Membership``."""
 
     def __init__(self, coordinator: Coordinator, options: GroupOptions) -> None:
         if not options.group:
@@ -238,7 +237,7 @@ class KafkaMembership:
         self.state = State.UNJOINED
 
     def match(self, pattern: str | None) -> None:
-        """``penstock.seams.MatchesPatterns``: in groups of this protocol members name all topics."""
+        """``penstock.interfaces.MatchesPatterns``: in groups of this protocol members name all topics."""
         if pattern is not None:
             raise UsageError(
                 "brokers match a SubscriptionPattern for members of group_protocol=consumer only",
@@ -327,7 +326,7 @@ class KafkaMembership:
         return now != {name: of_topic for name, of_topic in self._shared_out.items() if of_topic}
 
     def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
-        """``penstock.seams.client.CommitsAtOnce``."""
+        """``penstock.interfaces.client.CommitsAtOnce``."""
         if self.state is not State.STABLE:
             return False
 

@@ -10,14 +10,13 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from penstock.concurrency.locks import Hold
 from penstock.errors import LogTruncated, PenstockError, UsageError
+from penstock.interfaces.channel import Channel, Dialect
+from penstock.interfaces.client import FetchHeard, FoundOffset, GroupOptions, Membership, ReadFrom, ReadLimits
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, PreparedTransaction, TopicInfo
 from penstock.protocols.kafka.client.cluster import Cluster, find_offsets
 from penstock.protocols.kafka.client.connection import Calls, KafkaDialect, KafkaOptions, Versions
-from penstock.seams.channel import Channel, Dialect
-from penstock.seams.client import FetchHeard, FoundOffset, Membership, ReadFrom, ReadLimits
-from penstock.seams.hold import Hold
-from penstock.seams.membership import GroupOptions
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.client.admin import KafkaAdmin
@@ -46,7 +45,7 @@ def check_topic(name: str) -> None:
 
 
 class KafkaClient:
-    """``penstock.seams.client.LogClient`` and ``TransactionalClient`` for Kafka brokers, and whatever speaks so.
+    """``penstock.interfaces.client.LogClient`` and ``TransactionalClient`` for Kafka brokers, and whatever speaks so.
 
     The channel must have been made with a ``KafkaDialect`` of the same options; `open_client` sees to that.
     """
@@ -60,7 +59,7 @@ class KafkaClient:
         self._its_reader: KafkaReader | None = None
 
     def check_topic(self, name: str) -> None:
-        """``penstock.seams.client.NamesTopics``."""
+        """``penstock.interfaces.client.NamesTopics``."""
         check_topic(name)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
@@ -73,12 +72,12 @@ class KafkaClient:
         return None if node is None or self._channel.rests(node.endpoint) else node
 
     def trouble(self, partition: Partition) -> PenstockError | None:
-        """``penstock.seams.client.TellsOfTrouble``."""
+        """``penstock.interfaces.client.TellsOfTrouble``."""
         node = self._cluster.told_leader(partition)
         return None if node is None else self._channel.trouble(node.endpoint)
 
     def reads_at(self, partition: Partition) -> Node | None:
-        """``penstock.seams.client.HasReplicas``."""
+        """``penstock.interfaces.client.HasReplicas``."""
         return self._reader.reads_at(partition)
 
     def distrust(self, partition: Partition) -> None:
@@ -88,7 +87,7 @@ class KafkaClient:
             self._its_reader.distrust(partition)
 
     def moved(self, partition: Partition) -> bool:
-        """``penstock.seams.client.HearsOfMoves``."""
+        """``penstock.interfaces.client.HearsOfMoves``."""
         return self._cluster.moved(partition)
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
@@ -96,11 +95,11 @@ class KafkaClient:
         return await find_offsets(self._cluster, wanted)
 
     def topic_id(self, topic: str) -> bytes | None:
-        """``penstock.seams.client.KnowsTopicIds``."""
+        """``penstock.interfaces.client.KnowsTopicIds``."""
         return self._cluster.topic_id(topic)
 
     async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
-        """``penstock.seams.client.TellsTruncation``."""
+        """``penstock.interfaces.client.TellsTruncation``."""
         from penstock.protocols.kafka.client.fetch import truncated
 
         return await truncated(self._cluster, positions)
@@ -112,15 +111,15 @@ class KafkaClient:
         return await self._reader.read(node, reads, limits, lane)
 
     def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
-        """``penstock.seams.client.ReadsAtOnce``."""
+        """``penstock.interfaces.client.ReadsAtOnce``."""
         return self._reader.read_at_once(node, reads, limits, heard)
 
     def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
-        """``penstock.seams.client.ReadsAgain``."""
+        """``penstock.interfaces.client.ReadsAgain``."""
         return self._its_reader is not None and self._its_reader.read_again(node, moved, heard)
 
     def lend_read(self, node: Node, hold: Hold) -> KafkaLentRead | None:
-        """``penstock.seams.lending.LendsReads``."""
+        """``penstock.interfaces.client.LendsReads``."""
         return None if self._its_reader is None else self._its_reader.lend(node, hold)
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> KafkaRange:

@@ -17,6 +17,8 @@ from penstock.errors import (
     UsageError,
     shown_id,
 )
+from penstock.interfaces.channel import Retry, Routing
+from penstock.interfaces.client import FoundOffset
 from penstock.model import Endpoint, Node, OffsetSpec, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.kafka.client.connection import Calls
 from penstock.protocols.kafka.errors import NONE, error_for, row
@@ -32,9 +34,6 @@ from penstock.protocols.kafka.wire.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.seams.client import FoundOffset
-from penstock.seams.retry import Retry
-from penstock.seams.routing import Routing
 
 __all__ = [
     "UNKNOWN",
@@ -277,7 +276,7 @@ class Cluster:
         return True
 
     def moved(self, partition: Partition) -> bool:
-        """``penstock.seams.HearsOfMoves``."""
+        """``penstock.interfaces.HearsOfMoves``."""
         if partition not in self._moved:
             return False
         self._moved.discard(partition)

@@ -10,14 +10,14 @@ from typing import TypeVar
 from penstock._dataclasses import dataclass
 from penstock._version import __version__
 from penstock.errors import ErrorKind, PenstockError, ProtocolViolation, ServerError
+from penstock.interfaces.channel import Channel, Connection, Link, Outgoing, Pending, PromptLink, Told
+from penstock.interfaces.framing import Buffers, Frame
+from penstock.interfaces.wire import Reader
 from penstock.model import Endpoint
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.wire.codec import declared, decode_prefix, last_with_names, skip_tags
 from penstock.protocols.kafka.wire.framing import API_VERSIONS, KafkaFraming, read_response, request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest, ApiVersionsResponse
-from penstock.seams.channel import Channel, Connection, Link, Outgoing, Pending, PromptLink, Told
-from penstock.seams.framing import Buffers, Frame
-from penstock.wire import Reader
 
 __all__ = ["ByVersion", "Calls", "KafkaDialect", "KafkaOptions", "Started", "Versions", "only"]
 
@@ -314,7 +314,7 @@ _SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]", "-", __version__).strip("-.")
 
 
 class KafkaDialect:
-    """``penstock.seams.channel.Dialect``: the state of a link is its ``Versions``."""
+    """``penstock.interfaces.channel.Dialect``: the state of a link is its ``Versions``."""
 
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options

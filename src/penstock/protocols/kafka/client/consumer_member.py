@@ -12,7 +12,9 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError, UsageError
-from penstock.groups.tables import Table
+from penstock.groups.state_machine import Table
+from penstock.interfaces.channel import Retry
+from penstock.interfaces.client import Beat, CommitHeard, Dropped, GroupOptions, Verdict
 from penstock.model import Assignment, Committed, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.connection import ByVersion
@@ -24,9 +26,6 @@ from penstock.protocols.kafka.wire.groups import (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatResponseAssignment,
 )
-from penstock.seams.member_abilities import CommitHeard
-from penstock.seams.membership import Beat, Dropped, GroupOptions, Verdict
-from penstock.seams.retry import Retry
 
 __all__ = [
     "ASKING",
@@ -406,7 +405,7 @@ _GONE: Final = frozenset({Event.DROPPED, Event.NO_GROUP})
 
 
 class KafkaEpochMembership:
-    """``penstock.seams.client.Membership``, ``HasEpoch`` and ``MatchesPatterns``. ``member_id`` is the member's choice.
+    """``penstock.interfaces.client.Membership``, ``HasEpoch`` and ``MatchesPatterns``. It chooses ``member_id``.
 
     ``_known``: the coordinator may know of this member. ``_unanswered``: whether it has taken the member in is not
     certain. ``_untold``: there is something for the engine that no heartbeat has told it yet. ``_in_vain``: how many
@@ -507,7 +506,7 @@ class KafkaEpochMembership:
         return Wanted(frozenset(topics), self._pattern) != self._wanted
 
     def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
-        """``penstock.seams.client.CommitsAtOnce``."""
+        """``penstock.interfaces.client.CommitsAtOnce``."""
         if self._identity is NOBODY:
             return False
 

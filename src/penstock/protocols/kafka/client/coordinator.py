@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from penstock._dataclasses import dataclass
-from penstock.config.logs import ClientLog, whose
+from penstock.config.client import ClientLog, whose
 from penstock.errors import (
     ConnectionLost,
     PenstockError,
@@ -19,6 +19,8 @@ from penstock.errors import (
     TopicRecreated,
     UsageError,
 )
+from penstock.interfaces.channel import Connection, Link, Outgoing, PromptLink, Retry, Told
+from penstock.interfaces.framing import Frame
 from penstock.model import Committed, Endpoint, Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster, by_topic
 from penstock.protocols.kafka.client.connection import ByVersion, Versions, only
@@ -42,9 +44,6 @@ from penstock.protocols.kafka.wire.offsets import (
     OffsetFetchResponse,
     OffsetFetchResponseTopic,
 )
-from penstock.seams.channel import Connection, Link, Outgoing, PromptLink, Told
-from penstock.seams.framing import Frame
-from penstock.seams.retry import Retry
 
 __all__ = [
     "NOBODY",

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock import kernels
-from penstock.columnar.buffers import as_array, as_view
-from penstock.columnar.few_read import read_few
-from penstock.columnar.messages import Messages
 from penstock.errors import CorruptBatch, LogTruncated, PenstockError, ServerError
-from penstock.groups.tables import Table
+from penstock.groups.state_machine import Table
+from penstock.interfaces.client import ReadFrom, ReadLimits, not_whole
+from penstock.interfaces.framing import Buffer
 from penstock.kernels.lengths import last_whole
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.client.cluster import (
@@ -40,11 +39,12 @@ from penstock.protocols.kafka.wire.fetch import (
     OffsetForLeaderEpochResponse,
     Part,
 )
-from penstock.seams.client import ReadFrom, ReadLimits, not_whole
-from penstock.seams.framing import Buffer
+from penstock.records.batch import as_array, as_view
+from penstock.records.messages import Messages
+from penstock.records.scalar_reader import read_few
 
 if TYPE_CHECKING:
-    from penstock.columnar.decode import Decoded
+    from penstock.records.decoding import Decoded
 
 __all__ = [
     "LEFT_OUT",
@@ -91,7 +91,7 @@ LEFT_OUT = FetchResponsePartition(high_watermark=-1, records=None)
 
 
 class KafkaFetched:
-    """What one fetch brought for one partition; ``penstock.seams.client.Fetched``."""
+    """What one fetch brought for one partition; ``penstock.interfaces.client.Fetched``."""
 
     __slots__ = (
         "_aborted",
@@ -150,7 +150,7 @@ class KafkaFetched:
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:
-        """``penstock.seams.client.DecodesInPieces``: runs of batches between those that cannot be decoded."""
+        """``penstock.interfaces.client.DecodesInPieces``: runs of batches between those that cannot be decoded."""
         at, start, size = 0, self.offset, len(self._records)
         while at < size and (stop is None or start < stop):
             try:
@@ -218,7 +218,7 @@ class KafkaFetched:
         return error, end if whole else None
 
     def head(self, most: int) -> Messages | None:
-        """``penstock.seams.client.HasHead``: the first batch, if it is plain and not large."""
+        """``penstock.interfaces.client.HasHead``: the first batch, if it is plain and not large."""
         if self.error is not None or self._aborted or len(self._records) < _PREFIX.size:
             return None
         end = _PREFIX.unpack_from(self._records)[1] + _LENGTH_AFTER

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from penstock.concurrency.locks import Hold
 from penstock.errors import OffsetOutOfRange, PenstockError
+from penstock.interfaces.channel import LentConnection, PromptLink
+from penstock.interfaces.client import FetchHeard, ReadFrom, ReadLimits
+from penstock.interfaces.framing import Frame
 from penstock.model import Endpoint, LogRange, Node, Partition
 from penstock.protocols.kafka.client.cluster import UNKNOWN, Cluster, Lineage, note_error
 from penstock.protocols.kafka.client.connection import ByVersion, KafkaOptions, Started, Versions
@@ -26,10 +30,6 @@ from penstock.protocols.kafka.client.fetch import (
 )
 from penstock.protocols.kafka.errors import NONE, OFFSET_OUT_OF_RANGE, error_for
 from penstock.protocols.kafka.wire.fetch import FIRST_PLAIN, FetchRequest, FetchResponse, Plain, RequestForm, read_plain
-from penstock.seams.channel import LentConnection, PromptLink
-from penstock.seams.client import FetchHeard, ReadFrom, ReadLimits
-from penstock.seams.framing import Frame
-from penstock.seams.hold import Hold
 
 __all__ = ["DEFAULT_FETCH_BYTES", "KafkaLentRead", "KafkaRange", "KafkaReader", "Read", "StillRead"]
 
@@ -135,7 +135,7 @@ class StillRead:
 # It does what the reader does on the loop with plain answers, and gives back everything else, as it came. What must not
 # live here: sockets, and who may receive.
 class KafkaLentRead:
-    """``penstock.seams.lending.LentRead``."""
+    """``penstock.interfaces.client.LentRead``."""
 
     __slots__ = ("_cluster", "_lent", "_replicas", "_still", "fileno", "forget")
 
@@ -419,7 +419,7 @@ class KafkaReader:
     # Once more.
 
     def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
-        """``penstock.seams.client.ReadsAgain``."""
+        """``penstock.interfaces.client.ReadsAgain``."""
         still = self._stills.get(node.endpoint) or self._still(node)
         if still is None or still.changes != self._cluster.changes or not self._replicas.quiet:
             return False
@@ -447,7 +447,7 @@ class KafkaReader:
         return True
 
     def lend(self, node: Node, hold: Hold) -> KafkaLentRead | None:
-        """``penstock.seams.lending.LendsReads``."""
+        """``penstock.interfaces.client.LendsReads``."""
         still = self._stills.get(node.endpoint)
         if still is None or still.asked is None:
             return None
@@ -527,7 +527,7 @@ def _patience_s(options: KafkaOptions, limits: ReadLimits) -> float:
 # A range's fetches: one ahead, because where it begins stands in the headers of the answer before it.
 #
 # A fetch asks for about as many bytes as the rest of the range is estimated to have, so that a small range does not
-# drag megabytes behind it. Order, end and attempts are the range reader's (`penstock.seams.RangeSource`).
+# drag megabytes behind it. Order, end and attempts are the range reader's (`penstock.interfaces.RangeSource`).
 #
 # Without a fetch session: a range names its one partition in each request, which has another place each time, so there
 # is nothing that need not be said; and a broker keeps a thousand sessions, for two minutes after the last request, so
@@ -542,7 +542,7 @@ _MARGIN = 1.25
 
 
 class KafkaRange:
-    """``penstock.seams.RangeSource``."""
+    """``penstock.interfaces.RangeSource``."""
 
     depth = 1
 

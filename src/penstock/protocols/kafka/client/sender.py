@@ -8,12 +8,10 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import CRC_START
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.few import FewRows, encode_few
-from penstock.columnar.hashes import murmur2
-from penstock.columnar.producing import ANYONE, Producing
 from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
+from penstock.interfaces.channel import Connection, PromptLink, Retry
+from penstock.interfaces.client import Heard, Packed, Sent
+from penstock.interfaces.framing import Frame
 from penstock.model import Codec, Endpoint, Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster, NamedNode, note_error
 from penstock.protocols.kafka.client.connection import Versions
@@ -28,13 +26,11 @@ from penstock.protocols.kafka.wire.produce import (
     ProduceResponse,
     ProduceResponsePartition,
 )
-from penstock.seams.channel import Connection, PromptLink
-from penstock.seams.client import Heard, Packed, Sent
-from penstock.seams.framing import Frame
-from penstock.seams.retry import Retry
+from penstock.records.batch import ANYONE, CRC_START, Producing, crc32c
+from penstock.records.scalar_writer import FewRows, encode_few, murmur2
 
 if TYPE_CHECKING:
-    from penstock.columnar.few import Rows
+    from penstock.records.scalar_writer import Rows
 
 __all__ = [
     "LARGEST_EPOCH",
@@ -77,7 +73,7 @@ NOT_IDEMPOTENT = ProducerIdentity()
 
 @dataclass(eq=False, slots=True)
 class KafkaPacked:
-    """An encoded batch; ``penstock.seams.client.Packed``. ``identity`` and ``sequence`` are what ``data`` says.
+    """An encoded batch; ``penstock.interfaces.client.Packed``. ``identity`` and ``sequence`` are what ``data`` says.
 
     ``times_sent`` counts under this number. ``overtook``: when it was refused, batches before it were not acknowledged.
     """
@@ -201,7 +197,7 @@ _OUT_OF_ORDER, _DUPLICATE, _INVALID_EPOCH, _UNKNOWN_PRODUCER = 45, 46, 47, 59
 
 
 class KafkaSender:
-    """``penstock.seams.client.Sender``."""
+    """``penstock.interfaces.client.Sender``."""
 
     def __init__(self, cluster: Cluster, *, idempotent: bool) -> None:
         self._cluster = cluster

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from penstock.errors import PenstockError, ProtocolViolation, ServerError
+from penstock.interfaces.channel import Retry
+from penstock.interfaces.client import Heard, Packed, Sent
 from penstock.model import Committed, GroupMetadata, Node, Partition, PreparedTransaction
 from penstock.protocols.kafka.client.cluster import Cluster, by_topic
 from penstock.protocols.kafka.client.coordinator import Coordinator, Kind, with_epochs
@@ -27,8 +29,6 @@ from penstock.protocols.kafka.wire.produce import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from penstock.seams.client import Heard, Packed, Sent
-from penstock.seams.retry import Retry
 
 __all__ = ["KafkaTransactionalSender", "Transactions"]
 
@@ -264,7 +264,7 @@ _FATAL_FOR_BATCHES: Final = frozenset((53, 90))
 
 
 class KafkaTransactionalSender(KafkaSender):
-    """``penstock.seams.transactions.TransactionalSender``."""
+    """``penstock.interfaces.extensions.TransactionalSender``."""
 
     def __init__(self, cluster: Cluster, transactions: Transactions) -> None:
         super().__init__(cluster, idempotent=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from penstock.interfaces.admin import Rebalance, RebalanceCause, RebalanceReason
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import (
     GROUP_BYTES,
@@ -39,7 +40,6 @@ from penstock.protocols.kafka.groups.classic_transitions import (
     restored,
     topics_of,
 )
-from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceReason
 
 __all__ = ["Coordinator", "drop_pending", "expired", "heartbeat", "join", "leave", "stored", "sync"]
 

@@ -9,11 +9,10 @@ from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias
 
 from penstock._dataclasses import dataclass
-from penstock.groups.rebalances import Account
-from penstock.groups.tables import Key, Table
+from penstock.concurrency.limits import ADDRESS_PERCENT, UNLIMITED, Memory, Shares
+from penstock.groups.rebalance_history import Account
+from penstock.groups.state_machine import Key, Table
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.seams.memory import UNLIMITED, Memory
-from penstock.seams.shares import ADDRESS_PERCENT, Shares
 
 __all__ = [
     "GROUP_BYTES",

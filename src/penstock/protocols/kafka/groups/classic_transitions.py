@@ -8,10 +8,11 @@ from itertools import chain
 from typing import Final, NamedTuple, Protocol
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.runtime import Deadlines
 from penstock.errors import ProtocolViolation
-from penstock.groups.deadlines import Deadlines
-from penstock.groups.rebalances import Read
-from penstock.groups.tables import Key
+from penstock.groups.rebalance_history import Read
+from penstock.groups.state_machine import Key
+from penstock.interfaces.admin import Rebalance, RebalanceCause, RebalanceReason
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import (
@@ -36,7 +37,6 @@ from penstock.protocols.kafka.wire.stored_records import (
     read_group_value,
     write_group_value,
 )
-from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceReason
 
 __all__ = [
     "ACTS",

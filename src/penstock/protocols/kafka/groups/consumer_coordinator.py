@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from penstock.columnar.entries import Entry
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.admin import Rebalance, RebalanceCause
 from penstock.protocols.kafka.config import MigrationPolicy
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups import consumer_transitions
@@ -50,7 +50,7 @@ from penstock.protocols.kafka.groups.consumer_transitions import (
     waits_for_others,
 )
 from penstock.protocols.kafka.wire.consumer_protocol import Subscription
-from penstock.seams.rebalances import Rebalance, RebalanceCause
+from penstock.records.scalar_codec import Entry
 
 __all__ = [
     "ConsumerCoordinator",

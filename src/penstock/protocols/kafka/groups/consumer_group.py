@@ -10,13 +10,11 @@ from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.entries import Entry
 from penstock.errors import PenstockError, ProtocolViolation
-from penstock.groups.assignor import Assignor, Subscriber
-from penstock.groups.range_assignor import RangeAssignor
-from penstock.groups.rebalances import Account
+from penstock.groups.assignors import Assignor, RangeAssignor, Subscriber
+from penstock.groups.rebalance_history import Account
+from penstock.groups.state_machine import Key, Table
 from penstock.groups.sticky_assignors import StickyAssignor
-from penstock.groups.tables import Key, Table
 from penstock.model import Partition
 from penstock.protocols.kafka.config import MigrationPolicy
 from penstock.protocols.kafka.errors import ErrorCode
@@ -39,6 +37,7 @@ from penstock.protocols.kafka.wire.stored_records import (
     read_log_entry,
     write_log_entry,
 )
+from penstock.records.scalar_codec import Entry
 
 __all__ = [
     "ASSIGNING",

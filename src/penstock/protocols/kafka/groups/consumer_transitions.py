@@ -6,11 +6,11 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from penstock.columnar.entries import Entry
+from penstock.concurrency.runtime import Deadlines
 from penstock.errors import ProtocolViolation
-from penstock.groups.deadlines import Deadlines
-from penstock.groups.rebalances import Read
-from penstock.groups.tables import Key
+from penstock.groups.rebalance_history import Read
+from penstock.groups.state_machine import Key
+from penstock.interfaces.admin import Rebalance, RebalanceCause, RebalanceReason
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import Group, Member, State
@@ -35,7 +35,7 @@ from penstock.protocols.kafka.groups.consumer_group import (
     share,
 )
 from penstock.protocols.kafka.wire.consumer_protocol import read_assignment, read_subscription
-from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceReason
+from penstock.records.scalar_codec import Entry
 
 __all__ = [
     "Adopt",

@@ -8,7 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol
 
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Runtime, Timer, patiently
 from penstock.errors import PenstockError
+from penstock.interfaces.admin import Rebalance
+from penstock.interfaces.node import OWN_TOPICS, Ended, Entry, Journals, Noted, Services
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import (
     GROUP_BYTES,
@@ -47,12 +51,6 @@ from penstock.protocols.kafka.wire.stored_records import (
     read_log_entry,
     write_log_entry,
 )
-from penstock.seams.journal import OWN_TOPICS, Ended, Entry, Journals, Noted
-from penstock.seams.locks import Locks
-from penstock.seams.node import Services
-from penstock.seams.patience import patiently
-from penstock.seams.rebalances import Rebalance
-from penstock.seams.runtime import Runtime, Timer
 
 __all__ = [
     "HEARTBEAT",

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.interfaces import Frame, Pieces, joined
+from penstock.interfaces.front import Handle, check_name
 from penstock.protocols.kafka.errors import ROWS, code_of
 from penstock.protocols.kafka.wire import configs, coordinator_admin, fetch, metadata, offsets, produce, topics
 from penstock.protocols.kafka.wire.declarations import Wire
 from penstock.protocols.kafka.wire.framing import api_of, known, read_header, read_request, read_response, response
-from penstock.seams import Frame, Pieces, joined
-from penstock.seams.faults import Handle, check_name
 
 
 # Kafka answers that refuse a request without serving it: the names it asked for, an error code beside each.

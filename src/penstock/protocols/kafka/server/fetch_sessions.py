@@ -11,8 +11,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._dataclasses import dataclass
-from penstock.seams.memory import UNLIMITED, Memory
-from penstock.seams.shares import ADDRESS_PERCENT
+from penstock.concurrency.limits import ADDRESS_PERCENT, UNLIMITED, Memory
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.wire.fetch import FetchRequestPartition

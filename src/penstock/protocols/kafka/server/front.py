@@ -9,7 +9,13 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from penstock.concurrency.background import ENTRY_BYTES, Beside, Pace, Turns
+from penstock.concurrency.limits import Portion
 from penstock.errors import PenstockError, ProtocolViolation
+from penstock.interfaces.framing import Frame, Pieces
+from penstock.interfaces.front import OTHER, Asker, Peer
+from penstock.interfaces.node import Services
+from penstock.interfaces.wire import Reader, TooManyElements
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server import refusals
 from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupKeeper
@@ -33,14 +39,6 @@ from penstock.protocols.kafka.wire.codec import decode_prefix
 from penstock.protocols.kafka.wire.framing import KafkaFraming, RequestHeader, api_of, read_header, response
 from penstock.protocols.kafka.wire.framing import name_of as api_name
 from penstock.protocols.kafka.wire.metadata import ApiVersionsResponse, ApiVersionsResponseApiKey
-from penstock.seams.beside import ENTRY_BYTES, Beside, Pace, Turns
-from penstock.seams.framing import Frame, Pieces
-from penstock.seams.front import Peer
-from penstock.seams.memory import Portion
-from penstock.seams.meters import OTHER
-from penstock.seams.node import Services
-from penstock.seams.refusals import Asker
-from penstock.wire import Reader, TooManyElements
 
 __all__ = ["KafkaFront", "KafkaSession"]
 
@@ -55,7 +53,7 @@ _TOLD = 20
 
 
 class KafkaSession:
-    """``penstock.seams.front.Session``."""
+    """``penstock.interfaces.front.Session``."""
 
     def __init__(self, shared: Shared, peer: Peer, ended: Callable[[KafkaSession], None]) -> None:
         self._shared = shared
@@ -199,7 +197,7 @@ _LARGE_SHARE: Final = 4
 
 
 class KafkaFront:
-    """``penstock.seams.front.Front``."""
+    """``penstock.interfaces.front.Front``."""
 
     def __init__(self, services: Services, options: KafkaFrontOptions | None = None) -> None:
         self._sessions: set[KafkaSession] = set()

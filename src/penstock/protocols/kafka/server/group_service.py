@@ -8,8 +8,11 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from penstock.concurrency.runtime import Runtime, patiently
 from penstock.errors import PenstockError
-from penstock.groups.rebalances import sentence
+from penstock.groups.rebalance_history import sentence
+from penstock.interfaces.admin import Rebalance
+from penstock.interfaces.node import CommittedUntil, Offsets
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_coordinator import Coordinator
@@ -31,11 +34,6 @@ from penstock.protocols.kafka.groups.consumer_transitions import topics_of_group
 from penstock.protocols.kafka.server.consumer_group_service import Alarm, ConsumerGroupKeeper
 from penstock.protocols.kafka.server.handlers import MORE_ROOM
 from penstock.protocols.kafka.server.refusals import Refused, note
-from penstock.seams.node import Offsets
-from penstock.seams.offsets import CommittedUntil
-from penstock.seams.patience import patiently
-from penstock.seams.rebalances import Rebalance
-from penstock.seams.runtime import Runtime
 
 __all__ = ["GroupKeeper", "has_expired", "log_rebalance", "newer_has_expired"]
 

@@ -12,8 +12,15 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import HEADER_BYTES
+from penstock.concurrency.background import Beside, Pace, Turns
+from penstock.concurrency.limits import Memory, Portion, Shares
+from penstock.concurrency.runtime import Parking, patiently
 from penstock.errors import OutOfOrderSequence, PenstockError, UpstreamLost
+from penstock.interfaces.enode import Abilities, Enode, TopicState
+from penstock.interfaces.framing import Buffer, Pieces
+from penstock.interfaces.front import Meter
+from penstock.interfaces.node import OWN_TOPICS, Offsets, Services
+from penstock.interfaces.wire import Reader
 from penstock.model import Endpoint, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import (
@@ -27,18 +34,7 @@ from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.wire.framing import response
 from penstock.protocols.kafka.wire.stored_records import OffsetsLog
-from penstock.seams.abilities import Abilities
-from penstock.seams.beside import Beside, Pace, Turns
-from penstock.seams.enode import Enode, TopicState
-from penstock.seams.framing import Buffer, Pieces
-from penstock.seams.journal import OWN_TOPICS
-from penstock.seams.memory import Memory, Portion
-from penstock.seams.meters import Meter
-from penstock.seams.node import Offsets, Services
-from penstock.seams.parking import Parking
-from penstock.seams.patience import patiently
-from penstock.seams.shares import Shares
-from penstock.wire import Reader
+from penstock.records.batch import HEADER_BYTES
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.server.apis.produce import Rules

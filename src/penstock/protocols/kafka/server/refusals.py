@@ -29,11 +29,10 @@ from penstock.errors import (
     Unsupported,
     UpstreamLost,
 )
+from penstock.interfaces.front import Asker, Codes, Meter
+from penstock.interfaces.wire import code_for
 from penstock.protocols.kafka.errors import ErrorCode, row
 from penstock.protocols.kafka.wire.declarations import Wire
-from penstock.seams.meters import Codes, Meter
-from penstock.seams.refusals import Asker
-from penstock.wire.refusals import code_for
 
 __all__ = [
     "CODES",

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.interfaces.enode import Abilities
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.handlers import DAY_MS, LARGEST_RECORD
 from penstock.protocols.kafka.server.refusals import Refused
-from penstock.seams.abilities import Abilities
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.server.handlers import Shared

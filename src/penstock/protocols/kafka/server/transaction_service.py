@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
-from penstock.columnar.transactions import end_marker
+from penstock.concurrency.limits import NoRoom, Shares
+from penstock.concurrency.runtime import Promise, Timer
 from penstock.errors import PenstockError, StaleProducerEpoch, UnknownPartition, UnknownTopic
+from penstock.interfaces.node import Ended, Journals, Look, Noted, Services
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.handlers import Limits, no_room
@@ -28,10 +30,7 @@ from penstock.protocols.kafka.transactions import (
     step,
 )
 from penstock.protocols.kafka.wire.stored_records import OffsetsLog
-from penstock.seams.journal import Ended, Journals, Noted
-from penstock.seams.node import Look, Services
-from penstock.seams.runtime import Promise, Timer
-from penstock.seams.shares import NoRoom, Shares
+from penstock.records.batch import end_marker
 
 __all__ = ["EndedTransaction", "GivesProducerIds", "Markers", "ProducerIds", "TransactionKeeper", "TransactionLog"]
 

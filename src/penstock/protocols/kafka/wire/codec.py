@@ -8,6 +8,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.interfaces.framing import Buffer
+from penstock.interfaces.wire import Reader, Writer
 from penstock.protocols.kafka.wire import declarations
 from penstock.protocols.kafka.wire.declarations import (
     FIXED,
@@ -24,8 +26,6 @@ from penstock.protocols.kafka.wire.declarations import (
     struct_of,
     tagged_fields,
 )
-from penstock.seams.framing import Buffer
-from penstock.wire import Reader, Writer
 
 # The reading half of the codec: a declared message becomes closures that run over a cursor.
 #

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from penstock._dataclasses import dataclass
+from penstock.interfaces import Buffer
 from penstock.protocols.kafka.wire.declarations import BOOL, BYTES, F64, I8, I16, I32, I64, STR, Api, array
-from penstock.seams import Buffer
 
 
 # Configuration of topics and brokers: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from penstock._dataclasses import dataclass
+from penstock.interfaces.framing import Buffer
+from penstock.interfaces.wire import Reader, Writer
 from penstock.protocols.kafka.wire import codec
 from penstock.protocols.kafka.wire.declarations import BYTES, I32, STR, Api, array
-from penstock.seams.framing import Buffer
-from penstock.wire import Reader, Writer
 
 HIGHEST = 3
 

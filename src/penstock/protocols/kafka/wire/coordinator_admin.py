@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Final
 
 from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
+from penstock.interfaces import Buffer
+from penstock.interfaces.admin import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 from penstock.model import Partition
 from penstock.protocols.kafka.wire.declarations import BOOL, BYTES, I16, I32, I64, STR, Api, array
-from penstock.seams import Buffer
-from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 
 __all__ = ["REBALANCES_OPTION", "REBALANCES_SINCE", "read_rebalances", "written_rebalances"]
 

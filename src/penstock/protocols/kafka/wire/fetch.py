@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Final, NamedTuple, TypeAlias
 
 from penstock._dataclasses import dataclass
+from penstock.interfaces import Buffer
+from penstock.interfaces.framing import Buffers
 from penstock.protocols.kafka.wire.declarations import (
     I8,
     I16,
@@ -21,8 +23,6 @@ from penstock.protocols.kafka.wire.declarations import (
     struct_field,
 )
 from penstock.protocols.kafka.wire.framing import request
-from penstock.seams import Buffer
-from penstock.seams.framing import Buffers
 
 __all__ = ["FIRST_PLAIN", "Part", "Plain", "RequestForm", "read_plain"]
 

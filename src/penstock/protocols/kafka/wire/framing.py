@@ -10,13 +10,11 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.interfaces.channel import Outgoing
+from penstock.interfaces.framing import Buffer, Buffers, Frame, Pieces, SizedBodies, Stretch, not_ours, spoken
+from penstock.interfaces.wire import MOST_ELEMENTS, Reader, Writer
 from penstock.protocols.kafka.wire import codec
 from penstock.protocols.kafka.wire.declarations import Api
-from penstock.seams.channel import Outgoing
-from penstock.seams.framing import Buffer, Buffers, Frame, Pieces, Stretch
-from penstock.wire import MOST_ELEMENTS, Reader, Writer
-from penstock.wire.foreign import not_ours, spoken
-from penstock.wire.sized import SizedBodies
 
 __all__ = ["Template"]
 
@@ -53,7 +51,7 @@ class KafkaFraming:
         return Frame(correlation, self._answers, body)
 
     def whole(self, view: memoryview, most: int) -> Frame | int:
-        """``penstock.seams.framing.TakesWhole``."""
+        """``penstock.interfaces.framing.TakesWhole``."""
         body = self._whole(view, most)
         if isinstance(body, int):
             return body

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from penstock._dataclasses import dataclass
+from penstock.interfaces import Buffer
 from penstock.protocols.kafka.wire.declarations import (
     BOOL,
     BYTES,
@@ -19,7 +20,6 @@ from penstock.protocols.kafka.wire.declarations import (
     array,
     struct_field,
 )
-from penstock.seams import Buffer
 
 
 # Membership of a group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Annotated, ClassVar, Final
 
 from penstock._dataclasses import dataclass
+from penstock.interfaces.channel import Outgoing
+from penstock.interfaces.framing import Buffer
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.wire.declarations import BOOL, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, array
 from penstock.protocols.kafka.wire.framing import request, response
-from penstock.seams.channel import Outgoing
-from penstock.seams.framing import Buffer
 
 __all__ = ["FIRST_VERSION", "MARKED", "CommitForm"]
 

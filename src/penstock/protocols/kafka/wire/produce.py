@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, NamedTuple
 
 from penstock._dataclasses import dataclass
+from penstock.interfaces.channel import Outgoing
+from penstock.interfaces.framing import Buffer, Buffers
 from penstock.model import Partition
 from penstock.protocols.kafka.wire.declarations import (
     BOOL,
@@ -23,8 +25,6 @@ from penstock.protocols.kafka.wire.declarations import (
     struct_field,
 )
 from penstock.protocols.kafka.wire.framing import request, response
-from penstock.seams.channel import Outgoing
-from penstock.seams.framing import Buffer, Buffers
 
 __all__ = ["ProduceForm"]
 

@@ -12,17 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.arrays import binary_of, headers_of, numbers
-from penstock.columnar.buffers import BytesLike, as_view, check_range
-from penstock.columnar.compression import MAX_INFLATED_BYTES, inflate
-from penstock.columnar.decode import Decoded, decode_v2
-from penstock.columnar.encode import encode_v2 as encode
-from penstock.columnar.few import encode_few
-from penstock.columnar.producing import Producing
-from penstock.columnar.schema import TYPES, record_columns, schema
-from penstock.columnar.transactions import AbortedTransactions
 from penstock.errors import CorruptBatch
 from penstock.model import Codec, TimestampType
+from penstock.records.arrow import TYPES, binary_array, headers_array, number_array, record_columns, schema
+from penstock.records.batch import AbortedTransactions, BytesLike, Producing, as_view, check_range
+from penstock.records.compression import MAX_INFLATED_BYTES, inflate
+from penstock.records.decoding import Decoded, decode_v2
+from penstock.records.encoding import encode_v2 as encode
+from penstock.records.scalar_writer import encode_few
 
 __all__ = ["Decoded", "Producing", "decode", "decode_message_sets", "encode", "encode_few"]
 
@@ -84,12 +81,12 @@ class _Rows:
     def _column(self, name: str) -> pa.Array:
         rows = len(self.offset)
         if name == "headers":
-            return headers_of([()] * rows)
+            return headers_array([()] * rows)
         if name == "timestampType":
-            return numbers(TYPES[name], rows, np.array(self.timestamp_type, np.int32))
+            return number_array(TYPES[name], rows, np.array(self.timestamp_type, np.int32))
         if name in {"offset", "timestamp"}:
-            return numbers(TYPES[name], rows, np.array(getattr(self, name), np.int64))
-        return binary_of(getattr(self, name))
+            return number_array(TYPES[name], rows, np.array(getattr(self, name), np.int64))
+        return binary_array(getattr(self, name))
 
 
 def decode_message_sets(
@@ -229,7 +226,7 @@ def decode(
 ) -> Decoded:
     """Decode the complete batches of ``buffer[position:end]`` as a Fetch answer or a log segment holds them.
 
-    Arguments and result are those of `penstock.columnar.decode.decode_v2`, for every format; a cut-off batch at the
+    Arguments and result are those of `penstock.records.decoding.decode_v2`, for every format; a cut-off batch at the
     end (brokers pad converted answers with one) is left alone. Raises CorruptBatch where the first batch in range is
     damaged or of an unknown format; a later one ends the run, and `Decoded.next_offset` leads to it.
     """

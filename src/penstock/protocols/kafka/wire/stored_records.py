@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Final, TypeVar
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.entries import Entry
+from penstock.interfaces.framing import Buffer
+from penstock.interfaces.node import CommittedUntil, Replayed
+from penstock.interfaces.wire import Reader, Writer
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.wire import codec
 from penstock.protocols.kafka.wire.declarations import BYTES, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, array
-from penstock.seams.framing import Buffer
-from penstock.seams.offsets import CommittedUntil, Replayed
-from penstock.wire import Reader, Writer
+from penstock.records.scalar_codec import Entry
 
 __all__ = [
     "GroupLogKey",

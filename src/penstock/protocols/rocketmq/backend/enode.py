@@ -12,9 +12,27 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from penstock.concurrency.runtime import Promise
 from penstock.config import ClientConfig, parse_address
 from penstock.config.options import canonical_options, read_options
 from penstock.errors import ConfigError, PenstockError, Unsupported, UpstreamLost
+from penstock.interfaces.channel import Connection
+from penstock.interfaces.enode import (
+    Abilities,
+    Appended,
+    Batch,
+    Budget,
+    Extent,
+    Fetched,
+    FetchPart,
+    Place,
+    Relay,
+    Room,
+    TopicState,
+    Writer,
+)
+from penstock.interfaces.framing import Frame
+from penstock.interfaces.node import EnodeIdentity, Offsets, Surroundings
 from penstock.model import Endpoint, Partition
 from penstock.protocols.rocketmq.backend.offsets import BrokerOffsets
 from penstock.protocols.rocketmq.backend.queue_reads import Arrivals, Finding, Reading
@@ -24,14 +42,6 @@ from penstock.protocols.rocketmq.backend.topics import Topics
 from penstock.protocols.rocketmq.config import ADDED, NAME_SERVER_PORT, RocketConfig, RocketNodeConfig, rocket_config
 from penstock.protocols.rocketmq.wire.framing import RocketDialect
 from penstock.protocols.rocketmq.wire.rpc import Account
-from penstock.seams.abilities import Abilities
-from penstock.seams.channel import Connection
-from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
-from penstock.seams.framing import Frame
-from penstock.seams.node import Offsets
-from penstock.seams.opening import EnodeIdentity, Surroundings
-from penstock.seams.relay import Relay
-from penstock.seams.runtime import Promise
 
 __all__ = ["RocketEnode", "open_enode"]
 
@@ -54,7 +64,7 @@ class _Dialect(RocketDialect):
 
 
 class RocketEnode:
-    """``penstock.seams.opening.OpenedEnode``. An answer of a broker may take ``timeout_s``.
+    """``penstock.interfaces.node.OpenedEnode``. An answer of a broker may take ``timeout_s``.
 
     ``look_s``: how often name servers are asked where brokers are; sooner, where one did not answer.
     """
@@ -234,7 +244,7 @@ class RocketEnode:
     # Groups.
 
     def offsets_with(self, rest: Offsets) -> Offsets:
-        """``penstock.seams.opening.KeepsOffsets``."""
+        """``penstock.interfaces.node.KeepsOffsets``."""
         return BrokerOffsets(rest, self._asking, self._topics, self._runtime)
 
 

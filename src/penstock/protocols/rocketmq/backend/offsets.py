@@ -7,7 +7,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError, Unsupported, UpstreamLost
+from penstock.interfaces.node import Look, Offsets, Standing, Which
 from penstock.model import Committed, Partition
 from penstock.protocols.rocketmq.backend.queue_writes import NODE_GROUP
 from penstock.protocols.rocketmq.backend.relay import Asking
@@ -21,9 +24,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     UPDATE_AND_CREATE_TOPIC,
     UPDATE_CONSUMER_OFFSET,
 )
-from penstock.seams.locks import Locks
-from penstock.seams.node import Look, Offsets, Standing, Which
-from penstock.seams.runtime import Runtime
 
 __all__ = ["BrokerOffsets", "OffsetTables", "Table", "group_of", "rocket_group"]
 
@@ -118,7 +118,7 @@ _NOWHERE: Final = -1
 
 
 class BrokerOffsets:
-    """``penstock.seams.node.Offsets``."""
+    """``penstock.interfaces.node.Offsets``."""
 
     def __init__(self, rest: Offsets, asking: Asking, topics: Topics, runtime: Runtime) -> None:
         self._rest = rest

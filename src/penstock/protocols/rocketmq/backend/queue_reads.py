@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import LogOffsetOutOfRange, PenstockError, ProtocolViolation
+from penstock.interfaces.enode import Budget, Extent, Fetched, FetchPart
+from penstock.interfaces.framing import Buffer
 from penstock.model import Partition
 from penstock.protocols.rocketmq.backend.queue_writes import NODE_GROUP, Ends
 from penstock.protocols.rocketmq.backend.relay import Asking
@@ -15,9 +18,6 @@ from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import Cut, cut
 from penstock.protocols.rocketmq.wire.rpc import GET_MAX_OFFSET, GET_MIN_OFFSET, PULL_MESSAGE
-from penstock.seams.enode import Budget, Extent, Fetched, FetchPart
-from penstock.seams.framing import Buffer
-from penstock.seams.runtime import Promise, Runtime
 
 __all__ = ["MESSAGES", "Arrivals", "Finding", "Pulled", "Reading"]
 
@@ -197,7 +197,7 @@ class Arrivals:
         self._held: set[_Place] = set()
 
     def wait(self, known: Mapping[Partition, int]) -> Promise[None]:
-        """``penstock.seams.enode.Enode.arrival``."""
+        """``penstock.interfaces.enode.Enode.arrival``."""
         promise: Promise[None] = self._runtime.promise()
         self._places[promise] = list(known.items())
         for place in known.items():

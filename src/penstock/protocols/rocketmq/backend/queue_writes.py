@@ -9,8 +9,11 @@ from functools import partial
 from typing import Final
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import batches
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import BatchTooLarge, PenstockError, Unsupported, UpstreamLost
+from penstock.interfaces.enode import Appended, Batch, Stored, bytes_of
+from penstock.interfaces.framing import Buffer
 from penstock.model import Codec, Partition
 from penstock.protocols.rocketmq.backend.relay import Asking
 from penstock.protocols.rocketmq.backend.topics import Home, Topics
@@ -19,10 +22,7 @@ from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import Lump, lumps, messages_of
 from penstock.protocols.rocketmq.wire.rpc import SEND_BATCH_MESSAGE
-from penstock.seams.enode import Appended, Batch, Stored, bytes_of
-from penstock.seams.framing import Buffer
-from penstock.seams.locks import Locks
-from penstock.seams.runtime import Promise, Runtime
+from penstock.records.batch import batches
 
 __all__ = ["NODE_GROUP", "Ends", "Writing"]
 

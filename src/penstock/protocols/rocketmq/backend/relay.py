@@ -7,6 +7,8 @@ from dataclasses import field
 from typing import Any, Final, NamedTuple, TypeVar
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.limits import NoRoom
+from penstock.concurrency.runtime import Promise
 from penstock.config.address import host_and_port
 from penstock.errors import (
     BatchTooLarge,
@@ -23,6 +25,9 @@ from penstock.errors import (
     UpstreamLost,
     UsageError,
 )
+from penstock.interfaces.channel import Channel, Connection, Outgoing, Told
+from penstock.interfaces.enode import Heard
+from penstock.interfaces.framing import Frame
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.errors import Code, is_too_large
 from penstock.protocols.rocketmq.wire import messages as m
@@ -43,11 +48,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     request,
     signed,
 )
-from penstock.seams.channel import Channel, Connection, Outgoing, Told
-from penstock.seams.framing import Frame
-from penstock.seams.relay import Heard
-from penstock.seams.runtime import Promise
-from penstock.seams.shares import NoRoom
 
 __all__ = [
     "CONTROL",
@@ -207,7 +207,7 @@ _LOST: Final = (ConnectionLost, RequestTimeout, ProtocolViolation)
 
 
 class RocketRelay:
-    """``penstock.seams.relay.Relay``; ``names`` are asked in a ring, the one that answered last first.
+    """``penstock.interfaces.enode.Relay``; ``names`` are asked in a ring, the one that answered last first.
 
     ``snodes`` are connections to other Snodes, whose listeners are not encrypted though brokers' may be.
     """
@@ -433,7 +433,7 @@ T = TypeVar("T")
 
 
 class Asking:
-    """All that the neutral form asks goes through here. Errors are those that `penstock.seams.enode.Enode` names."""
+    """All that the neutral form asks goes through here. Errors are those of `penstock.interfaces.enode.Enode`."""
 
     def __init__(self, relay: RocketRelay) -> None:
         self._relay = relay

@@ -9,6 +9,8 @@ from dataclasses import field
 from typing import Final, NamedTuple
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import (
     ConfigError,
     InvalidPartitionCount,
@@ -33,8 +35,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     GET_ROUTEINFO_BY_TOPIC,
     UPDATE_AND_CREATE_TOPIC,
 )
-from penstock.seams.locks import Locks
-from penstock.seams.runtime import Runtime
 
 __all__ = ["Home", "Numbering", "Queue", "Topic", "Topics"]
 
@@ -99,7 +99,7 @@ _MOST: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """``penstock.seams.enode.TopicState``; the id is made of the name, which brokers have no id for."""
+    """``penstock.interfaces.enode.TopicState``; the id is made of the name, which brokers have no id for."""
 
     name: str
     partitions: int

@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import ErrorKind, ServerError, UsageError
+from penstock.interfaces.admin import GroupDescription, GroupListing, GroupListings, GroupMember, NewTopic, TopicSetting
+from penstock.interfaces.channel import Retry
 from penstock.model import Committed, Node, Partition, TopicInfo
 from penstock.protocols.rocketmq.client.membership import rule_of
 from penstock.protocols.rocketmq.client.offsets import commit_for, committed
@@ -27,8 +29,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     GET_CONSUMER_CONNECTION_LIST,
     UPDATE_AND_CREATE_TOPIC,
 )
-from penstock.seams.admin import GroupDescription, GroupListing, GroupListings, GroupMember, NewTopic, TopicSetting
-from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.client.shared import Shared
@@ -40,7 +40,7 @@ _SEEN_WITHIN_MS: Final = 10_000
 
 
 class RocketAdmin:
-    """``penstock.seams.admin.AdminClient``."""
+    """``penstock.interfaces.admin.AdminClient``."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared

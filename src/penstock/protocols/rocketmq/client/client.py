@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import UsageError
+from penstock.interfaces.channel import Channel, Dialect
+from penstock.interfaces.client import FoundOffset, GroupOptions, ReadFrom, ReadLimits
 from penstock.model import (
     Committed,
     Endpoint,
@@ -31,19 +33,16 @@ from penstock.protocols.rocketmq.client.shared import Heard, path_of, share
 from penstock.protocols.rocketmq.client.transactional_sender import RocketTransactionalSender
 from penstock.protocols.rocketmq.config import RETRY, MessageModel, check_topic
 from penstock.protocols.rocketmq.wire.framing import RocketDialect
-from penstock.seams.channel import Channel, Dialect
-from penstock.seams.client import FoundOffset, ReadFrom, ReadLimits
-from penstock.seams.membership import GroupOptions
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue
-    from penstock.seams.kept_offsets import OffsetsFile
+    from penstock.interfaces.extensions import OffsetsFile
 
 __all__ = ["RocketClient", "open_client"]
 
 
 class RocketClient:
-    """``penstock.seams.client.LogClient`` for RocketMQ clusters, and whatever speaks like one."""
+    """``penstock.interfaces.client.LogClient`` for RocketMQ clusters, and whatever speaks like one."""
 
     def __init__(
         self,
@@ -57,12 +56,12 @@ class RocketClient:
         self._polling = Polling(self.shared)
 
     def check_topic(self, name: str) -> None:
-        """``penstock.seams.client.NamesTopics``."""
+        """``penstock.interfaces.client.NamesTopics``."""
         check_topic(name)
 
     @property
     def offsets_file(self) -> str | None:
-        """``penstock.seams.kept_offsets.KeepsOffsetsHere``."""
+        """``penstock.interfaces.extensions.KeepsOffsetsHere``."""
         return path_of(self.shared.options)
 
     def keep_offsets_in(self, file: OffsetsFile) -> None:
@@ -105,15 +104,15 @@ class RocketClient:
         return RangePulls(self.shared, wanted)
 
     async def find_by_key(self, topic: str, key: str, times_ms: tuple[int, int], most: int) -> Sequence[Record]:
-        """``penstock.seams.finding.FindsRecords``."""
+        """``penstock.interfaces.extensions.FindsRecords``."""
         return await find_by_key(self.shared, topic, key, times_ms, most)
 
     async def find_by_id(self, topic: str, record_id: str) -> Sequence[Record]:
-        """``penstock.seams.finding.FindsRecords``."""
+        """``penstock.interfaces.extensions.FindsRecords``."""
         return await find_by_id(self.shared, topic, record_id)
 
     async def send_back(self, group: str, offsets: Mapping[Partition, Sequence[int]], *, delay: int) -> None:
-        """``penstock.seams.sending_back.SendsBack``: ``delay`` is a level, 0 leaves it to the broker."""
+        """``penstock.interfaces.extensions.SendsBack``: ``delay`` is a level, 0 leaves it to the broker."""
         await send_back(self.shared, group, offsets, delay)
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
@@ -144,8 +143,8 @@ class RocketClient:
         return RocketSender(self.shared)
 
     def transactional_sender(self, transactional_id: str, timeout_ms: int) -> RocketTransactionalSender:
-        """``penstock.seams.transactions.TransactionalClient``: the id is the group that brokers ask; how long they wait
-        for an end is their own business."""
+        """``penstock.interfaces.extensions.TransactionalClient``: the id is the group that brokers ask; how long they
+        wait for an end is their own business."""
         del timeout_ms
         return RocketTransactionalSender(self.shared, transactional_id)
 

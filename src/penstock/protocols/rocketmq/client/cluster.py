@@ -17,6 +17,7 @@ from penstock.errors import (
     RequestTimeout,
     ServerError,
 )
+from penstock.interfaces.channel import Channel, Connection, Outgoing, Pending, Retry, Routing
 from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.rocketmq.config import RocketConfig, check_group, is_internal, rocket_config
 from penstock.protocols.rocketmq.errors import Code, error_of
@@ -32,9 +33,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     read_answer,
     request,
 )
-from penstock.seams.channel import Channel, Connection, Outgoing, Pending
-from penstock.seams.retry import Retry
-from penstock.seams.routing import Routing
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue

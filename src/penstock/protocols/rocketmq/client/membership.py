@@ -8,9 +8,10 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.config.logs import ClientLog, whose
+from penstock.config.client import ClientLog, whose
 from penstock.errors import ConfigError, PenstockError, ServerError
-from penstock.groups.tables import Table
+from penstock.groups.state_machine import Table
+from penstock.interfaces.client import Beat, GroupOptions, Verdict
 from penstock.model import Assignment, Committed, Node, Offset, OffsetSpec, Partition
 from penstock.protocols.rocketmq.client.cluster import subscription
 from penstock.protocols.rocketmq.client.offsets import commit, committed, find_offsets
@@ -24,7 +25,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     UNLOCK_BATCH_MQ,
     UNREGISTER_CLIENT,
 )
-from penstock.seams.membership import Beat, GroupOptions, Verdict
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.client.shared import Shared
@@ -275,7 +275,7 @@ _NAMES: Final = {17: "TOPIC_NOT_EXIST", 206: "CONSUMER_NOT_ONLINE"}
 
 
 class RocketMembership:
-    """``penstock.seams.client.Membership``."""
+    """``penstock.interfaces.client.Membership``."""
 
     def __init__(self, shared: Shared, options: GroupOptions) -> None:
         if options.instance_id is not None:

@@ -6,8 +6,11 @@ import struct
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import PenstockError, ProtocolViolation, ServerError, UsageError
+from penstock.interfaces.channel import Retry
+from penstock.interfaces.client import FoundOffset
+from penstock.interfaces.framing import Buffer
 from penstock.model import Committed, Endpoint, Node, Offset, OffsetSpec, Partition
 from penstock.protocols.rocketmq.client.pulls import gone, pull, take
 from penstock.protocols.rocketmq.config import RETRY
@@ -27,9 +30,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     UPDATE_CONSUMER_OFFSET,
     Method,
 )
-from penstock.seams.client import FoundOffset
-from penstock.seams.framing import Buffer
-from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.client.shared import Shared

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.halving import halved
 from penstock.errors import CorruptBatch, OffsetOutOfRange, PenstockError, ProtocolViolation
+from penstock.interfaces.channel import Outgoing
+from penstock.interfaces.framing import Buffer
 from penstock.model import Endpoint, Partition
 from penstock.protocols.rocketmq.client.cluster import Calls, RocketOptions, Started
 from penstock.protocols.rocketmq.config import is_retry
 from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.rpc import PULL_MESSAGE
-from penstock.seams.channel import Outgoing
-from penstock.seams.framing import Buffer
+from penstock.records.messages import halved
 
 if TYPE_CHECKING:
-    from penstock.columnar import Messages
+    from penstock.records import Messages
 
 __all__ = ["Burst", "Got", "RocketFetched", "Steps", "gone", "pull", "take"]
 
@@ -100,7 +100,7 @@ def gone(partition: Partition, text: str, offset: int, hint: str) -> OffsetOutOf
 
 
 class RocketFetched:
-    """What reading brought for one queue, out of several answers in a row; ``penstock.seams.client.Fetched``.
+    """What reading brought for one queue, out of several answers in a row; ``penstock.interfaces.client.Fetched``.
 
     ``end`` is where the queue ends, as far as that is known without an answer."""
 
@@ -148,7 +148,7 @@ class RocketFetched:
 
         Raises CorruptBatch and ProtocolViolation wherever the damage is, or ``error`` if set.
         """
-        from penstock.columnar import Messages
+        from penstock.records import Messages
 
         if self.error is not None:
             raise self.error
@@ -164,9 +164,9 @@ class RocketFetched:
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:
-        """``penstock.seams.client.DecodesInPieces``: message by message where one cannot be decoded."""
-        from penstock.columnar.messages import Messages, Part
+        """``penstock.interfaces.client.DecodesInPieces``: message by message where one cannot be decoded."""
         from penstock.protocols.rocketmq.wire.message_format import frames_of, raw_body
+        from penstock.records.messages import Messages, Part
 
         end = self.next_offset if stop is None else min(self.next_offset, stop)
         frames = [each for each in frames_of(self._bodies, self.offset) if self.offset <= each.offset < end]
@@ -192,8 +192,8 @@ class RocketFetched:
     def _decoded(
         self, bodies: Sequence[Buffer], stop: int | None, columns: Sequence[str] | None, following: int
     ) -> Messages:
-        from penstock.columnar import Messages
         from penstock.protocols.rocketmq.wire.columns import decode
+        from penstock.records import Messages
 
         again = is_retry(self.partition.topic)  # chosen once already; what it was is in its properties
         every = again or self._options.rocket.all_properties

@@ -16,6 +16,7 @@ from penstock.errors import (
     RequestTimeout,
     ServerError,
 )
+from penstock.interfaces.client import ReadFrom, ReadLimits
 from penstock.model import LogRange, Node, Partition, Record
 from penstock.protocols.rocketmq.client.cluster import subscription
 from penstock.protocols.rocketmq.client.offsets import bound
@@ -29,7 +30,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     QUERY_MESSAGE,
     VIEW_MESSAGE_BY_ID,
 )
-from penstock.seams.client import ReadFrom, ReadLimits
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.client.shared import Shared
@@ -189,7 +189,7 @@ _BURSTS_AHEAD = 2
 
 
 class RangePulls:
-    """``penstock.seams.RangeSource``."""
+    """``penstock.interfaces.RangeSource``."""
 
     def __init__(self, shared: Shared, wanted: LogRange) -> None:
         self.channel = shared.channel
@@ -279,7 +279,7 @@ _OF_AN_ID: Final = 32
 async def find_by_key(
     shared: Shared, topic: str, key: str, times_ms: tuple[int, int], most: int, *, unique: bool = False
 ) -> list[Record]:
-    """``penstock.seams.finding.FindsRecords``; ``unique``: the key is what its producer called the message."""
+    """``penstock.interfaces.extensions.FindsRecords``; ``unique``: the key is what its producer called the message."""
     await shared.topics.topics([topic], fresh=True)
     nodes = shared.topics.routes.masters(topic)
     if not nodes:
@@ -304,7 +304,7 @@ async def find_by_key(
 
 
 async def find_by_id(shared: Shared, topic: str, record_id: str) -> list[Record]:
-    """``penstock.seams.finding.FindsRecords``."""
+    """``penstock.interfaces.extensions.FindsRecords``."""
     there = await _at_its_place(shared, record_id)
     if there is not None and there[0].topic == topic:
         return [_record(*there)]

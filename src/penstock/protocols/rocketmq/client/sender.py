@@ -11,18 +11,17 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.few import FewRows, Rows
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
+from penstock.interfaces.channel import Channel
+from penstock.interfaces.client import BatchLimits, Packed, Sent
+from penstock.interfaces.framing import Buffer
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.rocketmq.config import RETRY, UNWRITABLE, BodyCodec, RocketConfig, check_topic
 from penstock.protocols.rocketmq.errors import Code, error_of, is_too_large
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.message_format import Compression, Prepared, UniqueIds, prepare, prepare_all
 from penstock.protocols.rocketmq.wire.rpc import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, Answered, Method
-from penstock.seams.batch_limits import BatchLimits
-from penstock.seams.channel import Channel
-from penstock.seams.client import Packed, Sent
-from penstock.seams.framing import Buffer
+from penstock.records.scalar_writer import FewRows, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +150,7 @@ class RocketPacked:
 
 
 class RocketSender:
-    """``penstock.seams.client.Sender``, ``Avoids`` and ``GoesRound``."""
+    """``penstock.interfaces.client.Sender``, ``Avoids`` and ``GoesRound``."""
 
     numbered = False
     """Nothing tells a broker which message comes after which."""

@@ -8,8 +8,9 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from penstock._dataclasses import dataclass
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, PenstockError, ProtocolViolation
+from penstock.interfaces.channel import Channel, Connection
 from penstock.model import Committed, Endpoint, Partition
 from penstock.protocols.rocketmq.client.cluster import Calls, NameServers, RocketOptions, Topics
 from penstock.protocols.rocketmq.config import MessageModel
@@ -27,10 +28,9 @@ from penstock.protocols.rocketmq.wire.rpc import (
     RESET_CONSUMER_CLIENT_OFFSET,
     read_request,
 )
-from penstock.seams.channel import Channel, Connection
 
 if TYPE_CHECKING:
-    from penstock.seams.kept_offsets import OffsetsFile
+    from penstock.interfaces.extensions import OffsetsFile
 
 __all__ = [
     "Heard",

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._dataclasses import dataclass
-from penstock.config.logs import ClientLog, whose
+from penstock.config.client import ClientLog, whose
 from penstock.errors import PenstockError, ServerError, UsageError
+from penstock.interfaces.channel import Retry
 from penstock.model import Codec, Committed, Endpoint, GroupMetadata, Node, Partition, PreparedTransaction, Record
 from penstock.protocols.rocketmq.client.sender import LANE, STORED, RocketPacked, RocketSender, is_delayed
 from penstock.protocols.rocketmq.config import check_group
@@ -23,13 +24,12 @@ from penstock.protocols.rocketmq.wire.rpc import (
     SEND_MESSAGE_V2,
     read_request,
 )
-from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
-    from penstock.columnar.few import Rows
+    from penstock.interfaces.extensions import AnswerCheck
     from penstock.protocols.rocketmq.client.shared import Shared
     from penstock.protocols.rocketmq.wire.message_format import StoredMessage
-    from penstock.seams.transactions import AnswerCheck
+    from penstock.records.scalar_writer import Rows
 
 __all__ = ["Checks", "Known", "RocketTransactionalSender"]
 
@@ -152,7 +152,7 @@ class _Half:
 
 
 class RocketTransactionalSender(RocketSender):
-    """``penstock.seams.transactions.TransactionalSender``, ``AnswersChecks`` and ``penstock.seams.client.Beats``."""
+    """``TransactionalSender`` and ``AnswersChecks`` of `penstock.interfaces.extensions`, and ``client.Beats``."""
 
     fatal = None
     """Nobody else can take the transactional id away."""

@@ -10,6 +10,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.background import Beside, Turns
+from penstock.concurrency.limits import Shares
+from penstock.concurrency.runtime import Parking
+from penstock.interfaces.enode import Enode
+from penstock.interfaces.framing import Buffer, Buffers
+from penstock.interfaces.front import Meter
+from penstock.interfaces.node import Offsets, Services
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.config import OVERALL
 from penstock.protocols.rocketmq.errors import Code, Refused
@@ -17,13 +24,6 @@ from penstock.protocols.rocketmq.server.cluster import Cluster, RocketFrontOptio
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from penstock.protocols.rocketmq.wire.messages import read_body, write_body
 from penstock.protocols.rocketmq.wire.rpc import ACCESS_KEY, UNSIGNED_KEY, is_signed
-from penstock.seams.beside import Beside, Turns
-from penstock.seams.enode import Enode
-from penstock.seams.framing import Buffer, Buffers
-from penstock.seams.meters import Meter
-from penstock.seams.node import Offsets, Services
-from penstock.seams.parking import Parking
-from penstock.seams.shares import Shares
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.server.clients import Clients, Counts, QueueLocks

@@ -9,19 +9,18 @@ from dataclasses import field
 from typing import Final
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.limits import Owner, Shares
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.channel import Outgoing
+from penstock.interfaces.framing import Buffers
+from penstock.interfaces.front import Asker, Codes, Meter
+from penstock.interfaces.node import Services
 from penstock.protocols.rocketmq.errors import Code, Refused, row_of, rows
 from penstock.protocols.rocketmq.server.call import Line
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import decode
 from penstock.protocols.rocketmq.wire.messages import MessageQueue
 from penstock.protocols.rocketmq.wire.rpc import METHODS, NOTIFY_CONSUMER_IDS_CHANGED, request
-from penstock.seams.channel import Outgoing
-from penstock.seams.framing import Buffers
-from penstock.seams.meters import Codes, Meter
-from penstock.seams.node import Services
-from penstock.seams.refusals import Asker
-from penstock.seams.shares import Owner, Shares
 
 __all__ = ["CODES", "SPANS_S", "Clients", "ConsumerGroup", "Counts", "Member", "QueueLocks", "Who", "meter_of", "tell"]
 

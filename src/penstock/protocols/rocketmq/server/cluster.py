@@ -10,7 +10,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.limits import Shares
 from penstock.errors import TopicExists
+from penstock.interfaces.enode import TopicState
+from penstock.interfaces.front import OpenDoor, Opens
+from penstock.interfaces.node import Services
 from penstock.model import Endpoint, Partition
 from penstock.protocols.rocketmq.config import DEAD_LETTER, RETRY
 from penstock.protocols.rocketmq.errors import Code, Refused
@@ -18,10 +22,6 @@ from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from penstock.protocols.rocketmq.wire.log_records import is_hidden, log_name, rocket_name
 from penstock.protocols.rocketmq.wire.message_format import Host
-from penstock.seams.enode import TopicState
-from penstock.seams.front import OpenDoor, Opens
-from penstock.seams.node import Services
-from penstock.seams.shares import Shares
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.server.call import Connected, Line

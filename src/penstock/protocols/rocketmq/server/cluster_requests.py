@@ -9,6 +9,7 @@ from typing import Final
 
 from penstock._version import __version__
 from penstock.errors import PenstockError
+from penstock.interfaces.enode import Extent
 from penstock.model import Partition
 from penstock.protocols.rocketmq.config import RETRY, UNWRITABLE
 from penstock.protocols.rocketmq.errors import Code, Refused
@@ -17,7 +18,6 @@ from penstock.protocols.rocketmq.server.cluster import TEMPLATE, info, own
 from penstock.protocols.rocketmq.server.group_requests import named
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import is_hidden, log_name, rocket_name
-from penstock.seams.enode import Extent
 
 __all__ = [
     "add_write_perm",

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock.errors import PenstockError
+from penstock.interfaces.framing import Buffers, Frame, Pieces
+from penstock.interfaces.front import OTHER, Handle, Peer, check_name
 from penstock.protocols.rocketmq.errors import Code, refusal, rows, unreadable
 from penstock.protocols.rocketmq.server.call import Call, Handler, Line, Reply, Shared, is_of_5x, is_snode_pull
 from penstock.protocols.rocketmq.server.clients import tell
@@ -17,10 +19,6 @@ from penstock.protocols.rocketmq.wire import rpc
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand, RocketFraming, code_of, command_of
 from penstock.protocols.rocketmq.wire.rpc import METHODS, SNODE_PULL_MESSAGE, Method, answer, read_request
 from penstock.protocols.rocketmq.wire.rpc import refusal as refused
-from penstock.seams.faults import Handle, check_name
-from penstock.seams.framing import Buffers, Frame, Pieces
-from penstock.seams.front import Peer
-from penstock.seams.meters import OTHER
 
 __all__ = ["REFUSED", "SNODE_PULL", "TABLE", "RocketSession", "RocketWording", "handler", "meant"]
 
@@ -159,7 +157,7 @@ def handler(name: str) -> Handler:
 # only where the number that an answer must have cannot be read either. Source: Apache RocketMQ 4.9 and 5.x,
 # ``NettyRemotingAbstract``.
 class RocketSession:
-    """``penstock.seams.front.Session``."""
+    """``penstock.interfaces.front.Session``."""
 
     def __init__(self, shared: Shared, peer: Peer, ended: Callable[[RocketSession], None]) -> None:
         self._shared = shared
@@ -238,7 +236,7 @@ _TEXT: Final = "an injected fault"
 
 
 class RocketWording:
-    """``penstock.seams.faults.Wording``."""
+    """``penstock.interfaces.front.Wording``."""
 
     def check(self, api: str, error: str = "") -> None:
         """Raise UsageError for a name that RocketMQ does not have, or that no node serves."""

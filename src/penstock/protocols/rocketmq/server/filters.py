@@ -10,8 +10,8 @@ from functools import lru_cache
 from math import isnan
 from typing import Final, NamedTuple, TypeAlias
 
-from penstock.columnar.plain_records import Stored
 from penstock.protocols.rocketmq.errors import Code, Refused
+from penstock.records.scalar_codec import Stored
 
 __all__ = ["Illegal", "Value", "Wanted", "compare", "equal", "matcher", "ordered", "wanted_by"]
 

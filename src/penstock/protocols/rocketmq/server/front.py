@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.columnar.plain_records import Stored
+from penstock.concurrency.background import Beside, Turns
+from penstock.concurrency.limits import Shares
 from penstock.errors import ConfigError
+from penstock.interfaces.front import OpenDoor, Peer
+from penstock.interfaces.node import Services
 from penstock.protocols.rocketmq.backend.relay import RocketRelay
 from penstock.protocols.rocketmq.config import RocketNodeConfig
 from penstock.protocols.rocketmq.server.call import IDLE_S, Shared
@@ -20,10 +23,7 @@ from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import Dress
 from penstock.protocols.rocketmq.wire.message_format import offset_id
 from penstock.protocols.rocketmq.wire.rpc import CHECK_TRANSACTION_STATE, request
-from penstock.seams.beside import Beside, Turns
-from penstock.seams.front import OpenDoor, Peer
-from penstock.seams.node import Services
-from penstock.seams.shares import Shares
+from penstock.records.scalar_codec import Stored
 
 if TYPE_CHECKING:
     from penstock.config import SnodeConfig
@@ -32,7 +32,7 @@ __all__ = ["RocketFront", "open_front"]
 
 
 class RocketFront:
-    """``penstock.seams.front.Front``."""
+    """``penstock.interfaces.front.Front``."""
 
     def __init__(self, services: Services, options: RocketFrontOptions | None = None) -> None:
         options = options or RocketFrontOptions()
@@ -90,7 +90,7 @@ class RocketFront:
 
     @property
     def idle_timeout_s(self) -> float:
-        """``penstock.seams.front.HangsUpIdle``."""
+        """``penstock.interfaces.front.HangsUpIdle``."""
         return IDLE_S
 
     async def start(self) -> None:
@@ -107,7 +107,7 @@ class RocketFront:
         return session
 
     async def open_doors(self, main: int, open_at: OpenDoor) -> None:
-        """``penstock.seams.front.OpensDoors``: the VIP port."""
+        """``penstock.interfaces.front.OpensDoors``: the VIP port."""
         await open_vip_port(open_at, main, self)
 
     async def stop(self) -> None:

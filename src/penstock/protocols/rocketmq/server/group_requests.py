@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from penstock.errors import PenstockError
+from penstock.interfaces.enode import Extent, extent
 from penstock.model import Partition
 from penstock.protocols.rocketmq.config import BUILT_IN, RETRY, is_built_in
 from penstock.protocols.rocketmq.errors import Code, Refused, unmade
@@ -18,7 +19,6 @@ from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import is_hidden, log_name, rocket_name
 from penstock.protocols.rocketmq.wire.rpc import RESET_CONSUMER_CLIENT_OFFSET
 from penstock.protocols.rocketmq.wire.rpc import request as to_client
-from penstock.seams.enode import Extent, extent
 
 __all__ = [
     "all_committed_offsets",

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from penstock.interfaces.enode import Enode, TopicState
+from penstock.interfaces.node import Ended, Entry, Journals, Noted, Offsets
 from penstock.model import Committed, Partition
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import rocket_name
-from penstock.seams.enode import Enode, TopicState
-from penstock.seams.journal import Ended, Entry, Journals, Noted
-from penstock.seams.node import Offsets
 
 __all__ = ["READ", "WRITE", "Ledger", "Places", "Positions", "Queues", "Settings"]
 

@@ -12,13 +12,11 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import batches
-from penstock.columnar.checked import Checked
-from penstock.columnar.few import varint
-from penstock.columnar.one import encode_one, header_name
-from penstock.columnar.plain_records import MAX_INFLATED_BYTES, Stored, encode_batch, stored_records
-from penstock.columnar.recompress import recompressed, target_of
+from penstock.concurrency.background import Beside
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError
+from penstock.interfaces.enode import Appended, Batch, Enode, Extent, FetchPart, TopicState, extent, fetch_one
+from penstock.interfaces.framing import Buffer
 from penstock.model import Codec, Partition
 from penstock.protocols.rocketmq.config import DEAD_LETTER, RETRY, UNWRITABLE
 from penstock.protocols.rocketmq.errors import Code, Refused
@@ -32,10 +30,17 @@ from penstock.protocols.rocketmq.wire.message_format import Host
 from penstock.protocols.rocketmq.wire.messages import Sent
 from penstock.protocols.rocketmq.wire.properties import BORN_HOST, CLOSE_MS, FLAG, NOT_KEPT
 from penstock.protocols.rocketmq.wire.rpc import answer
-from penstock.seams.beside import Beside
-from penstock.seams.enode import Appended, Batch, Enode, Extent, FetchPart, TopicState, extent, fetch_one
-from penstock.seams.framing import Buffer
-from penstock.seams.runtime import Runtime
+from penstock.records.batch import batches
+from penstock.records.scalar_codec import (
+    MAX_INFLATED_BYTES,
+    Stored,
+    encode_batch,
+    encode_one,
+    header_name,
+    stored_records,
+)
+from penstock.records.scalar_writer import varint
+from penstock.records.validation import Checked, recompressed, target_of
 
 __all__ = ["SINGLE", "Limits", "Piece", "Reader", "Writing", "quick_batch", "send_single", "sent_answer"]
 

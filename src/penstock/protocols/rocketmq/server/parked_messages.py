@@ -6,20 +6,18 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from penstock.columnar.checked import Checked
-from penstock.columnar.plain_records import Stored, encode_batch, stored_records
+from penstock.concurrency.runtime import Runtime, patiently
 from penstock.errors import CorruptBatch, LogOffsetOutOfRange, PenstockError, TopicExists
+from penstock.interfaces.enode import Enode, FetchPart, TopicState, fetch_one
+from penstock.interfaces.node import OWN_TOPICS, locate_damage
 from penstock.model import Partition
 from penstock.protocols.rocketmq.errors import Code, Refused
 from penstock.protocols.rocketmq.server.ledger import Ledger
 from penstock.protocols.rocketmq.wire.log_records import number_of
 from penstock.protocols.rocketmq.wire.messages import Decision
 from penstock.protocols.rocketmq.wire.properties import PREPARED, SYS_FLAG
-from penstock.seams.enode import Enode, FetchPart, TopicState, fetch_one
-from penstock.seams.journal import OWN_TOPICS
-from penstock.seams.opening import locate_damage
-from penstock.seams.patience import patiently
-from penstock.seams.runtime import Runtime
+from penstock.records.scalar_codec import Stored, encode_batch, stored_records
+from penstock.records.validation import Checked
 
 __all__ = ["GIVEN_UP", "HALF", "LEVELS_S", "Ask", "Delays", "OwnTopic", "Transactions", "header_of", "record_at"]
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.plain_records import Stored
 from penstock.errors import LogOffsetOutOfRange
+from penstock.interfaces.channel import Outgoing
+from penstock.interfaces.enode import TopicState, extent
+from penstock.interfaces.framing import Buffer
 from penstock.model import Partition
 from penstock.protocols.rocketmq.errors import Code, Refused
 from penstock.protocols.rocketmq.server.call import Call, Line, OfConnected, Reply
@@ -23,9 +25,7 @@ from penstock.protocols.rocketmq.wire.message_format import parse_offset_id
 from penstock.protocols.rocketmq.wire.properties import parse_properties
 from penstock.protocols.rocketmq.wire.rpc import ACCESS_KEY, PUSH_REPLY_MESSAGE_TO_CLIENT, SECURITY_TOKEN, SIGNATURE
 from penstock.protocols.rocketmq.wire.rpc import request as pushing
-from penstock.seams.channel import Outgoing
-from penstock.seams.enode import TopicState, extent
-from penstock.seams.framing import Buffer
+from penstock.records.scalar_codec import Stored
 
 __all__ = [
     "ask_running_info",

@@ -8,7 +8,8 @@ from functools import partial
 from importlib import import_module
 from typing import Final
 
-from penstock.columnar.plain_records import Stored
+from penstock.interfaces.enode import TopicState
+from penstock.interfaces.framing import Buffer
 from penstock.model import Partition
 from penstock.protocols.rocketmq.config import DEAD_LETTER, RETRY, UNWRITABLE
 from penstock.protocols.rocketmq.errors import Code, Refused
@@ -21,8 +22,7 @@ from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import number_of, record_of, rocket_name
 from penstock.protocols.rocketmq.wire.message_format import offset_id
 from penstock.protocols.rocketmq.wire.properties import RECONSUMED, parse_properties
-from penstock.seams.enode import TopicState
-from penstock.seams.framing import Buffer
+from penstock.records.scalar_codec import Stored
 
 __all__ = ["end_transaction", "send", "send_back"]
 

@@ -13,9 +13,6 @@ from pyarrow._compute import SetLookupOptions, call_function
 
 from penstock import kernels
 from penstock._dataclasses import dataclass
-from penstock.columnar import arrays
-from penstock.columnar.buffers import Bytes, BytesLike, as_array, as_view
-from penstock.columnar.schema import TYPES, record_columns, schema
 from penstock.errors import CorruptBatch, ProtocolViolation
 from penstock.kernels.interface import Int32s, Int64s
 from penstock.protocols.rocketmq.config import COMMIT_LOG_OFFSET, NODE, QUEUE, RECONSUME_TIMES, STORE_TIME
@@ -47,6 +44,9 @@ from penstock.protocols.rocketmq.wire.properties import (
     read_record,
     sent_ms,
 )
+from penstock.records import arrow
+from penstock.records.arrow import TYPES, record_columns, schema
+from penstock.records.batch import Bytes, BytesLike, as_array, as_view
 
 __all__ = ["FACTS", "MAX_INFLATED_BYTES", "Decoded", "decode", "with_facts", "with_kept"]
 
@@ -72,12 +72,12 @@ def with_facts(headers: pa.Array, table: npt.NDArray[np.int64], node: str) -> pa
         np.arange(total, dtype=np.int64), np.repeat(ends[1:], each), total + np.arange(rows * each, dtype=np.int64)
     )
     names = pa.concat_arrays(
-        [pairs.field(0), arrays.binary_of([*map(str.encode, FACTS), NODE.encode()] * rows, pa.string())]
+        [pairs.field(0), arrow.binary_array([*map(str.encode, FACTS), NODE.encode()] * rows, pa.string())]
     )
     values = pa.concat_arrays([pairs.field(1), _values(table, node)])
     places = pa.Array.from_buffers(pa.int64(), len(behind), [None, pa.py_buffer(behind)])
     moved = ends + np.arange(rows + 1, dtype=np.int32) * np.int32(each)
-    return arrays.headers_over(
+    return arrow.headers_over(
         call_function("take", [names, places]), call_function("take", [values, places]), moved, rows
     )
 
@@ -86,7 +86,7 @@ def _values(table: npt.NDArray[np.int64], node: str) -> pa.Array:
     """Return the values of all rows' facts, row by row."""
     numbers = np.ascontiguousarray(table[:, list(FACTS.values())]).tolist()
     name = node.encode()
-    return arrays.binary_of([part for row in numbers for part in (*map(_text, row), name)])
+    return arrow.binary_array([part for row in numbers for part in (*map(_text, row), name)])
 
 
 def _text(number: int) -> bytes:
@@ -119,10 +119,10 @@ def with_kept(headers: pa.Array, table: npt.NDArray[np.int64]) -> pa.Array:
     if not wanted.all():
         places = pa.array(np.flatnonzero(wanted))
         names, values = call_function("take", [names, places]), call_function("take", [values, places])
-    found = arrays.headers_over(names, values, kept[ends], rows)
+    found = arrow.headers_over(names, values, kept[ends], rows)
     if not any((table[:, at] & bits).any() for _, at, bits in _NUMBERS):
         return found
-    return arrays.headers_of([_numbered(*each) for each in zip(found.to_pylist(), table.tolist(), strict=True)])
+    return arrow.headers_array([_numbered(*each) for each in zip(found.to_pylist(), table.tolist(), strict=True)])
 
 
 def _numbered(pairs: list[object], row: list[int]) -> list[tuple[str, bytes | None]]:
@@ -244,10 +244,10 @@ class _Messages:
         if name == "headers":
             return self._headers(node, kept=kept)
         if name == "timestamp":
-            return arrays.numbers(TYPES[name], rows, np.clip(self._times(), -_LAST_MS, _LAST_MS) * 1000)
+            return arrow.number_array(TYPES[name], rows, np.clip(self._times(), -_LAST_MS, _LAST_MS) * 1000)
         if name == "timestampType":
-            return arrays.numbers(TYPES[name], rows, np.full(rows, _CREATE_TIME, np.int32))
-        return arrays.numbers(TYPES[name], rows, np.ascontiguousarray(self.table[:, Stored.QUEUE_OFFSET]))
+            return arrow.number_array(TYPES[name], rows, np.full(rows, _CREATE_TIME, np.int32))
+        return arrow.number_array(TYPES[name], rows, np.ascontiguousarray(self.table[:, Stored.QUEUE_OFFSET]))
 
     @cached_property
     def _plain_properties(self) -> _Properties:
@@ -276,9 +276,9 @@ class _Messages:
 
     def _values(self) -> pa.Array:
         if self._said is not None:
-            return arrays.binary_of([said.value for said in self._said])
+            return arrow.binary_array([said.value for said in self._said])
         if (self.table[:, Stored.SYS_FLAG] & COMPRESSED).any():
-            return arrays.binary_of(self._bodies())
+            return arrow.binary_array(self._bodies())
         at = self.table[:, Stored.BODY_AT].astype(np.int32)
         return self._gathered(pa.binary(), at, _ends(self.table[:, Stored.BODY_SIZE]))
 
@@ -297,14 +297,14 @@ class _Messages:
 
     def _keys(self) -> pa.Array:
         if self._said is not None:
-            return arrays.binary_of([said.key for said in self._said])
+            return arrow.binary_array([said.key for said in self._said])
         return self._gathered(pa.binary(), self._plain_properties.key_at, self._plain_properties.key_ends)
 
     def _headers(self, node: str | None, *, kept: bool) -> pa.Array:
         every = kept or node is not None
         if self._said is not None:
             said = self._read(every=True) if every else self._said
-            headers = arrays.headers_of([each.headers for each in said])
+            headers = arrow.headers_array([each.headers for each in said])
         else:
             headers = self._walked_headers(every)
         if kept:
@@ -316,17 +316,17 @@ class _Messages:
         found = _Properties(self._kernel, self._data, self.table, every=True) if every else self._plain_properties
         total = int(found.header_ends[rows])
         name_at, value_at = np.empty(total, np.int32), np.empty(total, np.int32)
-        name_ends, value_ends = arrays.pool_int32s(total + 1), arrays.pool_int32s(total + 1)
+        name_ends, value_ends = arrow.pool_int32s(total + 1), arrow.pool_int32s(total + 1)
         self._kernel.walk_headers(
             self._data, self.table, int(every), found.header_ends, name_at, name_ends, value_at, value_ends
         )
         names = self._gathered(pa.string(), name_at, name_ends)
-        return arrays.headers_over(names, self._gathered(pa.binary(), value_at, value_ends), found.header_ends, rows)
+        return arrow.headers_over(names, self._gathered(pa.binary(), value_at, value_ends), found.header_ends, rows)
 
     def _gathered(self, kind: pa.DataType, at: Int32s, ends: Int32s) -> pa.Array:
         if not len(at):
             return pa.nulls(0, kind)
-        return arrays.binary(kernels.kernel(len(self._data)), kind, [(self._data, 0, len(at))], at, ends)
+        return arrow.binary(kernels.kernel(len(self._data)), kind, [(self._data, 0, len(at))], at, ends)
 
 
 class _Properties:
@@ -336,7 +336,7 @@ class _Properties:
         rows = len(table)
         self.key_at, self.tag_at = np.empty(rows, np.int32), np.empty(rows, np.int32)
         self.tag_sizes = np.empty(rows, np.int32)
-        self.key_ends, self.header_ends = arrays.pool_int32s(rows + 1), arrays.pool_int32s(rows + 1)
+        self.key_ends, self.header_ends = arrow.pool_int32s(rows + 1), arrow.pool_int32s(rows + 1)
         self.coded = np.empty(rows, np.uint8)
         rocket_kernel(len(data)).find_properties(
             data, table, int(every), self.key_at, self.key_ends, self.tag_at, self.tag_sizes, self.header_ends,
@@ -345,7 +345,7 @@ class _Properties:
 
 
 def _ends(sizes: Int64s) -> Int32s:
-    ends = arrays.pool_int32s(len(sizes) + 1)
+    ends = arrow.pool_int32s(len(sizes) + 1)
     ends[0] = 0
     np.cumsum(sizes, out=ends[1:])
     return ends

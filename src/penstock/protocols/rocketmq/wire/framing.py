@@ -13,11 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.interfaces.channel import Connection
+from penstock.interfaces.framing import HTTP_2, Buffer, Buffers, Frame, SizedBodies, not_ours, spoken
 from penstock.protocols.rocketmq.wire import lenient_json as lenient
-from penstock.seams.channel import Connection
-from penstock.seams.framing import Buffer, Buffers, Frame
-from penstock.wire.foreign import HTTP_2, not_ours, spoken
-from penstock.wire.sized import SizedBodies
 
 __all__ = [
     "LANGUAGES",
@@ -536,7 +534,7 @@ def unheard(connection: Connection, asked: RemotingCommand) -> None:
 
 
 class RocketDialect:
-    """``penstock.seams.channel.Dialect``: greeting finds nothing out, ``asked`` hears what servers ask for."""
+    """``penstock.interfaces.channel.Dialect``: greeting finds nothing out, ``asked`` hears what servers ask for."""
 
     def __init__(self, asked: Asked = unheard) -> None:
         self._asked = asked

@@ -11,9 +11,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
-from penstock.columnar.batch import batches
-from penstock.columnar.plain_records import Stored, stored_records
 from penstock.errors import BatchTooLarge, CorruptBatch, Unsupported, UsageError
+from penstock.interfaces.framing import Buffer
 from penstock.protocols.rocketmq.errors import Code, Refused
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF, LEAST_BYTES, MAGIC_1, Kind
 from penstock.protocols.rocketmq.wire.message_format import (
@@ -42,7 +41,8 @@ from penstock.protocols.rocketmq.wire.properties import (
     sent_ms,
     write_record,
 )
-from penstock.seams.framing import Buffer
+from penstock.records.batch import batches
+from penstock.records.scalar_codec import Stored, stored_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -484,7 +484,7 @@ def _fitting(rows: pa.RecordBatch, most_bytes: int) -> int:
 def _encoded(rows: pa.RecordBatch, offsets: Int64s) -> Iterator[memoryview]:
     import numpy as np
 
-    from penstock.columnar import encode_v2
+    from penstock.records import encode_v2
 
     holes = np.flatnonzero(np.diff(offsets) != 1) + 1
     for first, end in pairwise([0, *holes.tolist(), rows.num_rows]):

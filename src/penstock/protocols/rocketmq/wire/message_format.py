@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.buffers import BytesLike, as_array, as_view
-from penstock.columnar.compression import compress, inflate
 from penstock.errors import CorruptBatch, ProtocolViolation, UsageError
 from penstock.model import Codec
 from penstock.protocols.rocketmq.kernels.interface import (
@@ -35,11 +33,13 @@ from penstock.protocols.rocketmq.wire.properties import (
     parse_properties,
     write_record,
 )
+from penstock.records.batch import BytesLike, as_array, as_view
+from penstock.records.compression import compress, inflate
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.columnar.inputs import Binary
+    from penstock.records.arrow import Binary
 
 __all__ = [
     "COMPRESSED",
@@ -555,15 +555,15 @@ def prepare_all(
     compression: Compression | None = None,
     compress_from: int = COMPRESS_FROM_BYTES,
 ) -> list[Prepared]:
-    """Return each row as a message: columns key, value[, timestamp, headers] as for `penstock.columnar.encode`.
+    """Return each row as a message: columns key, value[, timestamp, headers] as for `penstock.records.encoding`.
 
     Rows without a timestamp are of ``now_ms``. Raises UsageError.
     """
-    from penstock.columnar.inputs import binary_of, column_of, headers_of, timestamps_of
+    from penstock.records.arrow import binary_input, column_of, headers_input, timestamps_of
 
     count = rows.num_rows
-    keys, values = (_parts(binary_of(column_of(rows, name), count, name)) for name in ("key", "value"))
-    ends, names, texts = headers_of(column_of(rows, "headers"))
+    keys, values = (_parts(binary_input(column_of(rows, name), count, name)) for name in ("key", "value"))
+    ends, names, texts = headers_input(column_of(rows, "headers"))
     times = timestamps_of(column_of(rows, "timestamp"), count, now_ms).tolist()
     pairs = list(zip(_parts(names), _parts(texts), strict=True)) if len(ends) else []
     stops = (ends - ends[0]).tolist() if len(ends) else [0] * (count + 1)

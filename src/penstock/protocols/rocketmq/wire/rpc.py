@@ -10,6 +10,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.channel import Outgoing
+from penstock.interfaces.framing import Buffer, Buffers, Frame
 from penstock.protocols.rocketmq.errors import Code, error_of
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import (
@@ -22,8 +24,6 @@ from penstock.protocols.rocketmq.wire.framing import (
     framed,
 )
 from penstock.protocols.rocketmq.wire.messages import read_fields, write_body, write_fields
-from penstock.seams.channel import Outgoing
-from penstock.seams.framing import Buffer, Buffers, Frame
 
 __all__ = [
     "ACCESS_KEY",

@@ -12,13 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import ErrorKind, ServerError, UsageError
+from penstock.interfaces.admin import GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
+from penstock.interfaces.channel import Retry
 from penstock.model import Committed, Partition, TopicInfo
 from penstock.protocols.tubemq.client import booked_offsets, committing
 from penstock.protocols.tubemq.client.web_api import Row, WebApi, list_in, number_in, text_in
 from penstock.protocols.tubemq.names import check_group, check_topic
 from penstock.protocols.tubemq.strings import parse_broker
-from penstock.seams.admin import GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
-from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.shared import Shared
@@ -30,7 +30,7 @@ _POLL_S: Final = 0.2
 
 
 class TubeAdmin:
-    """``penstock.seams.admin.AdminClient``. Everything raises ServerError, ConnectionLost, RequestTimeout."""
+    """``penstock.interfaces.admin.AdminClient``. Everything raises ServerError, ConnectionLost, RequestTimeout."""
 
     def __init__(self, shared: Shared, web: WebApi) -> None:
         self._shared = shared

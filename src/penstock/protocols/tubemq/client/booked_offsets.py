@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from penstock.errors import ErrorKind, ServerError
+from penstock.interfaces.channel import Retry
 from penstock.model import Committed, Endpoint, Partition
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.client.web_api import Row, WebApi, list_in, number_in, text_in
-from penstock.seams.retry import Retry
 
 __all__ = ["committed"]
 

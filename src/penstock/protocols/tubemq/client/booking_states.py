@@ -23,7 +23,7 @@ import enum
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from penstock.groups.tables import Table
+from penstock.groups.state_machine import Table
 
 __all__ = ["REST", "TABLE", "Booked", "Effect", "Event", "Row", "State"]
 

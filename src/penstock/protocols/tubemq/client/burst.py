@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.errors import PenstockError
+from penstock.interfaces.channel import PromptConnection
+from penstock.interfaces.framing import Frame
 from penstock.protocols.tubemq.client.send_request import SendRequests
-from penstock.seams.channel import PromptConnection
-from penstock.seams.framing import Frame
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.send_request import AnyPayloads

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from penstock.errors import PenstockError, ProtocolViolation
+from penstock.interfaces.channel import Channel, Link, Pending
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.client.options import TubeOptions
 from penstock.protocols.tubemq.messages.declare import Message
 from penstock.protocols.tubemq.methods import Method, Service
 from penstock.protocols.tubemq.rpc import read_answer, read_payload, request
-from penstock.seams.channel import Channel, Link, Pending
 
 __all__ = ["Calls", "Started"]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.config.logs import ClientLog, whose
+from penstock.config.client import ClientLog, whose
 from penstock.errors import PenstockError, UsageError
+from penstock.interfaces.channel import Channel, Dialect
+from penstock.interfaces.client import BatchMembership, FoundOffset, GroupOptions, ReadFrom, ReadLimits
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
 from penstock.protocols.tubemq.client.admin import TubeAdmin
 from penstock.protocols.tubemq.client.client_balanced import choosing, client_balanced
@@ -23,9 +25,6 @@ from penstock.protocols.tubemq.client.server_balanced import server_balanced
 from penstock.protocols.tubemq.client.shared import share
 from penstock.protocols.tubemq.client.web_api import WebApi
 from penstock.protocols.tubemq.names import check_topic
-from penstock.seams.channel import Channel, Dialect
-from penstock.seams.client import BatchMembership, FoundOffset, ReadFrom, ReadLimits
-from penstock.seams.membership import GroupOptions
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue
@@ -34,7 +33,7 @@ __all__ = ["TubeClient", "open_client"]
 
 
 class TubeClient:
-    """``penstock.seams.client.LogClient`` for TubeMQ clusters, and whatever speaks like one."""
+    """``penstock.interfaces.client.LogClient`` for TubeMQ clusters, and whatever speaks like one."""
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class TubeClient:
         self._polling = Polling(self.shared, self._readers)
 
     def check_topic(self, name: str) -> None:
-        """``penstock.seams.client.NamesTopics``."""
+        """``penstock.interfaces.client.NamesTopics``."""
         if check_topic(name) != name:
             raise UsageError(f"topic {name!r} has blanks around it", topic=name)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from penstock.errors import PenstockError
+from penstock.interfaces.client import GroupOptions
 from penstock.model import Node, Offset, Partition
 from penstock.protocols.tubemq.client.enrolment import Enrolment
 from penstock.protocols.tubemq.client.group_member import GroupMember
@@ -27,7 +28,6 @@ from penstock.protocols.tubemq.messages import (
 )
 from penstock.protocols.tubemq.methods import BALANCED_HEARTBEAT, BALANCED_REGISTER, PARTITION_META
 from penstock.protocols.tubemq.strings import format_topic_filter, format_topic_holdings
-from penstock.seams.membership import GroupOptions
 
 __all__ = ["choosing", "client_balanced"]
 

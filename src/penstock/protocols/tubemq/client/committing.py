@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.errors import OffsetOutOfRange, PenstockError, ServerError
+from penstock.interfaces.channel import Retry
 from penstock.model import Committed, Partition
 from penstock.protocols.tubemq.client.brokers import Booking, Position
 from penstock.protocols.tubemq.client.private_reader import next_position
@@ -20,7 +21,6 @@ from penstock.protocols.tubemq.config.options import ConsumePosition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.methods import ReadStatus
 from penstock.protocols.tubemq.names import check_group
-from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.shared import Shared

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.columnar.halving import halved
 from penstock.errors import CorruptBatch, ProtocolViolation
 from penstock.model import Partition
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
 from penstock.protocols.tubemq.wire_fields import delimited, fields
+from penstock.records.messages import halved
 
 if TYPE_CHECKING:
-    from penstock.columnar import Messages
     from penstock.protocols.tubemq.msg_time import MsgTimeZone
     from penstock.protocols.tubemq.records import Decoded, MessageSet
+    from penstock.records import Messages
 
 __all__ = ["decoded", "in_pieces", "wrong"]
 
@@ -67,8 +67,8 @@ def in_pieces(
     zone: MsgTimeZone | None,
     made: Callable[[Decoded, int], Messages],
 ) -> Iterator[Messages | CorruptBatch]:
-    """``penstock.seams.client.DecodesInPieces`` for a batch of ``[offset, next_offset)``; ``made`` makes messages of
-    rows and the offset to read next."""
+    """``penstock.interfaces.client.DecodesInPieces`` for a batch of ``[offset, next_offset)``; ``made`` makes messages
+    of rows and the offset to read next."""
     from penstock.protocols.tubemq.records import part_of, places
 
     at = places(messages)

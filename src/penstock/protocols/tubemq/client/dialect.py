@@ -6,15 +6,15 @@ Source: Apache InLong TubeMQ 2.x, RPC protocol. Servers never speak first.
 from __future__ import annotations
 
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.channel import Connection
+from penstock.interfaces.framing import Buffers, Frame
 from penstock.protocols.tubemq.framing import TubeFraming
-from penstock.seams.channel import Connection
-from penstock.seams.framing import Buffers, Frame
 
 __all__ = ["TubeDialect"]
 
 
 class TubeDialect:
-    """``penstock.seams.channel.Dialect``: greeting finds nothing out."""
+    """``penstock.interfaces.channel.Dialect``: greeting finds nothing out."""
 
     def framing(self) -> TubeFraming:
         """A fresh receiving side."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from penstock.config.logs import ClientLog, whose
+from penstock.config.client import ClientLog, whose
+from penstock.interfaces.client import Beat, Verdict
 from penstock.model import Offset, Partition
 from penstock.protocols.tubemq.client.holdings import Holdings, LastPositions, not_ours
 from penstock.protocols.tubemq.client.pacing import Pacing
 from penstock.protocols.tubemq.client.pulling import Pulling
 from penstock.protocols.tubemq.client.registration import Registration
 from penstock.protocols.tubemq.client.shared import Shared
-from penstock.seams.membership import Beat, Verdict
 
 __all__ = ["Enrolment"]
 

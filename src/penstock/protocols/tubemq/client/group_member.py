@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
 from penstock.errors import ConfigError, LocalError, PenstockError, ServerError, UsageError
+from penstock.interfaces.channel import Retry
+from penstock.interfaces.client import Beat, GroupOptions
 from penstock.model import Assignment, Committed, Offset, Partition
 from penstock.protocols.tubemq.client.enrolment import Enrolment
 from penstock.protocols.tubemq.client.holdings import LastPositions
@@ -20,8 +22,6 @@ from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.messages import CloseRequestC2M
 from penstock.protocols.tubemq.methods import CONSUMER_CLOSE
 from penstock.protocols.tubemq.names import check_group
-from penstock.seams.membership import Beat, GroupOptions
-from penstock.seams.retry import Retry
 
 __all__ = ["Balancing", "GroupMember"]
 
@@ -68,7 +68,7 @@ class Balancing(Protocol):
 
 
 class GroupMember:
-    """``penstock.seams.BatchMembership``, whose ``balancing`` is made anew for each enrolment."""
+    """``penstock.interfaces.BatchMembership``, whose ``balancing`` is made anew for each enrolment."""
 
     def __init__(self, shared: Shared, options: GroupOptions, balancing: Callable[[Enrolment], Balancing]) -> None:
         self._shared = shared

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from penstock._dataclasses import dataclass
-from penstock.config.logs import ClientLog, whose
+from penstock.config.client import ClientLog, whose
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Offset, Partition
 from penstock.protocols.tubemq.client.booking_states import TABLE, Booked, Event, State

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.channel import Connection, Outgoing
+from penstock.interfaces.framing import Buffers, Frame
 from penstock.model import Endpoint
-from penstock.seams.channel import Connection, Outgoing
-from penstock.seams.framing import Buffers, Frame
 
 __all__ = ["HttpDialect", "HttpFraming", "get", "read_response"]
 
@@ -112,7 +112,7 @@ class HttpFraming:
 
 
 class HttpDialect:
-    """``penstock.seams.channel.Dialect``; never over TLS, because admin APIs are not."""
+    """``penstock.interfaces.channel.Dialect``; never over TLS, because admin APIs are not."""
 
     plaintext = True
 

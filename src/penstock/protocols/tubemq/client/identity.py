@@ -12,10 +12,10 @@ import re
 from typing import Any
 
 from penstock._version import __version__
+from penstock.interfaces.channel import Channel
 from penstock.protocols.tubemq.authentication import NO_TOKEN, broker_authorization, master_certificate
 from penstock.protocols.tubemq.client.options import TubeOptions
 from penstock.protocols.tubemq.messages import AuthorizedInfo, MasterAuthorizedInfo, MasterCertificateInfo
-from penstock.seams.channel import Channel
 
 __all__ = ["Identity"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError, UsageError
+from penstock.interfaces.channel import Retry
+from penstock.interfaces.client import FoundOffset
 from penstock.model import Offset, OffsetSpec, Partition
-from penstock.seams.client import FoundOffset
-from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.brokers import Position

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.channel import Channel
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.options import TubeOptions
 from penstock.protocols.tubemq.error_codes import Code
@@ -23,7 +24,6 @@ from penstock.protocols.tubemq.messages import (
     RegisterResponseM2C,
     has,
 )
-from penstock.seams.channel import Channel
 
 __all__ = ["Pacing"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.channel import Channel, Routing
 from penstock.model import Node, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.tubemq.partition_ids import partition_ids, store_of, within_store
 from penstock.protocols.tubemq.strings import (
@@ -19,8 +20,6 @@ from penstock.protocols.tubemq.strings import (
     parse_published,
     parse_subscribable,
 )
-from penstock.seams.channel import Channel
-from penstock.seams.routing import Routing
 
 __all__ = ["SYSTEM_TOPIC", "Placements"]
 

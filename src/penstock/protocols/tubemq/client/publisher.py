@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from penstock.errors import PenstockError, ServerError
+from penstock.interfaces.channel import Channel
 from penstock.protocols.tubemq.client.identity import Identity
 from penstock.protocols.tubemq.client.masters import Masters
 from penstock.protocols.tubemq.client.options import TubeOptions
@@ -27,7 +28,6 @@ from penstock.protocols.tubemq.messages import (
 )
 from penstock.protocols.tubemq.methods import PRODUCER_CLOSE, PRODUCER_HEARTBEAT, PRODUCER_REGISTER
 from penstock.protocols.tubemq.names import check_topic
-from penstock.seams.channel import Channel
 
 __all__ = ["Publisher"]
 

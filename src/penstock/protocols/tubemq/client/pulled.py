@@ -18,16 +18,16 @@ from penstock.protocols.tubemq.client.damaged import decoded, in_pieces
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
 
 if TYPE_CHECKING:
-    from penstock.columnar import Messages
     from penstock.protocols.tubemq.msg_time import MsgTimeZone
     from penstock.protocols.tubemq.records import Decoded, MessageSet
+    from penstock.records import Messages
 
 __all__ = ["PulledBatch"]
 
 
 @dataclass(frozen=True, slots=True)
 class PulledBatch:
-    """``penstock.seams.Pulled``. ``filters`` are checked here once more: brokers compare hash codes. ``zone`` is
+    """``penstock.interfaces.Pulled``. ``filters`` are checked here once more: brokers compare hash codes. ``zone`` is
     that of messages' minutes."""
 
     partition: Partition
@@ -63,7 +63,7 @@ class PulledBatch:
 
         Raises CorruptBatch, ProtocolViolation.
         """
-        from penstock.columnar import Messages
+        from penstock.records import Messages
 
         del stop
         rows = decoded(self.found, self.offset, self.partition, columns, self.filters, self.zone).batch
@@ -76,9 +76,9 @@ class PulledBatch:
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:
-        """``penstock.seams.client.DecodesInPieces``: message by message where one is damaged."""
-        from penstock.columnar import Messages
-        from penstock.columnar.messages import Part
+        """``penstock.interfaces.client.DecodesInPieces``: message by message where one is damaged."""
+        from penstock.records import Messages
+        from penstock.records.messages import Part
 
         del stop
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.config.logs import ClientLog, whose
+from penstock.config.client import ClientLog, whose
 from penstock.errors import PenstockError, ServerError
+from penstock.interfaces.channel import Retry
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.booking_states import Event, State
 from penstock.protocols.tubemq.client.holdings import Holding, Holdings
@@ -21,7 +22,6 @@ from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES, aligned
 from penstock.protocols.tubemq.strings import format_key
-from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.records import MessageSet

@@ -9,7 +9,7 @@ store, and other partitions of the store have places between ours. So where a ba
   for being equal, never by size: they do not grow.
 
 In stores with several partitions a row's offset is a lower bound of its place: it grows from row to row, and reading
-from there finds the row. Order, end and attempts are the range reader's (`penstock.seams.RangeSource`).
+from there finds the row. Order, end and attempts are the range reader's (`penstock.interfaces.RangeSource`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import CorruptBatch, OffsetOutOfRange, PenstockError
+from penstock.interfaces.client import ReadFrom
 from penstock.model import LogRange, Partition
 from penstock.protocols.tubemq.client.damaged import decoded, in_pieces
 from penstock.protocols.tubemq.client.private_reader import Batch, PrivateReader, next_position
 from penstock.protocols.tubemq.client.reading import TubeFetched
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
-from penstock.seams.client import ReadFrom
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.columnar import Messages
     from penstock.protocols.tubemq.client.readers import Readers
     from penstock.protocols.tubemq.client.shared import Shared
     from penstock.protocols.tubemq.msg_time import MsgTimeZone
     from penstock.protocols.tubemq.records import Decoded
+    from penstock.records import Messages
 
 __all__ = ["TubeRange"]
 
@@ -55,7 +55,7 @@ class _CutAt(TubeFetched):
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
         """What lies before the end."""
-        from penstock.columnar import Messages
+        from penstock.records import Messages
 
         assert self._batch is not None
         assert stop is not None
@@ -67,7 +67,7 @@ class _CutAt(TubeFetched):
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:
         """The same, message by message where one is damaged."""
-        from penstock.columnar import Messages
+        from penstock.records import Messages
 
         assert self._batch is not None
         assert stop is not None
@@ -92,8 +92,8 @@ class _CutAt(TubeFetched):
 
 
 class TubeRange:
-    """``penstock.seams.RangeSource``. ``depth`` is one batch, and more while what they would bring is wanted; or small,
-    as towards the end of a file, where brokers look through half of what is left at a time."""
+    """``penstock.interfaces.RangeSource``. ``depth`` is one batch, and more while what they would bring is wanted; or
+    small, as towards the end of a file, where brokers look through half of what is left at a time."""
 
     def __init__(self, shared: Shared, readers: Readers, wanted: LogRange) -> None:
         self.channel = shared.channel

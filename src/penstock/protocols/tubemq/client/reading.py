@@ -10,24 +10,24 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConnectionLost, CorruptBatch, PenstockError, RequestTimeout
+from penstock.interfaces.client import ReadFrom, ReadLimits
 from penstock.model import Node, Partition
 from penstock.protocols.tubemq.client.damaged import decoded, in_pieces
 from penstock.protocols.tubemq.client.private_reader import Batch, PrivateReader, next_position
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
-from penstock.seams.client import ReadFrom, ReadLimits
 
 if TYPE_CHECKING:
-    from penstock.columnar import Messages
     from penstock.protocols.tubemq.client.readers import Readers
     from penstock.protocols.tubemq.client.shared import Shared
     from penstock.protocols.tubemq.msg_time import MsgTimeZone
     from penstock.protocols.tubemq.records import Decoded
+    from penstock.records import Messages
 
 __all__ = ["Polling", "TubeFetched"]
 
 
 class TubeFetched:
-    """What one poll brought for one partition; ``penstock.seams.client.Fetched``."""
+    """What one poll brought for one partition; ``penstock.interfaces.client.Fetched``."""
 
     __slots__ = (
         "_batch",
@@ -73,7 +73,7 @@ class TubeFetched:
 
         ``stop`` is kept to where records' own offsets are known: in a store with one partition, without filters.
         """
-        from penstock.columnar import Messages
+        from penstock.records import Messages
 
         if self.error is not None:
             raise self.error
@@ -94,9 +94,9 @@ class TubeFetched:
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:
-        """``penstock.seams.client.DecodesInPieces``: message by message where one is damaged."""
-        from penstock.columnar import Messages
+        """``penstock.interfaces.client.DecodesInPieces``: message by message where one is damaged."""
         from penstock.protocols.tubemq.records import part_of, places
+        from penstock.records import Messages
 
         if self._batch is None:
             return

@@ -22,7 +22,7 @@ import enum
 from typing import Final
 
 from penstock.errors import Closed
-from penstock.groups.tables import Table
+from penstock.groups.state_machine import Table
 
 __all__ = ["TABLE", "Registration", "RegistrationEvent", "RegistrationState", "after"]
 

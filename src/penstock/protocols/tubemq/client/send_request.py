@@ -14,6 +14,8 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from penstock.interfaces.channel import Many, Outgoing
+from penstock.interfaces.framing import Buffer, Buffers, Frame
 from penstock.model import Node, Partition
 from penstock.protocols.tubemq.framing import BLOCK_BYTES, TOKEN, frame
 from penstock.protocols.tubemq.messages import (
@@ -31,8 +33,6 @@ from penstock.protocols.tubemq.methods import SEND_MESSAGE
 from penstock.protocols.tubemq.records.handful import FewPayloads
 from penstock.protocols.tubemq.rpc import PROTOCOL_VERSION, read_answer, request
 from penstock.protocols.tubemq.wire_fields import varint
-from penstock.seams.channel import Many, Outgoing
-from penstock.seams.framing import Buffer, Buffers, Frame
 
 if TYPE_CHECKING:
     import numpy as np

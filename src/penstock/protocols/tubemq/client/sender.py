@@ -30,8 +30,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.few import FewRows
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
+from penstock.interfaces.channel import Connection, Pending, PromptConnection, Retry
+from penstock.interfaces.client import Heard, Packed, Sent
+from penstock.interfaces.framing import Frame
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.tubemq.client.avoidance import Avoidance
 from penstock.protocols.tubemq.client.burst import Burst, Told
@@ -41,17 +43,14 @@ from penstock.protocols.tubemq.messages import SendMessageResponseB2P
 from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES, check_topic
 from penstock.protocols.tubemq.records import encode_few
 from penstock.protocols.tubemq.rpc import Stopping, Unready
-from penstock.seams.channel import Connection, Pending, PromptConnection
-from penstock.seams.client import Heard, Packed, Sent
-from penstock.seams.framing import Frame
-from penstock.seams.retry import Retry
+from penstock.records.scalar_writer import FewRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.columnar.few import Rows
     from penstock.protocols.tubemq.client.send_request import AnyPayloads
     from penstock.protocols.tubemq.client.shared import Shared
+    from penstock.records.scalar_writer import Rows
 
 __all__ = ["TubePacked", "TubeSender"]
 
@@ -87,8 +86,8 @@ class TubePacked:
 
 
 class TubeSender:
-    """``penstock.seams.client.Sender``, ``Beats``, ``Avoids`` and ``GoesRound``. A message may take ``rpc_timeout_ms``
-    (None: as the options say)."""
+    """``penstock.interfaces.client.Sender``, ``Beats``, ``Avoids`` and ``GoesRound``. A message may take
+    ``rpc_timeout_ms`` (None: as the options say)."""
 
     numbered = False
     """Nothing tells a broker which message comes after which."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError, ProtocolViolation
+from penstock.interfaces.client import GroupOptions
 from penstock.model import Node, Partition
 from penstock.protocols.tubemq.client.enrolment import Enrolment
 from penstock.protocols.tubemq.client.group_member import GroupMember
@@ -43,7 +44,6 @@ from penstock.protocols.tubemq.strings import (
     format_topic_filter,
     parse_held,
 )
-from penstock.seams.membership import GroupOptions
 
 __all__ = ["server_balanced"]
 

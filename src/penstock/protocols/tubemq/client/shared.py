@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock._dataclasses import dataclass
+from penstock.interfaces.channel import Channel
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.client.brokers import Brokers
 from penstock.protocols.tubemq.client.calls import Calls
@@ -14,7 +15,6 @@ from penstock.protocols.tubemq.client.options import TubeOptions
 from penstock.protocols.tubemq.client.placements import Placements
 from penstock.protocols.tubemq.client.publisher import Publisher
 from penstock.protocols.tubemq.client.topics import Topics
-from penstock.seams.channel import Channel
 
 __all__ = ["Shared", "share"]
 

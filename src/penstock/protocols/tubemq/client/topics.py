@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from penstock.errors import PenstockError, ServerError
+from penstock.interfaces.channel import Channel, Retry
 from penstock.model import Node, Partition, TopicInfo
 from penstock.protocols.tubemq.client.discovery import discover
 from penstock.protocols.tubemq.client.identity import Identity
@@ -13,8 +14,6 @@ from penstock.protocols.tubemq.client.options import TubeOptions
 from penstock.protocols.tubemq.client.placements import SYSTEM_TOPIC, Placements
 from penstock.protocols.tubemq.client.publisher import Publisher
 from penstock.protocols.tubemq.error_codes import Code, error_of
-from penstock.seams.channel import Channel
-from penstock.seams.retry import Retry
 
 __all__ = ["Topics"]
 

@@ -14,10 +14,10 @@ from urllib.parse import urlencode, urlsplit
 
 from penstock.config import parse_endpoints
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError, UsageError
+from penstock.interfaces.channel import Channel
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.client.http import get, read_response
 from penstock.protocols.tubemq.client.options import TubeOptions
-from penstock.seams.channel import Channel
 
 __all__ = ["Row", "WebApi", "list_in", "number_in", "text_in"]
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.config.address import Address, parse_endpoints
-from penstock.config.client import ClientConfig
-from penstock.config.consumer import ConsumerConfig
-from penstock.config.options import canonical_options
-from penstock.config.protocol import ProtocolConfig
-from penstock.config.spellings import normal
+from penstock.config.client import ClientConfig, ConsumerConfig
+from penstock.config.fields import normal
+from penstock.config.options import ProtocolConfig, canonical_options
 from penstock.errors import ConfigError
 from penstock.protocols.tubemq.config.names import check_topic
 from penstock.protocols.tubemq.config.options import TUBE_OPTIONS, tube_config

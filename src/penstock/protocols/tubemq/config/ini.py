@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.config.logs import ClientLog
+from penstock.config.client import ClientLog
+from penstock.config.fields import normal
 from penstock.config.options import OptionValue
-from penstock.config.spellings import normal
 from penstock.errors import ConfigError
 from penstock.protocols.tubemq.config.spellings import TUBE_MEANINGLESS
 

@@ -1,6 +1,6 @@
 """What TubeMQ's own clients call our options: Java's names and Go's, a row each; and what of theirs means nothing here.
 
-Names are compared as in `penstock.config.spellings`, so case does not matter. Sources: Apache InLong TubeMQ
+Names are compared as in `penstock.config.fields`, so case does not matter. Sources: Apache InLong TubeMQ
 2.x, ``TubeClientConfig``, ``ConsumerConfig`` (Java) and the address strings of the Go client.
 What must not live here: values, bounds, defaults.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.config.spellings import BOOTSTRAP, TOPICS, Spelling
+from penstock.config.fields import BOOTSTRAP, TOPICS, Spelling
 
 __all__ = ["TUBE_MEANINGLESS", "TUBE_SPELLINGS"]
 

@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import OutcomeUnknown, PenstockError, RequestTimeout, UpstreamLost
+from penstock.interfaces.channel import Retry
+from penstock.interfaces.enode import Batch, Stored, bytes_of
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.sender import TubePacked, TubeSender
 from penstock.protocols.tubemq.enode.translation import rows_of
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
-from penstock.seams.enode import Batch, Stored, bytes_of
-from penstock.seams.retry import Retry
-from penstock.seams.runtime import Promise, Runtime
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import PenstockError
 from penstock.model import Partition
-from penstock.seams.runtime import Promise, Runtime
 
 __all__ = ["Arriving"]
 

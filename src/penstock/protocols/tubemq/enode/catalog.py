@@ -14,13 +14,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.locks import Locks
 from penstock.errors import ConfigError, UnknownPartition, UnknownTopic
+from penstock.interfaces.node import OWN_TOPICS, Ended, Entry, Journal, Journals, Noted
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.placements import SYSTEM_TOPIC
 from penstock.protocols.tubemq.config.names import check_topic
 from penstock.protocols.tubemq.enode.numbering import Numbering
-from penstock.seams.journal import OWN_TOPICS, Ended, Entry, Journal, Journals, Noted
-from penstock.seams.locks import Locks
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.shared import Shared
@@ -33,7 +33,7 @@ _COMPACTED: Final = {"cleanup.policy": "compact"}
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """``penstock.seams.enode.TopicState``. TubeMQ has no ids: the name's hash is one, also for a topic made anew."""
+    """``penstock.interfaces.enode.TopicState``. TubeMQ has no ids: the name's hash is one, also of a new topic."""
 
     name: str
     partitions: int

@@ -11,7 +11,24 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Promise
 from penstock.errors import PenstockError, Unsupported, UpstreamLost
+from penstock.interfaces.enode import (
+    Abilities,
+    Appended,
+    Batch,
+    Budget,
+    Extent,
+    Fetched,
+    FetchPart,
+    Place,
+    Relay,
+    Room,
+    TopicState,
+    Writer,
+)
+from penstock.interfaces.node import EnodeIdentity, Surroundings
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.client import TubeClient
 from penstock.protocols.tubemq.enode.appends import Appends
@@ -22,12 +39,6 @@ from penstock.protocols.tubemq.enode.faults import as_store_says
 from penstock.protocols.tubemq.enode.partition_log import PartitionLog
 from penstock.protocols.tubemq.enode.topic_changes import TopicChanges
 from penstock.protocols.tubemq.enode.translation import batch_of, load
-from penstock.seams.abilities import Abilities
-from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
-from penstock.seams.locks import Locks
-from penstock.seams.opening import EnodeIdentity, Surroundings
-from penstock.seams.relay import Relay
-from penstock.seams.runtime import Promise
 
 if TYPE_CHECKING:
     from penstock.config.address import Address
@@ -45,7 +56,7 @@ _LOOK_S: Final = 30.0
 
 
 class TubeEnode:
-    """``penstock.seams.opening.OpenedEnode``."""
+    """``penstock.interfaces.node.OpenedEnode``."""
 
     near = False
 

@@ -9,11 +9,11 @@ from typing import Final
 from penstock.config import parse_address
 from penstock.config.address import Address
 from penstock.errors import ConfigError
+from penstock.interfaces.node import Surroundings
 from penstock.protocols.tubemq.client.options import TubeOptions
 from penstock.protocols.tubemq.config.address import MASTER_PORT
 from penstock.protocols.tubemq.config.options import TubeConfig, tube_config
 from penstock.protocols.tubemq.enode.enode import TubeEnode
-from penstock.seams.opening import Surroundings
 
 __all__ = ["open_enode"]
 

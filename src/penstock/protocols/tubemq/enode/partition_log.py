@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.concurrency.locks import Locks
 from penstock.errors import LogOffsetOutOfRange, OffsetOutOfRange, UpstreamLost
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.damaged import wrong
@@ -23,7 +24,6 @@ from penstock.protocols.tubemq.client.private_reader import Batch, PrivateReader
 from penstock.protocols.tubemq.enode.chunks import Chunk, Chunks
 from penstock.protocols.tubemq.enode.spots import Spot, Spots, window_of
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
-from penstock.seams.locks import Locks
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,9 +20,9 @@ from penstock.errors import (
     Unsupported,
     UsageError,
 )
+from penstock.interfaces.admin import NewTopic
+from penstock.interfaces.node import OWN_TOPICS
 from penstock.protocols.tubemq.enode.catalog import Catalog, Topic, is_topic
-from penstock.seams.admin import NewTopic
-from penstock.seams.journal import OWN_TOPICS
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.admin import TubeAdmin

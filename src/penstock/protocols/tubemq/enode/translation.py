@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.seams.framing import Buffer
+from penstock.interfaces.framing import Buffer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,15 +16,15 @@ _COLUMNS: Final = ("key", "value", "timestamp", "timestampType", "headers")
 
 def rows_of(batch: Buffer) -> pa.RecordBatch:
     """The records of a batch v2. Times that a log stamped are null. Raises CorruptBatch."""
-    from penstock.columnar import decode_v2
     from penstock.protocols.tubemq.records.log_times import without_log_times
+    from penstock.records import decode_v2
 
     return without_log_times(decode_v2(batch, columns=_COLUMNS).batch)
 
 
 def batch_of(rows: pa.RecordBatch) -> memoryview:
     """One batch v2 of rows whose offsets are in a row."""
-    from penstock.columnar import encode_v2
+    from penstock.records import encode_v2
 
     first: int = rows.column("offset")[0].as_py()
     return encode_v2(rows, base_offset=first, leader_epoch=0)
@@ -35,8 +35,8 @@ def load() -> None:
     import numpy as np
 
     from penstock import kernels
-    from penstock.columnar.few import FewRows, encode_few
     from penstock.protocols.tubemq.records import encode, write_messages
+    from penstock.records.scalar_writer import FewRows, encode_few
 
     kernels.load()
     rows = rows_of(encode_few(FewRows([b"k"], [b"v"], [0])))

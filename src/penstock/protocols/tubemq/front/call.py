@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.background import Beside, Turns
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Later
 from penstock.errors import PenstockError
+from penstock.interfaces.enode import Enode
+from penstock.interfaces.framing import Buffers
+from penstock.interfaces.front import Meter
+from penstock.interfaces.node import Offsets, Services
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.front.cluster import Cluster
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.messages.declare import Message
-from penstock.seams.beside import Beside, Turns
-from penstock.seams.enode import Enode
-from penstock.seams.framing import Buffers
-from penstock.seams.later import Later
-from penstock.seams.locks import Locks
-from penstock.seams.meters import Meter
-from penstock.seams.node import Offsets, Services
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.front.broker.bookings import Bookings

@@ -7,6 +7,8 @@ of the node itself (``__...``) are not shown.
 
 from __future__ import annotations
 
+from penstock.interfaces.enode import TopicState
+from penstock.interfaces.node import Services
 from penstock.model import Node, Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.faults import Refused
@@ -14,8 +16,6 @@ from penstock.protocols.tubemq.front.settings import Settings
 from penstock.protocols.tubemq.front.shapes import Shape, shape_of
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES, STORE_BASE
 from penstock.protocols.tubemq.strings import Placement, Subscribable, format_broker
-from penstock.seams.enode import TopicState
-from penstock.seams.node import Services
 
 __all__ = ["Cluster", "to_record", "to_wire"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.concurrency.limits import NoRoom
 from penstock.errors import (
     BatchTooLarge,
     CorruptBatch,
@@ -16,9 +17,8 @@ from penstock.errors import (
     UpstreamLost,
     WriteFailed,
 )
+from penstock.interfaces.wire import CodedRefusal, code_for
 from penstock.protocols.tubemq.error_codes import Code
-from penstock.seams.shares import NoRoom
-from penstock.wire.refusals import CodedRefusal, code_for
 
 __all__ = ["Refused", "Thrown", "refusal"]
 

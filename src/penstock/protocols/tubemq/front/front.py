@@ -6,7 +6,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from penstock.concurrency.background import Beside, Turns
+from penstock.concurrency.limits import Shares
+from penstock.concurrency.locks import Locks
 from penstock.errors import PenstockError
+from penstock.interfaces.front import Peer
+from penstock.interfaces.node import Services
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.admin.routes import Admin
 from penstock.protocols.tubemq.front.broker.bookings import Bookings
@@ -23,11 +28,6 @@ from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.front.session import TubeSession
 from penstock.protocols.tubemq.front.settings import Settings
 from penstock.protocols.tubemq.front.settings_log import SettingsLog
-from penstock.seams.beside import Beside, Turns
-from penstock.seams.front import Peer
-from penstock.seams.locks import Locks
-from penstock.seams.node import Services
-from penstock.seams.shares import Shares
 
 __all__ = ["TubeFront"]
 
@@ -38,7 +38,7 @@ _log = logging.getLogger("penstock.node")
 
 
 class TubeFront:
-    """``penstock.seams.front.Front``."""
+    """``penstock.interfaces.front.Front``."""
 
     def __init__(self, services: Services, options: TubeFrontOptions | None = None) -> None:
         options = options or TubeFrontOptions()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from penstock.interfaces.front import Meter
+from penstock.interfaces.node import Services
 from penstock.protocols.tubemq.front.master.groups import Groups
 from penstock.protocols.tubemq.front.master.producers import Producers
 from penstock.protocols.tubemq.front.telling import CODES
 from penstock.protocols.tubemq.methods import METHODS
-from penstock.seams.meters import Meter
-from penstock.seams.node import Services
 
 __all__ = ["meter_of"]
 

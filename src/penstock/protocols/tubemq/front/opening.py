@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.interfaces.node import Services
 from penstock.protocols.tubemq.config import TubeNodeConfig
 from penstock.protocols.tubemq.front.front import TubeFront
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
-from penstock.seams.node import Services
 
 if TYPE_CHECKING:
     from penstock.config import SnodeConfig

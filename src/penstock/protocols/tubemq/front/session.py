@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from penstock.concurrency.runtime import Later
 from penstock.errors import PenstockError, ProtocolViolation
+from penstock.interfaces.framing import Buffers, Frame
+from penstock.interfaces.front import OTHER, Peer
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.framing import MAX_FRAME_BYTES
 from penstock.protocols.tubemq.front.admin.routes import Admin
@@ -25,10 +28,6 @@ from penstock.protocols.tubemq.messages.codec import decode, encode
 from penstock.protocols.tubemq.messages.declare import Message
 from penstock.protocols.tubemq.methods import METHODS, SEND_MESSAGE, Service
 from penstock.protocols.tubemq.rpc import Status, answer, answer_around, failure, java_name, read_call
-from penstock.seams.framing import Buffers, Frame
-from penstock.seams.front import Peer
-from penstock.seams.later import Later
-from penstock.seams.meters import OTHER
 
 __all__ = ["TubeSession"]
 
@@ -50,7 +49,7 @@ class _Asked(NamedTuple):
 
 
 class TubeSession:
-    """``penstock.seams.front.Session``."""
+    """``penstock.interfaces.front.Session``."""
 
     def __init__(self, shared: Shared, admin: Admin, peer: Peer, ended: Callable[[TubeSession], None]) -> None:
         self._shared = shared

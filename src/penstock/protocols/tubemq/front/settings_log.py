@@ -12,7 +12,10 @@ import logging
 from dataclasses import asdict
 from typing import Any, Final
 
+from penstock.concurrency.locks import Locks
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError
+from penstock.interfaces.node import Ended, Entry, Journals, Noted
 from penstock.protocols.tubemq.front.settings import (
     BrokerSettings,
     FlowRules,
@@ -21,9 +24,6 @@ from penstock.protocols.tubemq.front.settings import (
     Settings,
     TopicSettings,
 )
-from penstock.seams.journal import Ended, Entry, Journals, Noted
-from penstock.seams.locks import Locks
-from penstock.seams.runtime import Runtime
 
 __all__ = ["SettingsLog"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.framing import Frame
 from penstock.protocols.tubemq.framing import MAX_BLOCKS, MAX_FRAME_BYTES, TubeFraming
-from penstock.seams.framing import Frame
 
 __all__ = ["BODY_TOO_LONG", "HEAD_TOO_LONG", "TOO_LONG", "FrontFraming"]
 
@@ -33,7 +33,7 @@ _SKIPPED_AT_ONCE: Final = 64 << 10
 
 
 class FrontFraming(TubeFraming):
-    """``penstock.seams.framing.Framing``. An HTTP request is one frame, head and body; one a connection.
+    """``penstock.interfaces.framing.Framing``. An HTTP request is one frame, head and body; one a connection.
 
     A frame that is too long is passed over as it comes, and becomes one whose body is `TOO_LONG`: whoever sent it gets
     an answer, and whatever else is under way on the connection goes on. ``alone``: whether the last frame was all that

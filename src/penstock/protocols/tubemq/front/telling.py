@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from penstock.interfaces.front import Asker, Codes, Meter
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.error_codes import Code, row_of, rows
-from penstock.seams.meters import Codes, Meter
-from penstock.seams.refusals import Asker
 
 __all__ = ["CODES", "About", "tell"]
 

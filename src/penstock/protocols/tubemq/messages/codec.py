@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 from google.protobuf.message import DecodeError, EncodeError
 
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.interfaces.wire import java_text
 from penstock.protocols.tubemq.messages.declare import Message, Type, with_bytes
-from penstock.wire import java_text
 
 __all__ = ["decode", "encode"]
 

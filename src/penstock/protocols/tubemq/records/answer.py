@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.buffers import Bytes, as_array
 from penstock.errors import ProtocolViolation
 from penstock.protocols.tubemq.kernels import tube_kernel
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C
 from penstock.protocols.tubemq.messages.codec import decode
 from penstock.protocols.tubemq.wire_fields import delimited, field_end
+from penstock.records.batch import Bytes, as_array
 
 __all__ = ["MessageSet", "Run", "part_of", "places", "read_messages"]
 

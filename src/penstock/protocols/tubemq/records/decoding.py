@@ -15,8 +15,6 @@ import pyarrow as pa
 
 from penstock import kernels
 from penstock._dataclasses import dataclass
-from penstock.columnar import arrays
-from penstock.columnar.schema import TYPES, record_columns, schema
 from penstock.errors import ProtocolViolation
 from penstock.kernels.interface import (
     SLACK_BYTES,
@@ -33,6 +31,8 @@ from penstock.protocols.tubemq.kernels import tube_kernel
 from penstock.protocols.tubemq.kernels.interface import FOUND_COLUMNS, MINUTE_MS, TIME, Found, Text, TubeFault
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
 from penstock.protocols.tubemq.records.answer import MessageSet
+from penstock.records import arrow
+from penstock.records.arrow import TYPES, record_columns, schema
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.msg_time import MsgTimeZone
@@ -106,7 +106,7 @@ def decode(
         walk.move_minutes(zone)
     base = messages.answer.curr_offset if offset is None else offset
     batch = pa.RecordBatch.from_arrays([walk.column(name, base, step) for name in names], schema=schema(names))
-    ids = arrays.numbers(pa.int64(), walk.rows, walk.message_ids)
+    ids = arrow.number_array(pa.int64(), walk.rows, walk.message_ids)
     found = walk.found.tolist()
     return Decoded(batch, ids, found[Found.CORRUPT], found[Found.FIRST_CORRUPT], found[Found.FILTERED])
 
@@ -123,16 +123,16 @@ class _Walk:
         self._value_at, self._value_ends = self._index(WANT_VALUE, count)
         self._attributes_at, self._header_ends = self._index(WANT_HEADERS, count)
         self._attributes_to = np.empty(len(self._attributes_at), np.int32)
-        self._numbers = arrays.pool_int64s(count if want & WANT_OFFSET else 0)
-        self._timestamps = arrays.pool_int64s(count if want & WANT_TIMESTAMP else 0)
-        self._timestamp_types = arrays.pool_int32s(count if want & WANT_TIMESTAMP else 0)
-        self.message_ids = arrays.pool_int64s(count)
+        self._numbers = arrow.pool_int64s(count if want & WANT_OFFSET else 0)
+        self._timestamps = arrow.pool_int64s(count if want & WANT_TIMESTAMP else 0)
+        self._timestamp_types = arrow.pool_int32s(count if want & WANT_TIMESTAMP else 0)
+        self.message_ids = arrow.pool_int64s(count)
         self.found: Int64s = np.zeros(FOUND_COLUMNS, np.int64)
         self.found[Found.FIRST_CORRUPT] = -1
 
     def _index(self, bit: int, rows: int) -> tuple[Int32s, Int32s]:
         rows = rows if self._want & bit else 0
-        ends = arrays.pool_int32s(rows + 1)
+        ends = arrow.pool_int32s(rows + 1)
         ends[0] = 0
         return np.empty(rows, np.int32), ends
 
@@ -179,22 +179,22 @@ class _Walk:
         if name == "value":
             kernel = kernels.kernel(len(self._data))
             pieces = [(self._data, 0, rows)]
-            return arrays.binary(kernel, pa.binary(), pieces, self._value_at, self._value_ends)
+            return arrow.binary(kernel, pa.binary(), pieces, self._value_at, self._value_ends)
         if name == "key":
             return self._texts(pa.binary(), rows, self._key_at, self._key_ends, np.full(rows, Text.BASE64, np.uint8))
         if name == "headers":
             return self._headers(rows)
         if name == "timestampType":
-            return arrays.numbers(TYPES[name], rows, self._timestamp_types)
+            return arrow.number_array(TYPES[name], rows, self._timestamp_types)
         if name == "timestamp":
-            return arrays.numbers(TYPES[name], rows, self._timestamps)
-        return arrays.numbers(TYPES[name], rows, base + step * self._numbers[:rows])
+            return arrow.number_array(TYPES[name], rows, self._timestamps)
+        return arrow.number_array(TYPES[name], rows, base + step * self._numbers[:rows])
 
     def _headers(self, rows: int) -> pa.Array:
         total = int(self._header_ends[rows])
         name_at, value_at = np.empty(total, np.int32), np.empty(total, np.int32)
         name_texts, value_texts = np.empty(total, np.uint8), np.empty(total, np.uint8)
-        name_ends, value_ends = arrays.pool_int32s(total + 1), arrays.pool_int32s(total + 1)
+        name_ends, value_ends = arrow.pool_int32s(total + 1), arrow.pool_int32s(total + 1)
         name_ends[0] = value_ends[0] = 0
         if total:
             self._kernel.walk_attributes(
@@ -203,11 +203,11 @@ class _Walk:
             )  # fmt: skip
         names = self._texts(pa.string(), total, name_at, name_ends, name_texts)
         values = self._texts(pa.binary(), total, value_at, value_ends, value_texts)
-        return arrays.headers_over(names, values, self._header_ends, rows)
+        return arrow.headers_over(names, values, self._header_ends, rows)
 
     def _texts(self, kind: pa.DataType, rows: int, at: Int32s, ends: Int32s, texts: Bytes) -> pa.Array:
         total = int(ends[rows])
         buffer = pa.allocate_buffer(total + SLACK_BYTES, resizable=True)
         if total:
             self._kernel.gather_texts(self._data, at, ends, texts, 0, rows, np.frombuffer(buffer, np.uint8))
-        return arrays.binary_over(kind, rows, at, ends, buffer.slice(0, total))
+        return arrow.binary_over(kind, rows, at, ends, buffer.slice(0, total))

@@ -9,8 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.few import FewRows
-from penstock.columnar.inputs import Binary, binary_of, column_of, headers_of, timestamps_of
 from penstock.errors import UsageError
 from penstock.kernels.interface import SLACK_BYTES, Bytes, Int32s, Int64s
 from penstock.protocols.tubemq.kernels import tube_kernel
@@ -22,6 +20,8 @@ from penstock.protocols.tubemq.kernels.interface import (
     NO_TIME,
 )
 from penstock.protocols.tubemq.records.handful import FewPayloads, encode_few
+from penstock.records.arrow import Binary, binary_input, column_of, headers_input, timestamps_of
+from penstock.records.scalar_writer import FewRows
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.msg_time import MsgTimeZone
@@ -69,13 +69,16 @@ class Payloads:
 
 
 def encode(rows: pa.RecordBatch, *, timestamp_ms: int = NO_TIME) -> Payloads:
-    """Encode ``rows``: columns key, value[, timestamp, headers] as in `penstock.columnar.encode.encode_v2`.
+    """Encode ``rows``: columns key, value[, timestamp, headers] as in `penstock.records.encoding.encode_v2`.
 
     Rows without a timestamp get ``timestamp_ms`` (-1: none). Raises UsageError.
     """
     count = rows.num_rows
-    key, value = binary_of(column_of(rows, "key"), count, "key"), binary_of(column_of(rows, "value"), count, "value")
-    header_ends, names, header_values = headers_of(column_of(rows, "headers"))
+    key, value = (
+        binary_input(column_of(rows, "key"), count, "key"),
+        binary_input(column_of(rows, "value"), count, "value"),
+    )
+    header_ends, names, header_values = headers_input(column_of(rows, "headers"))
     times = np.clip(timestamps_of(column_of(rows, "timestamp"), count, timestamp_ms), -_LAST_MS, _LAST_MS)
     headers = int(header_ends[-1]) if len(header_ends) else 0
     texts = key.size + names.size + header_values.size
@@ -98,9 +101,9 @@ def encode(rows: pa.RecordBatch, *, timestamp_ms: int = NO_TIME) -> Payloads:
 def encode_in_zone(rows: pa.RecordBatch, zone: MsgTimeZone, *, timestamp_ms: int = NO_TIME) -> FewPayloads:
     """As `encode`, with minutes in ``zone``: in Python, row by row, at some 5 µs each."""
     count = rows.num_rows
-    keys, values = (_bytes(binary_of(column_of(rows, name), count, name)) for name in ("key", "value"))
+    keys, values = (_bytes(binary_input(column_of(rows, name), count, name)) for name in ("key", "value"))
     times = np.clip(timestamps_of(column_of(rows, "timestamp"), count, timestamp_ms), -_LAST_MS, _LAST_MS).tolist()
-    ends, names, texts = headers_of(column_of(rows, "headers"))
+    ends, names, texts = headers_input(column_of(rows, "headers"))
     headers: dict[int, list[tuple[str, bytes | None]]] = {}
     if len(ends):
         pairs = [((name or b"").decode(), text) for name, text in zip(_bytes(names), _bytes(texts), strict=True)]

@@ -13,8 +13,8 @@ from penstock.protocols.tubemq.kernels.interface import NO_TIME
 from penstock.protocols.tubemq.records.single import HAS_ATTRIBUTES, checksum
 
 if TYPE_CHECKING:
-    from penstock.columnar.few import FewRows
     from penstock.protocols.tubemq.msg_time import MsgTimeZone
+    from penstock.records.scalar_writer import FewRows
 
 __all__ = ["FewPayloads", "encode_few"]
 

@@ -152,15 +152,15 @@ def as_sent(payloads: Payloads, rows: pa.RecordBatch) -> Payloads:
     import numpy as np
     import pyarrow.compute as pc
 
-    from penstock.columnar.inputs import headers_of
     from penstock.protocols.tubemq.kernels import tube_kernel
     from penstock.protocols.tubemq.records.encoding import Payloads
+    from penstock.records.arrow import headers_input
 
     column = rows.column("headers")
     found = np.flatnonzero(pc.equal(column.flatten().field(0), ATTRIBUTES_HEADER).to_numpy(zero_copy_only=False))
     if not len(found):
         return payloads
-    ends, _, _ = headers_of(column)
+    ends, _, _ = headers_input(column)
     pieces: list[bytes | memoryview] = [payloads.payload(row) for row in range(len(payloads))]
     flags = payloads.flags.copy()
     for row in np.unique(np.searchsorted(ends, found, "right") - 1).tolist():

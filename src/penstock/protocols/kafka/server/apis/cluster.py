@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from penstock.errors import PenstockError, UpstreamLost
+from penstock.interfaces.enode import TopicState, extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.apis.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
@@ -67,7 +68,6 @@ from penstock.protocols.kafka.wire.fetch import (
     OffsetForLeaderEpochResponsePartition,
     OffsetForLeaderEpochResponseTopic,
 )
-from penstock.seams.enode import TopicState, extent
 
 __all__ = [
     "alter_client_quotas",

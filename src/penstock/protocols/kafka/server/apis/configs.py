@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple
 
 from penstock.errors import PenstockError
+from penstock.interfaces.enode import TopicState
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
 from penstock.protocols.kafka.server.consumer_group_service import SETTABLE, check_group_options
@@ -50,7 +51,6 @@ from penstock.protocols.kafka.wire.configs import (
 )
 from penstock.protocols.kafka.wire.coordinator_admin import REBALANCES_OPTION
 from penstock.protocols.kafka.wire.stored_records import OffsetsLog
-from penstock.seams.enode import TopicState
 
 __all__ = [
     "account_row",

@@ -9,7 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.background import STEP_BYTES, Pace
 from penstock.errors import PenstockError
+from penstock.interfaces.enode import Budget, Extent, Fetched, FetchPart, extent
+from penstock.interfaces.framing import Buffer, Pieces
+from penstock.interfaces.front import Asker
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
@@ -31,10 +35,6 @@ from penstock.protocols.kafka.wire.metadata import (
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
 )
-from penstock.seams.beside import STEP_BYTES, Pace
-from penstock.seams.enode import Budget, Extent, Fetched, FetchPart, extent
-from penstock.seams.framing import Buffer, Pieces
-from penstock.seams.refusals import Asker
 
 __all__ = [
     "ROUNDING_S",

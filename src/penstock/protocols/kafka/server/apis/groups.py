@@ -7,7 +7,10 @@ import functools
 from collections.abc import Iterable
 from typing import Final
 
+from penstock.concurrency.runtime import Promise, patiently
 from penstock.errors import PenstockError, ProtocolViolation
+from penstock.interfaces.framing import Pieces
+from penstock.interfaces.wire import Reader
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import (
     Group,
@@ -82,10 +85,6 @@ from penstock.protocols.kafka.wire.offsets import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
-from penstock.seams.framing import Pieces
-from penstock.seams.patience import patiently
-from penstock.seams.runtime import Promise
-from penstock.wire import Reader
 
 __all__ = [
     "consumer_group_heartbeat",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.errors import PenstockError, TopicExists, UpstreamLost
+from penstock.interfaces.enode import TopicState
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.handlers import Call, features, is_internal
 from penstock.protocols.kafka.server.refusals import Refused, code_of, note
@@ -24,7 +25,6 @@ from penstock.protocols.kafka.wire.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.seams.enode import TopicState
 
 __all__ = ["CLUSTER_OPERATIONS", "GROUP_OPERATIONS", "TOPIC_OPERATIONS", "api_versions", "metadata", "shown"]
 

@@ -6,7 +6,11 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from penstock.concurrency.limits import NoRoom
 from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost
+from penstock.interfaces.framing import Pieces
+from penstock.interfaces.node import CommittedUntil
+from penstock.interfaces.wire import Reader
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import CommitIdentity
@@ -46,10 +50,6 @@ from penstock.protocols.kafka.wire.offsets import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from penstock.seams.framing import Pieces
-from penstock.seams.offsets import CommittedUntil
-from penstock.seams.shares import NoRoom
-from penstock.wire import Reader
 
 __all__ = ["commit", "delete", "fetch", "quick_commit"]
 

@@ -11,11 +11,10 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import APPEND_TIME, HEADER_BYTES, TRANSACTIONAL, BatchHeader, InflatesTooFar
-from penstock.columnar.checked import Checked, plain_records, true_head
-from penstock.columnar.recompress import Target, recompressed, target_of
-from penstock.columnar.record_walk import longest_record, record_heads, walk_records
 from penstock.errors import CorruptBatch, PenstockError, ProtocolViolation, UpstreamLost
+from penstock.interfaces.enode import Abilities, Appended, TopicState, extent
+from penstock.interfaces.framing import Buffer, Pieces
+from penstock.interfaces.front import Asker
 from penstock.model import Codec, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server import refusals
@@ -41,10 +40,18 @@ from penstock.protocols.kafka.wire.produce import (
     ProduceResponseRecordError,
     ProduceResponseTopic,
 )
-from penstock.seams.abilities import Abilities
-from penstock.seams.enode import Appended, TopicState, extent
-from penstock.seams.framing import Buffer, Pieces
-from penstock.seams.refusals import Asker
+from penstock.records.batch import APPEND_TIME, HEADER_BYTES, TRANSACTIONAL, BatchHeader, InflatesTooFar
+from penstock.records.validation import (
+    Checked,
+    Target,
+    longest_record,
+    plain_records,
+    recompressed,
+    record_heads,
+    target_of,
+    true_head,
+    walk_records,
+)
 
 __all__ = [
     "QUICK_PLAIN",
@@ -332,14 +339,14 @@ def _check_each(plain: bytes, header: BatchHeader, rules: Rules, span: tuple[int
 
 def loads_arrow(records: Buffer | None) -> bool:
     """Whether to look into these means to load Arrow, which the loop must not wait for."""
-    if records is None or len(records) < HEADER_BYTES or "penstock.columnar.compression" in sys.modules:
+    if records is None or len(records) < HEADER_BYTES or "penstock.records.compression" in sys.modules:
         return False
     return bool(records[_CODEC_AT] & _CODEC)
 
 
 def load_arrow() -> None:
     """Load what inflates; in a thread."""
-    import_module("penstock.columnar.compression")
+    import_module("penstock.records.compression")
 
 
 # Produce: checks each partition's batch, appends them all, answers each by itself.

@@ -10,7 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
+from penstock.concurrency.runtime import patiently
 from penstock.errors import PenstockError, TopicExists, UpstreamLost
+from penstock.interfaces.enode import TopicState, extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.handlers import Call, is_internal
@@ -36,8 +38,6 @@ from penstock.protocols.kafka.wire.topics import (
     DeleteTopicsResponse,
     DeleteTopicsResponseTopic,
 )
-from penstock.seams.enode import TopicState, extent
-from penstock.seams.patience import patiently
 
 __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics"]
 

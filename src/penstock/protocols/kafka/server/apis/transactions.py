@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from penstock.columnar.transactions import end_marker
+from penstock.concurrency.limits import NoRoom
 from penstock.errors import PenstockError
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.errors import ErrorCode
@@ -51,7 +51,7 @@ from penstock.protocols.kafka.wire.produce import (
     WriteTxnMarkersResponsePartition,
     WriteTxnMarkersResponseTopic,
 )
-from penstock.seams.shares import NoRoom
+from penstock.records.batch import end_marker
 
 __all__ = [
     "add_offsets",

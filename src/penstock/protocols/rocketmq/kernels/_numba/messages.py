@@ -10,18 +10,19 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from penstock.kernels._numba.crc32 import crc32
-from penstock.kernels._numba.jit import (
+from penstock.kernels._numba.compiling import (
     BYTES,
     INT,
     INT32S,
     OUT_BYTES,
     OUT_INT32S,
     OUT_TABLE,
+    byte_at,
     compiled,
     inlined,
+    int64,
 )
-from penstock.kernels._numba.memory import byte_at, int64
+from penstock.kernels._numba.crc32 import crc32
 from penstock.kernels.interface import Bytes, Int32s
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF
 

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from penstock.concurrency.background import Beside
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError, ServerError
 from penstock.protocols.rocketmq.backend.relay import CONTROL, Broker, RocketRelay
 from penstock.protocols.rocketmq.config import RETRY, is_built_in
@@ -22,8 +24,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     read_answer,
     request,
 )
-from penstock.seams.beside import Beside
-from penstock.seams.runtime import Runtime
 
 __all__ = ["MadeGroups", "ProducerGroups", "RetryTopics"]
 

@@ -9,7 +9,12 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.background import Beside
+from penstock.concurrency.limits import Shares
+from penstock.concurrency.runtime import Later, Promise
 from penstock.errors import PenstockError, UpstreamLost, UsageError
+from penstock.interfaces.framing import Buffers, Frame
+from penstock.interfaces.front import Meter
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.backend.relay import MASTER, Broker, RocketRelay, endpoint_of
 from penstock.protocols.rocketmq.errors import Code, Refused, refusal
@@ -21,12 +26,6 @@ from penstock.protocols.rocketmq.wire.framing import RemotingCommand, code_of, c
 from penstock.protocols.rocketmq.wire.messages import Route
 from penstock.protocols.rocketmq.wire.rpc import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC, request
 from penstock.protocols.rocketmq.wire.rpc import refusal as refused
-from penstock.seams.beside import Beside
-from penstock.seams.framing import Buffers, Frame
-from penstock.seams.later import Later
-from penstock.seams.meters import Meter
-from penstock.seams.runtime import Promise
-from penstock.seams.shares import Shares
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.server.relayed.broker_groups import MadeGroups, ProducerGroups, RetryTopics

@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Final
 
+from penstock.concurrency.background import Beside
+from penstock.concurrency.limits import Shares
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
+from penstock.interfaces.framing import Buffers, Frame
+from penstock.interfaces.front import OpenDoor, Peer
+from penstock.interfaces.node import Services
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.backend.relay import RocketRelay
 from penstock.protocols.rocketmq.server.call import IDLE_S
@@ -27,11 +32,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     read_answer,
     request,
 )
-from penstock.seams.beside import Beside
-from penstock.seams.framing import Buffers, Frame
-from penstock.seams.front import OpenDoor, Peer
-from penstock.seams.node import Services
-from penstock.seams.shares import Shares
 
 __all__ = ["BrokerDoor", "Registering", "RelayedFront", "peers_of"]
 
@@ -114,7 +114,7 @@ def peers_of(services: Services, options: RocketFrontOptions, relay: RocketRelay
 
 
 class RelayedFront:
-    """``penstock.seams.front.Front``."""
+    """``penstock.interfaces.front.Front``."""
 
     def __init__(self, services: Services, options: RocketFrontOptions, relay: RocketRelay) -> None:
         self._sessions: set[RelayedSession] = set()
@@ -157,7 +157,7 @@ class RelayedFront:
 
     @property
     def idle_timeout_s(self) -> float:
-        """``penstock.seams.front.HangsUpIdle``."""
+        """``penstock.interfaces.front.HangsUpIdle``."""
         return IDLE_S
 
     @property
@@ -187,11 +187,11 @@ class RelayedFront:
 
     @property
     def side_doors(self) -> Mapping[int, BrokerDoor]:
-        """``penstock.seams.front.HasSideDoors``: a port for each broker that shall have one."""
+        """``penstock.interfaces.front.HasSideDoors``: a port for each broker that shall have one."""
         return {port: BrokerDoor(self, broker) for broker, port in self.around.options.broker_ports.items()}
 
     async def open_doors(self, main: int, open_at: OpenDoor) -> None:
-        """``penstock.seams.front.OpensDoors``: VIP ports, and before several brokers a port for each."""
+        """``penstock.interfaces.front.OpensDoors``: VIP ports, and before several brokers a port for each."""
         await self.around.ports.open(open_at, main, self)
         await self.around.ports.keep_up(self.around.relay.brokers.names)
 
@@ -225,7 +225,7 @@ class RelayedFront:
 
 
 class BrokerDoor:
-    """``penstock.seams.front.Opens``: a port of the node that stands for one broker."""
+    """``penstock.interfaces.front.Opens``: a port of the node that stands for one broker."""
 
     def __init__(self, front: RelayedFront, broker: str) -> None:
         self._front = front

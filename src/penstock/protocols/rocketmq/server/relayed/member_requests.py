@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
+from penstock.interfaces.framing import Buffer
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.backend.relay import Broker
 from penstock.protocols.rocketmq.config import RETRY
@@ -44,7 +45,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     read_answer,
     request,
 )
-from penstock.seams.framing import Buffer
 
 __all__ = [
     "ask_running_info",

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import PenstockError
+from penstock.interfaces.node import NodeIdentity
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.backend.relay import RocketRelay, endpoint_of
 from penstock.protocols.rocketmq.errors import Code
@@ -22,8 +24,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     read_answer,
     request,
 )
-from penstock.seams.node import NodeIdentity
-from penstock.seams.runtime import Promise, Runtime
 
 __all__ = ["NAMESPACE", "SILENT_S", "Finding", "Peers", "Settling", "group_here"]
 

@@ -10,7 +10,10 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final
 
+from penstock.concurrency.runtime import Later
 from penstock.errors import PenstockError, ProtocolViolation
+from penstock.interfaces.framing import Buffers, Frame
+from penstock.interfaces.front import OTHER, Peer
 from penstock.protocols.rocketmq.backend.relay import MASTER, Broker
 from penstock.protocols.rocketmq.errors import Code, Refused, refusal, unreadable
 from penstock.protocols.rocketmq.server.call import Reply, is_of_5x, is_snode_pull
@@ -35,10 +38,6 @@ from penstock.protocols.rocketmq.wire.framing import RemotingCommand, RocketFram
 from penstock.protocols.rocketmq.wire.messages import PullFlag
 from penstock.protocols.rocketmq.wire.rpc import ASK_PEER, METHODS, answer, read_request
 from penstock.protocols.rocketmq.wire.rpc import refusal as refused
-from penstock.seams.framing import Buffers, Frame
-from penstock.seams.front import Peer
-from penstock.seams.later import Later
-from penstock.seams.meters import OTHER
 
 __all__ = ["WAYS", "RelayedSession", "Way", "broker_of_end", "is_pull", "pass_on_check", "planned_pop", "planned_pull"]
 
@@ -338,7 +337,7 @@ _LOOK_S: Final = 0.05
 
 
 class RelayedSession:
-    """``penstock.seams.front.Session``."""
+    """``penstock.interfaces.front.Session``."""
 
     def __init__(
         self,

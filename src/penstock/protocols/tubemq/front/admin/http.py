@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
+from penstock.interfaces.framing import Buffer
 from penstock.protocols.tubemq.front.sniffing import BODY_TOO_LONG, HEAD_TOO_LONG
-from penstock.seams.framing import Buffer
 
 __all__ = ["HttpRefused", "HttpRequest", "json_answer", "text_answer"]
 

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from penstock.errors import ProtocolViolation
+from penstock.interfaces.enode import TopicState, extent
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.admin.answers import Answer, done, from_broker
@@ -19,7 +20,6 @@ from penstock.protocols.tubemq.front.cluster import to_record, to_wire
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.front.settings import UNSET
 from penstock.protocols.tubemq.strings import parse_key
-from penstock.seams.enode import TopicState, extent
 
 __all__ = ["bounds", "clone", "groups", "query", "query_one", "remove", "set", "set_one"]
 

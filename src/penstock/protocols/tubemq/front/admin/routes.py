@@ -12,15 +12,15 @@ from hmac import compare_digest
 from typing import Any, Final, NamedTuple
 
 from penstock._dataclasses import dataclass
+from penstock.concurrency.runtime import patiently
 from penstock.errors import PenstockError
+from penstock.interfaces.framing import Buffer, Buffers
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.admin.answers import from_master, item
 from penstock.protocols.tubemq.front.admin.http import HttpRefused, HttpRequest, json_answer, text_answer
 from penstock.protocols.tubemq.front.admin.parameters import Parameters
 from penstock.protocols.tubemq.front.call import Shared
 from penstock.protocols.tubemq.front.faults import Refused, refusal
-from penstock.seams.framing import Buffer, Buffers
-from penstock.seams.patience import patiently
 
 __all__ = ["REFUSED", "ROUTES", "Admin", "AdminCall", "Route"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import sys
 
+from penstock.interfaces.enode import extent
 from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker
 from penstock.protocols.tubemq.front.admin.routes import AdminCall
 from penstock.protocols.tubemq.front.broker.reading import Begin, Limits, look, read_batch
 from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
-from penstock.seams.enode import extent
 
 __all__ = ["messages"]
 

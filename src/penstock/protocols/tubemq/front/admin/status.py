@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._version import __version__
+from penstock.interfaces.enode import extent
 from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker, from_master
 from penstock.protocols.tubemq.front.admin.routes import ROUTES, AdminCall
 from penstock.protocols.tubemq.front.broker.bookings import Booking
 from penstock.protocols.tubemq.front.cluster import to_wire
 from penstock.protocols.tubemq.front.settings import UNSET
 from penstock.protocols.tubemq.partition_ids import STORE_BASE
-from penstock.seams.enode import extent
 
 __all__ = [
     "bookings",

@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from penstock.concurrency.runtime import patiently
 from penstock.errors import PenstockError, TopicExists, UpstreamLost
+from penstock.interfaces.enode import TopicState
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.admin.answers import CONDITION, EXISTS, UNKNOWN, Answer, from_master, item
 from penstock.protocols.tubemq.front.admin.control import max_message_bytes
@@ -23,8 +25,6 @@ from penstock.protocols.tubemq.front.faults import Refused, refusal
 from penstock.protocols.tubemq.front.settings import UNSET
 from penstock.protocols.tubemq.front.shapes import Steps
 from penstock.protocols.tubemq.partition_ids import STORE_BASE
-from penstock.seams.enode import TopicState
-from penstock.seams.patience import patiently
 
 __all__ = [
     "add",

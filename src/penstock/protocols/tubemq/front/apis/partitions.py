@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost
+from penstock.interfaces.enode import extent
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.bookings import Key
 from penstock.protocols.tubemq.front.call import Call
@@ -25,7 +26,6 @@ from penstock.protocols.tubemq.messages.declare import has
 from penstock.protocols.tubemq.methods import ReadStatus, RegisterOperation
 from penstock.protocols.tubemq.names import MAX_FILTER_ITEMS
 from penstock.protocols.tubemq.strings import Located, format_failure, parse_located
-from penstock.seams.enode import extent
 
 __all__ = ["heartbeat", "register"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import LogOffsetOutOfRange
+from penstock.interfaces.enode import extent
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.bookings import Booking, Key
 from penstock.protocols.tubemq.front.broker.reading import Batch, Begin, Limits, look, read_batch
@@ -24,7 +25,6 @@ from penstock.protocols.tubemq.messages.broker import (
     GetMessageResponseB2C,
 )
 from penstock.protocols.tubemq.messages.declare import has
-from penstock.seams.enode import extent
 
 __all__ = ["commit", "get"]
 

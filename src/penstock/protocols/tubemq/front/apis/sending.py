@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import zlib
 
-from penstock.columnar.plain_records import Stored
-from penstock.columnar.recompress import Target
+from penstock.concurrency.runtime import Later
 from penstock.errors import CorruptBatch, PenstockError
+from penstock.interfaces.enode import TopicState
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.messages import record_of
@@ -20,8 +20,8 @@ from penstock.protocols.tubemq.front.checks import named
 from penstock.protocols.tubemq.front.cluster import to_wire
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.messages.broker import SendMessageRequestP2B, SendMessageResponseB2P
-from penstock.seams.enode import TopicState
-from penstock.seams.later import Later
+from penstock.records.scalar_codec import Stored
+from penstock.records.validation import Target
 
 __all__ = ["send"]
 

@@ -14,14 +14,14 @@ from dataclasses import field
 from typing import Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.groups.deadlines import Deadlines
-from penstock.groups.tables import Table
+from penstock.concurrency.limits import Owner as Connection
+from penstock.concurrency.limits import Shares
+from penstock.concurrency.runtime import Deadlines
+from penstock.groups.state_machine import Table
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.flow_control import Quota
 from penstock.protocols.tubemq.front.faults import Refused
-from penstock.seams.shares import Owner as Connection
-from penstock.seams.shares import Shares
 
 __all__ = ["TABLE", "Action", "Booking", "Bookings", "Key", "Owner"]
 

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 from penstock._dataclasses import dataclass
-from penstock.columnar import decode_v2
+from penstock.interfaces.framing import Buffer
 from penstock.protocols.tubemq import records
 from penstock.protocols.tubemq.records.log_times import without_log_times
 from penstock.protocols.tubemq.records.verbatim import as_sent
-from penstock.seams.framing import Buffer
+from penstock.records import decode_v2
 
 __all__ = ["Bulk", "bulk_of"]
 

@@ -6,11 +6,11 @@ comes out again without any. What must not live here: the mapping itself (`recor
 
 from __future__ import annotations
 
-from penstock.columnar.plain_records import Stored
 from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
 from penstock.protocols.tubemq.records.single import checksum
 from penstock.protocols.tubemq.records.verbatim import FILTER_HEADER, payload_of, said_by
+from penstock.records.scalar_codec import Stored
 
 __all__ = ["key_code_of", "message_of", "record_of"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.interfaces.enode import Enode, extent
+from penstock.interfaces.node import Offsets
 from penstock.model import Committed, Partition
-from penstock.seams.enode import Enode, extent
-from penstock.seams.node import Offsets
 
 __all__ = ["Positions"]
 

@@ -14,14 +14,14 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import batches
-from penstock.columnar.plain_records import MAX_INFLATED_BYTES, Stored, stored_records
+from penstock.concurrency.background import Beside
+from penstock.interfaces.enode import Budget, Enode, Fetched, FetchPart, fetch_one
+from penstock.interfaces.framing import Buffer
 from penstock.model import Codec, Partition
 from penstock.protocols.tubemq.front.broker.messages import key_code_of, message_of
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
-from penstock.seams.beside import Beside
-from penstock.seams.enode import Budget, Enode, Fetched, FetchPart, fetch_one
-from penstock.seams.framing import Buffer
+from penstock.records.batch import batches
+from penstock.records.scalar_codec import MAX_INFLATED_BYTES, Stored, stored_records
 
 __all__ = ["Batch", "Begin", "Limits", "look", "read_batch"]
 

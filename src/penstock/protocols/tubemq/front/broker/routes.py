@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from penstock.columnar.recompress import Target, target_of
+from penstock.interfaces.enode import TopicState
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.cluster import Cluster
 from penstock.protocols.tubemq.front.settings import BrokerSettings, Limits, Settings, TopicSettings
 from penstock.protocols.tubemq.names import HEADER_ALLOWANCE_BYTES
-from penstock.seams.enode import TopicState
+from penstock.records.validation import Target, target_of
 
 __all__ = ["Route", "Routes"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from penstock.columnar.plain_records import Stored, encode_batch
-from penstock.seams.runtime import Runtime
+from penstock.concurrency.runtime import Runtime
+from penstock.records.scalar_codec import Stored, encode_batch
 
 __all__ = ["Warming"]
 

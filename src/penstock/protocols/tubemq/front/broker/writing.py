@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.columnar.checked import Checked
-from penstock.columnar.plain_records import Stored, encode_batch, encode_single
-from penstock.columnar.recompress import Target, recompressed
+from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError
+from penstock.interfaces.enode import Appended, Batch, Enode
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.faults import Refused
-from penstock.seams.enode import Appended, Batch, Enode
-from penstock.seams.runtime import Runtime
+from penstock.records.scalar_codec import Stored, encode_batch, encode_single
+from penstock.records.validation import Checked, Target, recompressed
 
 __all__ = ["Writing"]
 

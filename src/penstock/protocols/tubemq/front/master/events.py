@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from penstock._dataclasses import dataclass
-from penstock.groups.tables import Table
+from penstock.groups.state_machine import Table
 from penstock.model import Partition
 from penstock.protocols.tubemq.methods import EventType
 

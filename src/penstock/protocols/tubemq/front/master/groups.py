@@ -11,7 +11,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from penstock._dataclasses import dataclass
-from penstock.groups.deadlines import Deadlines
+from penstock.concurrency.limits import Owner, Shares
+from penstock.concurrency.runtime import Deadlines
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.faults import Refused
@@ -20,7 +21,6 @@ from penstock.protocols.tubemq.front.master.events import Event
 from penstock.protocols.tubemq.front.master.group import ConsumerGroup
 from penstock.protocols.tubemq.front.master.members import Member, Subscription, bytes_of
 from penstock.protocols.tubemq.front.master.terms import Terms, Way
-from penstock.seams.shares import Owner, Shares
 
 __all__ = ["Groups", "Patience"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from penstock.groups.tables import Table
+from penstock.groups.state_machine import Table
 
 __all__ = ["PLACING_RUNS", "TABLE", "Phase", "Turn"]
 

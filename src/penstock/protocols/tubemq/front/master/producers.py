@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from penstock.groups.deadlines import Deadlines
+from penstock.concurrency.limits import Owner, Shares
+from penstock.concurrency.runtime import Deadlines
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.front.master.members import bytes_of
-from penstock.seams.shares import Owner, Shares
 
 __all__ = ["Producers"]
 

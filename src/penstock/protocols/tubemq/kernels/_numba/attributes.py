@@ -10,9 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from penstock.kernels._numba.base64 import is_base64
-from penstock.kernels._numba.jit import inlined
-from penstock.kernels._numba.memory import byte_at
+from penstock.kernels._numba.compiling import byte_at, inlined
+from penstock.kernels._numba.text import is_base64
 from penstock.kernels.interface import Bytes
 from penstock.protocols.tubemq.kernels.interface import HEADER, KEY, MSG_TIME, MSG_TYPE, TIME, VALUE
 

@@ -6,10 +6,19 @@ from typing import Final
 
 import numpy as np
 
-from penstock.kernels._numba.base64 import write_base64
-from penstock.kernels._numba.jit import BYTES, INT32S, INT64S, OUT_BYTES, OUT_INT32S, compiled, inlined
-from penstock.kernels._numba.memory import byte_at, copy_bytes, int64
-from penstock.kernels._numba.utf8 import is_utf8
+from penstock.kernels._numba.compiling import (
+    BYTES,
+    INT32S,
+    INT64S,
+    OUT_BYTES,
+    OUT_INT32S,
+    byte_at,
+    compiled,
+    copy_bytes,
+    inlined,
+    int64,
+)
+from penstock.kernels._numba.text import is_utf8, write_base64
 from penstock.kernels.interface import Bytes, Int32s, Int64s
 from penstock.protocols.tubemq.kernels._numba.attributes import same
 from penstock.protocols.tubemq.kernels.interface import (

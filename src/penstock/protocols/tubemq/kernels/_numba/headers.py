@@ -6,9 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from penstock.kernels._numba.base64 import read_base64
-from penstock.kernels._numba.jit import BYTES, INT, INT32S, OUT_BYTES, OUT_INT32S, compiled
-from penstock.kernels._numba.memory import copy_bytes, int64
+from penstock.kernels._numba.compiling import BYTES, INT, INT32S, OUT_BYTES, OUT_INT32S, compiled, copy_bytes, int64
+from penstock.kernels._numba.text import read_base64
 from penstock.kernels.interface import Bytes, Int32s
 from penstock.protocols.tubemq.kernels._numba.attributes import classify, dot_of, element
 from penstock.protocols.tubemq.kernels.interface import FILTER_HEADER

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.kernels._numba.compiling import (
+    BYTES,
+    INT,
+    INT32S,
+    OUT_INT32S,
+    OUT_INT64S,
+    byte_at,
+    compiled,
+    inlined,
+    int64,
+)
 from penstock.kernels._numba.crc32 import crc32
-from penstock.kernels._numba.jit import BYTES, INT, INT32S, OUT_INT32S, OUT_INT64S, compiled, inlined
-from penstock.kernels._numba.memory import byte_at, int64
-from penstock.kernels._numba.protobuf import read_length, read_unsigned
+from penstock.kernels._numba.text import read_length, read_unsigned
 from penstock.kernels.interface import Bytes, Int32s, Int64s
 from penstock.protocols.tubemq.kernels._numba.attributes import classify, element, milliseconds_of, minute_of
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.kernels._numba.compiling import BYTES, INT32S, INT64S, OUT_BYTES, OUT_INT32S, compiled, copy_bytes, int64
 from penstock.kernels._numba.crc32 import crc32
-from penstock.kernels._numba.jit import BYTES, INT32S, INT64S, OUT_BYTES, OUT_INT32S, compiled
-from penstock.kernels._numba.memory import copy_bytes, int64
-from penstock.kernels._numba.protobuf import unsigned_size, write_unsigned
+from penstock.kernels._numba.text import unsigned_size, write_unsigned
 from penstock.kernels.interface import Bytes, Int32s, Int64s
 
 __all__ = ["checksums", "wrap_messages"]

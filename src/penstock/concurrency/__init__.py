@@ -1,0 +1,1 @@
+"""Waiting, timers, locks and limits: all with the clock passed in, so that nothing here does I/O."""

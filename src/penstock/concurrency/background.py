@@ -1,0 +1,197 @@
+"""Work that would block the event loop: in a thread, or on the loop in small steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from typing import Any, Final, TypeVar
+
+from penstock.concurrency.limits import Memory
+from penstock.concurrency.runtime import Promise, Runtime
+from penstock.errors import UsageError
+
+__all__ = ["ENTRY_BYTES", "STEP_BYTES", "Beside", "Pace", "Turn", "Turns"]
+
+
+# How much all clients of a node do in one turn of its event loop, so that a small request waits for few of them.
+class Turn:
+    """``most`` is done in each turn of the loop, or little more; who comes when that is used up waits for a later one.
+
+    ``soon`` calls back in the next turn.
+    """
+
+    def __init__(self, most: int, soon: Callable[[Callable[[], None]], object]) -> None:
+        self._most = self._left = most
+        self._soon = soon
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._ends = False
+
+    @property
+    def over(self) -> bool:
+        """Whether this one is used up."""
+        return self._left <= 0
+
+    @property
+    def waited_for(self) -> bool:
+        """Whether somebody waits for a later one."""
+        return bool(self._waiting)
+
+    def spend(self, count: int) -> None:
+        """So much is done in this turn."""
+        self._left -= count
+        self._end_soon()
+
+    def wait(self, callback: Callable[[], None]) -> None:
+        """Call it in the next turn that has something left, after all who came before; there it spends what it does."""
+        self._waiting.append(callback)
+        self._end_soon()
+
+    def _end_soon(self) -> None:
+        if not self._ends:
+            self._ends = True
+            self._soon(self._begin)
+
+    def _begin(self) -> None:
+        self._ends = False
+        self._left = self._most
+        while self._waiting and not self.over:
+            self._waiting.popleft()()
+        if self._waiting:
+            self._end_soon()
+
+
+T = TypeVar("T")
+
+STEP_BYTES: Final = 20_000
+_STEPS: Final = 1_000
+_AT_ONCE: Final = 200
+_ENTRIES_A_HOLD: Final = 1_000
+ENTRY_BYTES: Final = 1_000
+"""What one entry of a request takes, decoded, with what is answered to it: measured from 300 to 900 bytes."""
+
+
+class Beside:
+    """One a front."""
+
+    def __init__(self, runtime: Runtime, memory: Memory) -> None:
+        self._runtime = runtime
+        self._memory = memory
+        self._busy: Promise[Any] | None = None
+
+    async def run(self, work: Callable[[], T], holds: int = 0) -> T:
+        """What ``work`` returns, which is begun after all that was asked for before, and takes ``holds`` bytes."""
+        while self._busy is not None:
+            await self._busy
+        busy = self._busy = self._runtime.promise()
+        try:
+            with self._memory.reserved(holds):
+                return await self._runtime.in_thread(work)
+        finally:
+            self._busy = None
+            busy.set(None)
+
+
+class Turns:
+    """What all clients of a front do in one turn of the loop is bounded, so that small requests come in between.
+
+    It is counted in steps of about ten microseconds; to copy ``STEP_BYTES`` is one.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._turn = Turn(_STEPS, lambda callback: runtime.call_later(0, callback))
+
+    async def take(self, steps: int) -> None:
+        """Return in a turn in which so much may be done, after all who came before."""
+        if self._turn.over or self._turn.waited_for:
+            mine: Promise[None] = self._runtime.promise()
+            self._turn.wait(lambda: self._grant(steps, mine))
+            await mine
+        else:
+            self._turn.spend(steps)
+
+    async def through(self, things: Collection[T], steps: int) -> AsyncIterator[T]:
+        """One after the other, each taking so many steps."""
+        at_once = max(1, _AT_ONCE // steps)
+        for row, thing in enumerate(things):
+            if not row % at_once:
+                await self.take(min(at_once, len(things) - row) * steps)
+            yield thing
+
+    def _grant(self, steps: int, to: Promise[None]) -> None:
+        self._turn.spend(steps)
+        to.set(None)
+
+
+class Pace:
+    """How one request goes through its entries: the loop is given back between them, and their answers are counted.
+
+    A request of few entries never waits for its turn.
+    """
+
+    __slots__ = ("_held", "_left", "_memory", "_most", "_turns", "entries")
+
+    def __init__(self, turns: Turns, memory: Memory, most: int) -> None:
+        self._turns = turns
+        self._memory = memory
+        self._most = most
+        self._left: float = _AT_ONCE
+        self._held = 0
+        self.entries = 0
+
+    async def spend(self, entries: int = 1, steps: float = 1) -> None:
+        """To be called for so many entries, which took, or are about to take, so many steps of about ten microseconds.
+
+        An entry takes a fifth of a step at least. Raises UsageError for an answer that has too many entries.
+        """
+        self.entries += entries
+        self._left -= steps
+        if self._left < 0:
+            await self._rest()
+
+    def through(self, things: Iterable[T], steps: float = 1, entries: int = 1) -> AsyncIterator[T]:
+        """One after the other, each so many entries that take so many steps."""
+        return _Paced(self, things, steps, entries)
+
+    def again(self, things: Iterable[T], steps: float = 0.2) -> AsyncIterator[T]:
+        """The same for entries that have been counted before."""
+        return _Paced(self, things, steps, 0)
+
+    async def _rest(self) -> None:
+        if self.entries > self._most:
+            raise UsageError(f"the answer would have more than {self._most} entries", hint="Ask for fewer at once")
+        grown = self.entries - self._held
+        if grown > _ENTRIES_A_HOLD:
+            self._held += grown
+            self._memory.keep(grown * ENTRY_BYTES)
+        due = _AT_ONCE - int(self._left)
+        await self._turns.take(due)
+        self._left += due
+
+    def end(self) -> None:
+        """The request is answered: what its answer took is given back."""
+        if self._held:
+            self._memory.keep(-self._held * ENTRY_BYTES)
+            self._held = 0
+
+
+class _Paced(AsyncIterator[T]):
+    """No asynchronous generator: a loop would register each of them, which costs a small request 2 µs."""
+
+    __slots__ = ("_entries", "_pace", "_steps", "_things")
+
+    def __init__(self, pace: Pace, things: Iterable[T], steps: float, entries: int) -> None:
+        self._pace = pace
+        self._things = iter(things)
+        self._steps = steps
+        self._entries = entries
+
+    async def __anext__(self) -> T:
+        pace = self._pace
+        for thing in self._things:
+            pace.entries += self._entries
+            pace._left -= self._steps
+            if pace._left < 0:
+                await pace._rest()
+            return thing
+        raise StopAsyncIteration

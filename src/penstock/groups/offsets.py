@@ -1,0 +1,151 @@
+"""Committed offsets of all groups, and those that open transactions want to commit."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from penstock.model import Committed, Partition
+
+__all__ = ["CommittedTable", "Latest", "Undecided", "Wanted"]
+
+# What of a log is the latest of each key, in whatever order one hears of it: the later position wins.
+K = TypeVar("K", bound=Hashable)
+
+
+class Latest(Generic[K]):
+    """Positions of keys. What was taken away is remembered until `quiet`, or an older one would bring it back.
+
+    >>> order = Latest[str]()
+    >>> order.takes("k", 5, gone=True), order.takes("k", 4, gone=False), order.takes("k", 6, gone=False)
+    (True, False, True)
+    """
+
+    def __init__(self) -> None:
+        self._positions: dict[K, int] = {}
+        self._gone: set[K] = set()
+
+    def takes(self, key: K, position: int, *, gone: bool) -> bool:
+        """Whether what stands at ``position`` is the latest that is known of ``key``; ``gone``: it takes it away."""
+        if position < self._positions.get(key, -1):
+            return False
+        self._positions[key] = position
+        if gone:
+            self._gone.add(key)
+        else:
+            self._gone.discard(key)
+        return True
+
+    def quiet(self) -> None:
+        """Nothing older is on its way any more."""
+        for key in self._gone:
+            del self._positions[key]
+        self._gone.clear()
+
+    def __len__(self) -> int:
+        return len(self._positions) - len(self._gone)
+
+
+class CommittedTable:
+    """Group → partition → offset. Positions are those of one group's log, which grows.
+
+    >>> table = CommittedTable()
+    >>> table.set("g", Partition("t", 0), Committed(7), position=5)
+    >>> table.set("g", Partition("t", 0), Committed(6), position=4)
+    >>> table.of("g")[Partition("t", 0)].offset
+    7
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Partition, Committed]] = {}
+        self._order: Latest[tuple[str, Partition]] = Latest()
+
+    def set(self, group: str, partition: Partition, committed: Committed | None, *, position: int) -> None:
+        """What the log says at ``position``; None takes the offset away. Does nothing if something later is known."""
+        if not self._order.takes((group, partition), position, gone=committed is None):
+            return
+        offsets = self._groups.setdefault(group, {})
+        if committed is not None:
+            offsets[partition] = committed
+            return
+        offsets.pop(partition, None)
+        if not offsets:
+            del self._groups[group]
+
+    def quiet(self) -> None:
+        """Nothing is on its way any more that stands in the log before what is known."""
+        self._order.quiet()
+
+    def of(self, group: str) -> Mapping[Partition, Committed]:
+        """The group's offsets; empty if it has none. To be read only."""
+        return self._groups.get(group, {})
+
+    def groups(self) -> list[str]:
+        """Groups that have offsets."""
+        return list(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+
+# Offsets that open transactions want to commit: what becomes of them is said by the transaction's marker.
+#
+# A transaction's offsets of one group lie in one partition of the log, its place, and each place gets a marker of its
+# own.
+class Wanted(NamedTuple):
+    """One offset, and where in the place's log it was written."""
+
+    group: str
+    partition: Partition
+    committed: Committed
+    position: int
+
+
+class Undecided:
+    """By place (the number of a partition of the log) and producer id.
+
+    >>> undecided = Undecided()
+    >>> undecided.add(0, 7, Wanted("g", Partition("t", 0), Committed(5), 1))
+    >>> undecided.of("g"), undecided.end(0, 7), undecided.of("g")
+    ({Partition(topic='t', id=0, node='')}, [Wanted(group='g', partition=Partition(topic='t', id=0, node=''), \
+committed=Committed(offset=5, metadata='', leader_epoch=-1, timestamp_ms=-1), position=1)], set())
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[int, dict[int, dict[tuple[str, Partition], Wanted]]] = {}
+
+    def add(self, place: int, producer_id: int, wanted: Wanted) -> None:
+        """A producer's open transaction wants this. Hearing of it twice is hearing of it once.
+
+        Of one offset only the last counts: a producer that repeats itself takes no more room.
+        """
+        mine = self._places.setdefault(place, {}).setdefault(producer_id, {})
+        key = wanted.group, wanted.partition
+        before = mine.get(key)
+        if before is None or before.position < wanted.position:
+            mine[key] = wanted
+
+    def end(self, place: int, producer_id: int) -> list[Wanted]:
+        """The producer's transaction is over there; returns what it wanted, in the order of the log."""
+        producers = self._places.get(place, {})
+        wanted = producers.pop(producer_id, {})
+        if not producers:
+            self._places.pop(place, None)
+        return sorted(wanted.values(), key=lambda each: each.position)
+
+    def forget(self, place: int, group: str, partition: Partition, position: int) -> None:
+        """The group's offset was taken away at ``position``: also what stands before that and is not decided."""
+        for all_of_one in self._places.get(place, {}).values():
+            wanted = all_of_one.get((group, partition))
+            if wanted is not None and wanted.position < position:
+                del all_of_one[group, partition]
+
+    def of(self, group: str) -> Mapping[Partition, Committed]:
+        """What somebody wants to commit for the group."""
+        return {
+            wanted.partition: wanted.committed
+            for producers in self._places.values()
+            for all_of_one in producers.values()
+            for wanted in all_of_one.values()
+            if wanted.group == group
+        }

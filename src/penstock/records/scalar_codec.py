@@ -1,0 +1,265 @@
+"""Record batches v2 from single records and back, in plain Python, without Arrow (KIP-98)."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import google_crc32c
+
+from penstock.errors import CorruptBatch
+from penstock.model import Codec
+from penstock.records.batch import (
+    ABORT,
+    APPEND_TIME,
+    COMMIT,
+    HEADER_BYTES,
+    AbortedTransactions,
+    BatchHeader,
+    Producing,
+    batches,
+    control_type,
+    verify_crc,
+)
+from penstock.records.scalar_reader import read_bytes, read_record, read_varint
+from penstock.records.scalar_writer import FewRows, encode_few, varint
+from penstock.records.validation import Checked
+
+__all__ = [
+    "MAX_INFLATED_BYTES",
+    "Ended",
+    "Entry",
+    "Noted",
+    "Stored",
+    "batch_of",
+    "encode_batch",
+    "encode_one",
+    "encode_single",
+    "entries_of",
+    "header_name",
+    "stored_records",
+]
+
+# A batch of one record, with its header at hand: what is written for a service that sends one message and waits.
+#
+# The same bytes as `few.encode_few`, without what that does for several records. Source: Kafka protocol, record batch
+# v2 (KIP-98).
+_HEAD: Final = struct.Struct(">qiibI")
+_HEAD_BYTES: Final = _HEAD.size
+_SUMMED: Final = struct.Struct(">hiqqqhii")
+"""What the checksum covers: attributes, last offset delta, times, producer, how many records."""
+_LENGTH_BEFORE: Final = 12
+_BEGIN: Final = b"\0\0\0"
+"""No attributes, no time and no place after the batch's first record."""
+_NULL: Final = b"\x01"
+_BEGIN_WITHOUT_KEY: Final = _BEGIN + _NULL
+_NO_HEADERS: Final = b"\0"
+_crc: Final[Callable[[bytes], int]] = google_crc32c.value
+_length = functools.lru_cache(1_024)(varint)
+"""What is sent one by one mostly has few lengths."""
+
+_header: Final = functools.partial(tuple.__new__, BatchHeader)
+"""`BatchHeader` of all its fields, without the function that would take them one by one."""
+
+
+def header_name(name: str) -> bytes:
+    """A header's name as it stands before its value."""
+    encoded = name.encode()
+    return varint(len(encoded)) + encoded
+
+
+def encode_one(
+    key: bytes | None, value: bytes | None, headers: Sequence[bytes], timestamp_ms: int, *, append_time: bool = False
+) -> Checked:
+    """The batch of one uncompressed record that was made at ``timestamp_ms``; its offset is 0.
+
+    ``headers`` are a piece each: a `header_name`, then its value behind its length. With ``append_time`` the time is
+    marked as the log's.
+    """
+    attributes = APPEND_TIME if append_time else 0
+    body = b"".join((
+        _BEGIN_WITHOUT_KEY if key is None else _BEGIN + _length(len(key)) + key,
+        _NULL if value is None else _length(len(value)),
+        value or b"",
+        varint(len(headers)) + b"".join(headers) if headers else _NO_HEADERS,
+    ))  # fmt: skip
+    summed = _SUMMED.pack(attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + _length(len(body)) + body
+    crc = _crc(summed)
+    length = len(summed) + _HEAD_BYTES
+    return Checked.known(
+        _HEAD.pack(0, length - _LENGTH_BEFORE, -1, 2, crc) + summed,
+        _header((0, length, -1, 2, crc, attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1, 0)),
+    )
+
+
+assert _HEAD_BYTES + _SUMMED.size == HEADER_BYTES
+
+MAX_INFLATED_BYTES: Final = 256 << 20
+_NULL_LENGTH: Final = varint(-1)
+
+
+class Stored(NamedTuple):
+    """One record of the log; ``timed`` where its producer said its time, otherwise it is the log's."""
+
+    offset: int
+    timestamp_ms: int
+    timed: bool
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def encode_batch(records: Sequence[Stored]) -> memoryview:
+    """One uncompressed batch of ``records`` (at least one), numbered from 0 whatever their offsets say.
+
+    Whose time it is can be said of a batch only: it is taken from the first record.
+    """
+    if len(records) == 1 and not (only := records[0]).headers:
+        rows = FewRows((only.key,), (only.value,), (only.timestamp_ms,))
+        return encode_few(rows, append_time=not only.timed)
+    rows = FewRows(
+        [record.key for record in records],
+        [record.value for record in records],
+        [record.timestamp_ms for record in records],
+        {place: record.headers for place, record in enumerate(records) if record.headers},
+    )
+    return encode_few(rows, append_time=not records[0].timed)
+
+
+def encode_single(record: Stored) -> Checked:
+    """The batch that `encode_batch` makes of one record, sooner, and with its header at hand."""
+    _, timestamp_ms, timed, key, value, headers = record
+    named: Sequence[bytes] = ()
+    if headers:
+        named = [
+            header_name(name) + (_NULL_LENGTH if said is None else varint(len(said)) + said) for name, said in headers
+        ]
+    return encode_one(key, value, named, timestamp_ms, append_time=not timed)
+
+
+def stored_records(
+    data: bytes | bytearray | memoryview, start: int, aborted: Sequence[tuple[int, int]] = ()
+) -> Iterator[Stored]:
+    """The records of whole batches from offset ``start`` on. Raises CorruptBatch.
+
+    Left out are markers of the log, and what belongs to transactions of ``aborted`` (producer id, first offset).
+    """
+    transactions = AbortedTransactions(aborted)
+    for header in batches(data):
+        if header.control:
+            if control_type(memoryview(data)[header.position + HEADER_BYTES : header.end]) == ABORT:
+                transactions.end(header.producer_id)
+            continue
+        skipped = transactions.skips(header.producer_id, header.last_offset, transactional=header.transactional)
+        if not skipped and header.last_offset >= start:
+            yield from _records(_plain(data, header), header, start)
+
+
+def _plain(data: bytes | bytearray | memoryview, header: BatchHeader) -> bytes:
+    packed = memoryview(data)[header.position + HEADER_BYTES : header.end]
+    if header.codec is Codec.NONE:
+        return bytes(packed)
+    from penstock.records.compression import inflate  # loads Arrow: who never sees compression does without
+
+    return bytes(inflate(header.codec, packed, MAX_INFLATED_BYTES))
+
+
+def _records(data: bytes, header: BatchHeader, start: int) -> Iterator[Stored]:
+    at, end = 0, len(data)
+    append_time = bool(header.attributes & APPEND_TIME)
+    for _ in range(header.record_count):
+        time_delta, delta, body, stop = read_record(data, at, end, header.base_offset)
+        at = stop
+        if header.base_offset + delta < start:
+            continue
+        key, body = read_bytes(data, body, stop)
+        value, body = read_bytes(data, body, stop)
+        time = header.max_timestamp if append_time else header.base_timestamp + time_delta
+        yield Stored(header.base_offset + delta, time, not append_time, key, value, _read_headers(data, body, stop))
+
+
+def _read_headers(data: bytes, at: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
+    count, at = read_varint(data, at, end)
+    if not count:
+        return ()
+    if not 0 < count <= end - at:
+        raise CorruptBatch(f"{count} headers with {end - at} bytes left")
+    headers = []
+    for _ in range(count):
+        name, at = read_bytes(data, at, end)
+        value, at = read_bytes(data, at, end)
+        headers.append(((name or b"").decode("utf-8", "replace"), value))
+    return tuple(headers)
+
+
+# The codec of a node's own topics: keys and values to record batches v2 and back, a few at a time, in plain Python.
+#
+# Neither Arrow nor NumPy is loaded for a commit. Source: Kafka protocol, record batch v2 (KIP-98).
+Entry = tuple[bytes, bytes | None]
+"""Key and value of a record; None takes away what the key stands for."""
+
+_MAX_INFLATED_BYTES: Final = 256 << 20
+
+
+class Noted(NamedTuple):
+    """An entry as it stands in the log, at offset ``position``; ``producer_id`` is whose transaction it is part of.
+
+    That is -1 for none. ``key`` is None only where somebody else wrote to the log.
+    """
+
+    position: int
+    key: bytes | None
+    value: bytes | None
+    producer_id: int = -1
+
+
+class Ended(NamedTuple):
+    """The end of a producer's transaction."""
+
+    position: int
+    producer_id: int
+    commit: bool
+
+
+def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> Checked:
+    """One uncompressed batch v2 of all entries; with a producer id, one of its transaction, without sequence."""
+    if len(entries) == 1 and producer_id < 0:
+        key, value = entries[0]
+        return encode_one(key, value, (), now_ms)
+    rows = FewRows([key for key, _ in entries], [value for _, value in entries], [now_ms] * len(entries))
+    return Checked(encode_few(rows, producing=Producing(producer_id, epoch, transactional=producer_id >= 0)))
+
+
+def entries_of(data: bytes | bytearray | memoryview) -> Iterator[Noted | Ended]:
+    """What whole batches say, in order. Raises CorruptBatch."""
+    view = bytes(data)
+    for header in batches(view):
+        verify_crc(view, header)
+        if not header.control:
+            yield from _noted(view, header)
+            continue
+        kind = control_type(memoryview(view)[header.position + HEADER_BYTES : header.end])
+        if kind in (ABORT, COMMIT):
+            yield Ended(header.base_offset, header.producer_id, kind == COMMIT)
+
+
+def _noted(data: bytes, header: BatchHeader) -> Iterator[Noted]:
+    at, end = header.position + HEADER_BYTES, header.end
+    if header.codec is not Codec.NONE:  # never written by us
+        from penstock.records.compression import inflate  # loads Arrow
+
+        data = bytes(inflate(header.codec, memoryview(data)[at:end], _MAX_INFLATED_BYTES))
+        at, end = 0, len(data)
+    producer_id = header.producer_id if header.transactional else -1
+    for _ in range(header.record_count):
+        _, delta, body, stop = read_record(data, at, end, header.base_offset)
+        if not 0 <= delta <= header.last_offset_delta:
+            raise CorruptBatch(
+                f"offset delta {delta} in a batch of {header.last_offset_delta}", offset=header.base_offset
+            )
+        key, body = read_bytes(data, body, stop)
+        value, _ = read_bytes(data, body, stop)
+        yield Noted(header.base_offset + delta, key, value, producer_id)
+        at = stop
