@@ -24,9 +24,9 @@ from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire import rpc as r
 from penstock.protocols.rocketmq.wire.message_format import Inner, write_batch
 from penstock.protocols.rocketmq.wire.rpc import request as rocket_request
-from penstock.protocols.tubemq import messages as t
-from penstock.protocols.tubemq import methods as tube
-from penstock.protocols.tubemq.rpc import request as tube_request
+from penstock.protocols.tubemq.wire import messages as t
+from penstock.protocols.tubemq.wire import rpc as tube
+from penstock.protocols.tubemq.wire.rpc import request as tube_request
 from penstock.testing.process import NodeProcess
 
 _LIMIT_MS = 100.0

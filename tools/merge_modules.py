@@ -2,6 +2,8 @@
 
 The table::
 
+    facades = ["penstock.client.wire"]          # packages that only re-export: they go, importers ask the names' homes
+
     [modules]                                   # new module = the old modules that become it, in their order
     "penstock.client.runtime.thread" = ["penstock.client._loop_thread", "penstock.client._brisk"]
 
@@ -22,6 +24,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -58,12 +61,17 @@ class Table:
     modules: dict[str, list[str]]
     names: dict[tuple[str, str], str]
     docs: dict[str, str]
+    facades: dict[str, dict[str, tuple[str, str]]]
+    """Package that goes -> what it re-exports -> where that is, and its name there."""
 
     @classmethod
     def read(cls, path: Path) -> Table:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         names = {(old.rpartition(".")[0], old.rpartition(".")[2]): new for old, new in table.get("names", {}).items()}
-        return cls(table["modules"], names, table.get("docs", {}))
+        found = table.get("facades", ())
+        listed = found["modules"] if isinstance(found, dict) else found
+        facades = {package: _re_exported(package) for package in listed}
+        return cls(table["modules"], names, table.get("docs", {}), facades)
 
     @cached_property
     def new(self) -> dict[str, str]:
@@ -78,6 +86,20 @@ class Table:
 
     def name(self, module: str, name: str) -> str:
         return self.names.get((module, name), name)
+
+    def home(self, module: str, name: str) -> tuple[str, str]:
+        """Where a name really is that is imported from there."""
+        return self.facades.get(module, {}).get(name, (module, name))
+
+
+def _re_exported(package: str) -> dict[str, tuple[str, str]]:
+    tree = ast.parse(path_of(package).read_text(encoding="utf-8"))
+    return {
+        binding(alias): (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{package}.")
+        for alias in node.names
+    }
 
 
 def path_of(module: str) -> Path:
@@ -176,7 +198,7 @@ def binding(alias: ast.alias) -> str:
 
 
 def globals_used(tree: ast.Module) -> Iterator[ast.Name]:
-    """Every name that means one of the module's own, an import's or a builtin, wherever it stands."""
+    """Every name that means one of the module's own (or a builtin), wherever it stands."""
 
     def visit(node: ast.AST, hidden: frozenset[str]) -> Iterator[ast.Name]:
         if isinstance(node, ast.Name):
@@ -185,7 +207,7 @@ def globals_used(tree: ast.Module) -> Iterator[ast.Name]:
             return
         inner = hidden
         if isinstance(node, Functions):
-            inner = hidden | (bound_here(node) - imported_here(node))
+            inner = hidden | bound_here(node)
             outside: list[ast.AST] = [
                 *node.args.defaults,
                 *(each for each in node.args.kw_defaults if each is not None),
@@ -214,13 +236,6 @@ def globals_used(tree: ast.Module) -> Iterator[ast.Name]:
     yield from visit(tree, frozenset())
 
 
-def imported_here(node: ast.AST) -> set[str]:
-    """Names that a function imports and binds in no other way: what they mean may have another name now."""
-    alone = ast.Module([each for each in ast.walk(node) if isinstance(each, ast.ImportFrom)], [])
-    bound = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
-    return bound_here(alone) - bound
-
-
 def annotated(arguments: ast.arguments) -> list[ast.expr | None]:
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     return [each.annotation for each in every if each is not None]
@@ -234,8 +249,10 @@ class Rewritten:
     """Binding -> new binding."""
     dissolved: dict[str, str] = field(default_factory=dict)
     """Binding of a module that is now this file's own -> the old module."""
-    modules: dict[str, str] = field(default_factory=dict)
-    """Binding of another module -> the old module, whose names may have changed."""
+    moved: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Binding of a module that is another one now -> the old module, and the new binding."""
+    spread: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Binding of a package that goes -> an attribute of it -> what is written instead of both."""
 
 
 def rewrite(source: Source, table: Table, own: str | None, me: str | None = None) -> Rewritten:
@@ -249,7 +266,15 @@ def rewrite(source: Source, table: Table, own: str | None, me: str | None = None
             continue
         lines, touched = [], False
         for alias in node.names:
-            line, changed = _import(node.module, alias, table, own, done)
+            if f"{node.module}.{alias.name}" in table.facades:
+                lines += _homes_of(f"{node.module}.{alias.name}", alias, source, table, own, done)
+                touched = True
+                continue
+            home, name = table.home(node.module, alias.name)
+            if home != node.module:
+                alias = ast.alias(name, alias.asname or (binding(alias) if name != alias.name else None))
+                touched = True
+            line, changed = _import(home, alias, table, own, done)
             touched |= changed
             lines.append(line)
         if not touched:
@@ -274,9 +299,9 @@ def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: 
         if table.new[old] == own:
             done.dissolved[bound] = old
             return "", True
-        done.modules[bound] = old
         if not alias.asname and leaf != alias.name:
             done.names[bound] = leaf
+        done.moved[bound] = old, alias.asname or leaf
         return f"from {parent} import {leaf}{suffix}", True
     if module not in table.new:
         return f"from {module} import {alias.name}{suffix}", False
@@ -290,19 +315,59 @@ def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: 
     return f"from {table.new[module]} import {new}{suffix}", True
 
 
+def _homes_of(
+    facade: str, alias: ast.alias, source: Source, table: Table, own: str | None, done: Rewritten
+) -> list[str]:
+    """Statements for the modules in which that is what the file uses of a package; most used comes first.
+
+    What is used as a whole, or has a name that is every module's (``__all__``), is the module with most of its names.
+    """
+    bound = binding(alias)
+    uses = {id(node) for node in globals_used(source.tree)}
+    listed = [table.new.get(module, module) for module, _ in table.facades[facade].values()]
+    most = max(listed, key=listed.count)
+    used: dict[str, set[str]] = {}
+    spread = done.spread.setdefault(bound, {})
+    within = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == bound:
+            within.add(id(node.value))
+            if id(node.value) in uses:
+                module, name = table.home(facade, node.attr)
+                new = most if module == facade else table.new.get(module, module)
+                used.setdefault(new, set()).add(node.attr)
+                spread[node.attr] = table.name(module, name)
+        elif isinstance(node, ast.Name) and node.id == bound and id(node) in uses - within:
+            used.setdefault(most, set()).add("")
+            spread[""] = ""
+    lines: list[str] = []
+    for new in sorted(used, key=lambda each: (-len(used[each]), each)):
+        parent, _, leaf = new.rpartition(".")
+        if new == own:
+            continue
+        name = alias.asname if alias.asname and not lines else leaf
+        lines.append(f"from {parent} import {leaf}" + (f" as {name}" if name != leaf else ""))
+        spread.update({each: f"{name}.{spread[each]}".removesuffix(".") for each in used[new]})
+    return lines
+
+
 def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
     """Edit every use of what has another name now; what a local variable would catch comes back as sentences."""
     trouble: list[str] = []
-    if not done.names and not done.dissolved and not done.modules:
+    if not done.names and not done.dissolved and not done.moved and not done.spread:
         return trouble
     uses = {id(node) for node in globals_used(source.tree)}
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and id(node.value) in uses:
-            if (old := done.dissolved.get(node.value.id)) is not None:
+            if (spread := done.spread.get(node.value.id)) is not None:
+                source.replace(node, spread[node.attr])
+                uses.discard(id(node.value))
+            elif (old := done.dissolved.get(node.value.id)) is not None:
                 source.replace(node, table.name(old, node.attr))
-            elif (old := done.modules.get(node.value.id)) is not None and table.name(old, node.attr) != node.attr:
-                here = done.names.get(node.value.id, node.value.id)
-                source.replace(node, f"{here}.{table.name(old, node.attr)}")
+            elif (moved := done.moved.get(node.value.id)) and (moved[0], node.attr) in table.names:
+                source.replace(node, f"{moved[1]}.{table.name(moved[0], node.attr)}")
+        elif isinstance(node, ast.Name) and id(node) in uses and "" in done.spread.get(node.id, ()):
+            source.replace(node, done.spread[node.id][""])
         elif isinstance(node, ast.Name) and id(node) in uses and node.id in done.names:
             source.replace(node, done.names[node.id])
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node in source.tree.body:
@@ -317,6 +382,19 @@ def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
                 source.replace(node, f"global {', '.join(names)}")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "cast" and node.args:
             _rename_in_text(source, node.args[0], done.names)
+    modules = {text.partition(".")[0]: bound for bound, each in done.spread.items() for text in each.values()}
+    for scope in ast.walk(source.tree):
+        if isinstance(scope, Functions):
+            inside = {
+                node.value.id
+                for node in ast.walk(scope)
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            }
+            trouble += [
+                f"line {scope.lineno}: a local {name} would catch the module that stands for {modules[name]}"
+                for name in bound_here(scope) & set(modules)
+                if modules[name] in inside and modules[name] != name
+            ]
     for scope in ast.walk(source.tree):
         if isinstance(scope, Functions) and (caught := bound_here(scope) & set(done.names.values())):
             inside = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name) and id(node) in uses}
@@ -360,7 +438,8 @@ def section(module: str, table: Table) -> tuple[Section, list[str]]:
         found
         for node in source.tree.body
         if isinstance(node, ast.ImportFrom) and node.module
-        for found in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        for alias in node.names
+        for found in (table.home(node.module, alias.name)[0], f"{node.module}.{alias.name}")
         if found != module and table.new.get(found) == own
     }
     trouble = rename_uses(source, rewrite(source, table, own, module), table)
@@ -383,9 +462,7 @@ def section(module: str, table: Table) -> tuple[Section, list[str]]:
                 only_types += [
                     after.text[slice(*after.span(each))] for each in node.body if not isinstance(each, ast.Pass)
                 ]
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=listed)) if all(
-                isinstance(each, ast.Constant) for each in listed
-            ):
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=listed)):
                 after.remove_lines(node)
                 names = [str(ast.literal_eval(each)) for each in listed]
                 public += [table.name(module, name) for name in names]
@@ -468,7 +545,7 @@ def _written(new: str, sections: list[Section], first_doc: str, table: Table) ->
     if public:
         parts.append(f"__all__ = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in public)}]")
     for each in sections:
-        heading = "" if each.doc == first_doc else _comment(_without_warning(each.doc))
+        heading = "" if each.doc == first_doc and new not in table.docs else _comment(_without_warning(each.doc))
         parts.append("\n".join(part for part in (heading, each.text) if part))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -480,18 +557,26 @@ def _without_warning(doc: str) -> str:
 
 
 def _comment(doc: str) -> str:
-    lines = [
-        line for paragraph in doc.split("\n\n") for line in (*textwrap.wrap(" ".join(paragraph.split()), WIDTH - 2), "")
-    ]
+    """Wrapped anew, lists and tables item by item; what is indented stays as it is."""
+    lines = []
+    for paragraph in doc.split("\n\n"):
+        if paragraph.startswith(" "):
+            lines += paragraph.splitlines()
+        else:
+            for item in re.split(r"\n(?=\||[-*] |\d+\. )", paragraph):
+                indent = re.match(r"(\||[-*] |\d+\. )?", item)[0]  # type: ignore[index]
+                rest = " " * (2 if indent == "|" else len(indent))
+                lines += textwrap.wrap(" ".join(item.split()), WIDTH - 2, subsequent_indent=rest)
+        lines.append("")
     return "\n".join(f"# {line}".rstrip() for line in lines[:-1])
 
 
 def files() -> list[Path]:
-    """All text that git keeps, apart from what records something."""
+    """All text that git keeps, apart from what records something, and from the tables, which are about old names."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    lines = [each for each in listed.splitlines() if not each.startswith("tools/moves/")]  # names of what was there
-    found = [ROOT / line for line in lines if line.endswith(TEXT)]
-    return [each for each in found if each.exists() and "results" not in each.parts and each.name != "CHANGELOG.md"]
+    found = [ROOT / line for line in listed.splitlines() if line.endswith(TEXT)]
+    kept = {"results", "moves", "CHANGELOG.md"}
+    return [each for each in found if each.exists() and not kept & {*each.parts}]
 
 
 def everywhere_else(table: Table, skipped: set[Path]) -> Iterator[tuple[Path, str, list[str]]]:
@@ -511,7 +596,7 @@ def everywhere_else(table: Table, skipped: set[Path]) -> Iterator[tuple[Path, st
 
 
 def dotted(text: str, table: Table, python: bool = True) -> str:
-    """Dotted names and paths of old modules, wherever they stand; in Python not in imports, which are done."""
+    """Dotted names and paths of old modules, wherever they stand; in Python not after ``from``, which is done."""
     moved = {old: new for old, new in table.new.items() if old != new}
     for (module, name), new in table.names.items():
         moved[f"{module}.{name}"] = f"{table.new.get(module, module)}.{new}"
@@ -519,14 +604,8 @@ def dotted(text: str, table: Table, python: bool = True) -> str:
         return text
     moved |= {new: new for new in table.modules}  # a new one may begin as an old one does
     names = "|".join(re.escape(old) for old in sorted(moved, key=len, reverse=True))
-    strings = _strings(text) if python else []
-
-    def renamed(found: re.Match[str]) -> str:
-        at = found.start()
-        imported = python and text.endswith("from ", 0, at) and not any(start < at < end for start, end in strings)
-        return found[0] if imported else moved[found[0]]
-
-    text = re.sub(rf"(?<![\w.])({names})(?!\w)", renamed, text)
+    done = "(?<!from )" if python else ""
+    text = re.sub(rf"{done}(?<![\w.])({names})(?!\w)", lambda found: moved[found[1]], text)
     paths = {old.removeprefix("penstock.").replace(".", "/") + ".py": new for old, new in table.new.items()}
     wanted = "|".join(re.escape(old) for old in sorted(paths, key=len, reverse=True))
 
@@ -536,25 +615,21 @@ def dotted(text: str, table: Table, python: bool = True) -> str:
     return re.sub(rf"(?<![\w/])((?:src/)?(?:penstock/)?)({wanted})(?![\w.])", path, text)
 
 
-def _strings(text: str) -> list[tuple[int, int]]:
-    """Where a Python file's strings are, programs for another process among them."""
-    source = Source(text)
-    found = (node for node in ast.walk(source.tree) if isinstance(node, ast.JoinedStr | ast.Constant))
-    return [source.span(node) for node in found if isinstance(node, ast.JoinedStr) or isinstance(node.value, str)]
-
-
 def circles(table: Table) -> Iterator[str]:
     """New modules that would import each other while they are imported, each with what it needs of the others."""
     needs: dict[str, set[str]] = {}
     why: dict[tuple[str, str], str] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         module = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        if module in table.facades:
+            continue
         new = table.new.get(module, module)
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     old = f"{node.module}.{alias.name}"
-                    target = table.new.get(old) or table.new.get(node.module, node.module)
+                    home, _ = table.home(node.module, alias.name)
+                    target = table.new.get(old) or table.new.get(home, home)
                     if target != new:
                         needs.setdefault(new, set()).add(target)
                         why.setdefault((new, target), f"{module} imports {alias.name} of {node.module}")
@@ -580,7 +655,7 @@ def main(words: list[str]) -> int:
     if missing := [old for old in table.new if not path_of(old).exists()]:
         raise SystemExit(f"not there: {', '.join(missing)}")
     made = {new: merge(new, table) for new in table.modules}
-    old_files = {path_of(old) for old in table.new}
+    old_files = {path_of(old) for old in (*table.new, *table.facades)}
     others = list(everywhere_else(table, old_files))
     trouble = [*circles(table)]
     trouble += [each for _, wrong in made.values() for each in wrong] + [
@@ -600,8 +675,9 @@ def main(words: list[str]) -> int:
 
 
 def write(table: Table, made: dict[str, str], old_files: Iterable[Path]) -> None:
-    targets = {new: _target(new, made) for new in made}
-    for path in set(old_files) - set(targets.values()):
+    old_files = set(old_files)
+    targets = {new: _target(new, made, old_files) for new in made}
+    for path in old_files - set(targets.values()):
         subprocess.run(["git", "rm", "-q", "--cached", str(path)], cwd=ROOT, check=True)
         path.unlink()
     for new, text in made.items():
@@ -613,11 +689,16 @@ def write(table: Table, made: dict[str, str], old_files: Iterable[Path]) -> None
             if not (folder / "__init__.py").exists():
                 package = ".".join(folder.relative_to(SOURCE).parts)
                 (folder / "__init__.py").write_text(f'"""{table.docs.get(package, "")}"""\n', encoding="utf-8")
+    for folder in sorted({path.parent for path in old_files}, reverse=True):
+        if folder.exists() and not any(each.is_file() and each.suffix != ".pyc" for each in folder.rglob("*")):
+            shutil.rmtree(folder)
 
 
-def _target(new: str, made: Iterable[str]) -> Path:
+def _target(new: str, made: Iterable[str], going: set[Path]) -> Path:
     base = SOURCE.joinpath(*new.split("."))
-    package = base.is_dir() or any(other.startswith(f"{new}.") for other in made)
+    package = any(each not in going for each in base.rglob("*.py")) or any(
+        other.startswith(f"{new}.") for other in made
+    )
     return base / "__init__.py" if package else base.with_suffix(".py")
 
 

@@ -16,8 +16,7 @@ from penstock.config.snode import SnodeConfig
 from penstock.protocols import configs
 from penstock.protocols.kafka.config import ABSENT, ROWS
 from penstock.protocols.rocketmq.config import ROCKET_MEANINGLESS, ROCKET_SPELLINGS, RocketConfig
-from penstock.protocols.tubemq.config.options import TubeConfig
-from penstock.protocols.tubemq.config.spellings import TUBE_MEANINGLESS, TUBE_SPELLINGS
+from penstock.protocols.tubemq.config import TUBE_MEANINGLESS, TUBE_SPELLINGS, TubeConfig
 
 __all__ = [
     "clients",

@@ -169,10 +169,10 @@ def heartbeat(group: str, member: str, generation: int) -> Asked:
 def tubemq_send(topic: str) -> Asked:
     """One message of TubeMQ's."""
     from penstock.interfaces.framing import Frame
-    from penstock.protocols.tubemq import rpc
-    from penstock.protocols.tubemq.messages.broker import SendMessageRequestP2B
-    from penstock.protocols.tubemq.methods import METHODS
-    from penstock.protocols.tubemq.records.single import checksum
+    from penstock.protocols.tubemq.wire import rpc
+    from penstock.protocols.tubemq.wire.messages import SendMessageRequestP2B
+    from penstock.protocols.tubemq.wire.records import checksum
+    from penstock.protocols.tubemq.wire.rpc import METHODS
 
     message = SendMessageRequestP2B(
         client_id=_CLIENT,

@@ -9,16 +9,23 @@ from typing import Any, TypeVar
 import pytest
 
 from penstock.interfaces.framing import Frame
-from penstock.protocols.tubemq.framing import TubeFraming
-from penstock.protocols.tubemq.messages import (
+from penstock.protocols.tubemq.wire.framing import TubeFraming
+from penstock.protocols.tubemq.wire.messages import (
     CommitOffsetRequestC2B,
     GetMessageRequestC2B,
-    Message,
     RegisterRequestC2B,
     SendMessageRequestP2B,
 )
-from penstock.protocols.tubemq.methods import COMMIT_OFFSET, GET_MESSAGE, REGISTER_PARTITION, SEND_MESSAGE, Method
-from penstock.protocols.tubemq.rpc import read_answer, request
+from penstock.protocols.tubemq.wire.protobuf import Message
+from penstock.protocols.tubemq.wire.rpc import (
+    COMMIT_OFFSET,
+    GET_MESSAGE,
+    REGISTER_PARTITION,
+    SEND_MESSAGE,
+    Method,
+    read_answer,
+    request,
+)
 from penstock.testing import NodeProcess
 from tests.chaos.plain_sockets import Line, Spoken, free_port, killed_under_producers, values
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from penstock.interfaces.framing import Frame
-from penstock.protocols.tubemq import records, strings
-from penstock.protocols.tubemq.framing import MAX_FRAME_BYTES, TubeFraming
-from penstock.protocols.tubemq.messages import SendMessageRequestP2B, decode
-from penstock.protocols.tubemq.methods import GET_MESSAGE, METHODS
-from penstock.protocols.tubemq.rpc import read_answer, read_call, read_payload
+from penstock.protocols.tubemq.wire import record_columns, records, strings
+from penstock.protocols.tubemq.wire.framing import MAX_FRAME_BYTES, TubeFraming
+from penstock.protocols.tubemq.wire.messages import SendMessageRequestP2B
+from penstock.protocols.tubemq.wire.protobuf import decode
+from penstock.protocols.tubemq.wire.rpc import GET_MESSAGE, METHODS, read_answer, read_call, read_payload
 from tests.vectors.tubemq_frames.recorded import files, recorded
 
 
@@ -43,7 +43,7 @@ def _call(frame: Frame) -> str:
 def _answer(frame: Frame, number: int) -> str:
     if number == GET_MESSAGE.number:
         messages = records.read_messages(read_payload(GET_MESSAGE, frame))
-        found = records.decode(messages, filters={"blue"} if frame.correlation & 1 else ())
+        found = record_columns.decode(messages, filters={"blue"} if frame.correlation & 1 else ())
         found.batch.validate(full=True)
         assert found.batch.num_rows + found.corrupt + found.filtered == messages.count
         return f"messages {found.batch.num_rows} {found.corrupt} {found.filtered}"

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from penstock.concurrency.runtime import arrived
 from penstock.errors import PenstockError
 from penstock.interfaces.framing import Frame
-from penstock.protocols.tubemq.front import TubeFrontOptions
-from penstock.protocols.tubemq.methods import METHODS, SEND_MESSAGE
-from penstock.protocols.tubemq.rpc import RpcFailure, read_answer, read_call
+from penstock.protocols.tubemq.server.context import TubeFrontOptions
+from penstock.protocols.tubemq.wire.rpc import METHODS, SEND_MESSAGE, RpcFailure, read_answer, read_call
 from tests.fuzz.feeding import frames
 from tests.unit.tubemq_front.kit import Client, Kit, sent, serving, unframed
 from tests.vectors.tubemq_frames.conversations import exchanges

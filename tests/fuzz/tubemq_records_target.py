@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from penstock import kernels
 from penstock.errors import PenstockError
-from penstock.protocols.tubemq import records
-from penstock.protocols.tubemq.methods import GET_MESSAGE
-from penstock.protocols.tubemq.rpc import read_payload
+from penstock.protocols.tubemq.wire import record_columns, records
+from penstock.protocols.tubemq.wire.rpc import GET_MESSAGE, read_payload
 from tests.vectors.tubemq_frames.conversations import exchanges
 
 
@@ -24,7 +23,7 @@ def run(data: bytes) -> str:
 def _said(data: bytes, check: bool, filtered: bool) -> object:
     try:
         messages = records.read_messages(memoryview(data))
-        found = records.decode(messages, check_crcs=check, filters={"blue"} if filtered else ())
+        found = record_columns.decode(messages, check_crcs=check, filters={"blue"} if filtered else ())
     except PenstockError as error:
         return str(error)
     found.batch.validate(full=True)

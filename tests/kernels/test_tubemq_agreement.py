@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from penstock import kernels
 from penstock.errors import PenstockError
-from penstock.protocols.tubemq import records
-from penstock.protocols.tubemq.messages import GetMessageResponseB2C, decode
+from penstock.protocols.tubemq.wire import record_columns, records
+from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C
+from penstock.protocols.tubemq.wire.protobuf import decode
 from tests.kernels.tubemq_answers import answers, spoiled_answers
 
 MANY = settings(max_examples=10 * (settings.default or settings()).max_examples)
@@ -43,7 +44,7 @@ def columns(batch: pa.RecordBatch) -> list[Any]:
 
 def decoded(data: bytes, **options: Any) -> tuple[Any, ...]:
     try:
-        found = records.decode(records.read_messages(memoryview(data)), **options)
+        found = record_columns.decode(records.read_messages(memoryview(data)), **options)
     except PenstockError as error:
         return type(error), str(error)
     ids = found.message_ids.to_pylist()
@@ -104,11 +105,11 @@ def test_both_write_the_same_payloads(rows: list[Any], skipped: int) -> None:
     batch = rows_of(rows)[skipped:]
 
     def written() -> list[Any]:
-        payloads = records.encode(batch)
+        payloads = record_columns.encode(batch)
         ids = np.arange(len(payloads), dtype=np.int64) - 1
         each = [(bytes(payloads.payload(i)), payloads.msg_type(i), payloads.msg_time(i)) for i in range(len(payloads))]
         sums = [payloads.flags.tolist(), payloads.checksums.tolist()]
-        return [each, sums, bytes(records.write_messages(payloads, ids))]
+        return [each, sums, bytes(record_columns.write_messages(payloads, ids))]
 
     pure, numba = both(written)
     assert pure == numba
@@ -129,8 +130,8 @@ def test_records_come_back_as_they_were(rows: list[Any]) -> None:
     ]
 
     def there_and_back() -> Any:
-        payloads = records.encode(batch)
-        written = records.write_messages(payloads, np.zeros(len(rows), np.int64))
+        payloads = record_columns.encode(batch)
+        written = record_columns.write_messages(payloads, np.zeros(len(rows), np.int64))
         return decoded(b"\x08\x01\x10\xc8\x01" + bytes(written), columns=["key", "value", "timestamp", "headers"])
 
     pure, numba = both(there_and_back)

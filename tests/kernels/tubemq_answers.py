@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from penstock.protocols.tubemq.messages import GetMessageResponseB2C, TransferedMessage, encode
-from penstock.protocols.tubemq.records import checksum
+from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C, TransferedMessage
+from penstock.protocols.tubemq.wire.protobuf import encode
+from penstock.protocols.tubemq.wire.records import checksum
 
 ELEMENTS = st.one_of(
     st.sampled_from(

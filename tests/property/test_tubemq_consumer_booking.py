@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.protocols.tubemq.client.booking_states import TABLE, Booked, Effect, Event, State
+from penstock.protocols.tubemq.client.assigned_partitions import TABLE, Booked, Effect, Event, State
 
 WITH_A_BATCH = {State.READING, State.OUT, State.CONFIRMING}
 RESTING = {State.IDLE, State.WAITING, State.FROZEN}

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import ServerError
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.messages import GetMessageResponseB2C
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import SILENCE, go
 from tests.unit.tubemq_consumer.groups import filled, world

@@ -19,6 +19,9 @@ def folders() -> list[str]:
 @pytest.mark.parametrize("protocol", folders())
 def test_a_protocol_folder_has_what_the_others_have(protocol: str) -> None:
     here = {entry.stem if entry.suffix == ".py" else entry.name for entry in (PROTOCOLS / protocol).iterdir()}
+    if protocol == "tubemq":
+        assert {"backend", "client", "config", "errors", "server", "wire", "README.md"} - here == set()
+        return
     if protocol == "kafka":
         assert {*OF_KAFKA, "README.md"} <= here
         return

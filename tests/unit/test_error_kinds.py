@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import ErrorKind, FencedError, LogTruncated, ServerError
 from penstock.protocols.kafka.errors import ROWS, error_for
 from penstock.protocols.rocketmq.errors import error_of as rocketmq_error
-from penstock.protocols.tubemq.error_codes import Code, error_of
+from penstock.protocols.tubemq.errors import Code, error_of
 
 
 @pytest.mark.parametrize(

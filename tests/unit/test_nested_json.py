@@ -14,7 +14,7 @@ from penstock.model import Offset
 from penstock.protocols.kafka.wire import coordinator_admin
 from penstock.protocols.rocketmq.wire import lenient_json
 from penstock.protocols.tubemq.client import web_api
-from penstock.protocols.tubemq.flow_control.rules import parse_rules
+from penstock.protocols.tubemq.flow_control import parse_rules
 from penstock.spark import _checkpoint
 from penstock.spark._ddl import parse_ddl
 from penstock.spark._decode_json import decode_row

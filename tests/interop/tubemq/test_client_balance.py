@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from penstock import Consumer, Partition
-from penstock.protocols.tubemq.java_hash import java_hash
+from penstock.protocols.tubemq.wire.strings import java_hash
 from tests.interop.peers.tubemq_fixtures import NewTopic
 from tests.interop.tubemq.test_groups_with_java import send
 from tests.interop.tubemq.watched import ours

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock import Producer
-from penstock.protocols.tubemq.front.admin.routes import REFUSED, ROUTES
+from penstock.protocols.tubemq.server.web_api.routes import REFUSED, ROUTES
 from penstock.testing import Broker
 from tests.interop.peers.tubemq_fixtures import NewCluster
 from tests.unit.tubemq_front.test_web_verbs import ADD, OBEYED

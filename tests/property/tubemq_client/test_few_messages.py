@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model import Partition
-from penstock.protocols.tubemq.client.send_request import SendRequests
-from penstock.protocols.tubemq.messages import AuthorizedInfo
-from penstock.protocols.tubemq.records import encode, encode_few
+from penstock.protocols.tubemq.client.sender import SendRequests
+from penstock.protocols.tubemq.wire.messages import AuthorizedInfo
+from penstock.protocols.tubemq.wire.record_columns import encode
+from penstock.protocols.tubemq.wire.records import encode_few
 from penstock.records.scalar_writer import FewRows
 
 BYTES = st.one_of(st.none(), st.sampled_from([b"", b"blue", b" x", b"a=b", b"x" * 9_000]), st.binary(max_size=300))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.model import LogRange
-from penstock.protocols.tubemq.records import pack
+from penstock.protocols.tubemq.wire.records import pack
 from tests.unit.tubemq_client.cluster import Cluster, go, stage
 
 owners = st.lists(st.integers(0, 2), max_size=60)

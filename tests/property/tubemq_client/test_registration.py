@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import Closed
 from penstock.groups.state_machine import UndefinedTransition
-from penstock.protocols.tubemq.client.registration import Registration, RegistrationEvent, RegistrationState, after
+from penstock.protocols.tubemq.client.cluster import Registration, RegistrationEvent, RegistrationState, after
 
 EVENTS = list(RegistrationEvent)
 

@@ -14,11 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.concurrency.limits import Shares
 from penstock.model import Partition
-from penstock.protocols.tubemq.front.faults import Refused
-from penstock.protocols.tubemq.front.master.events import TAKING, Event
-from penstock.protocols.tubemq.front.master.groups import Groups, Patience
-from penstock.protocols.tubemq.front.master.members import Member, Subscription
-from penstock.protocols.tubemq.front.master.terms import Terms, Way
+from penstock.protocols.tubemq.errors import Refused
+from penstock.protocols.tubemq.server.balancing import TAKING, Event
+from penstock.protocols.tubemq.server.groups import Groups, Member, Patience, Subscription, Terms, Way
 
 MEMBERS = st.sampled_from("abcd")
 TERMS = Terms(Way.NORMAL, frozenset({"t", "u"}))

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from penstock.model import Partition
-from penstock.protocols.tubemq.front import TubeFrontOptions
-from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B, GetMessageResponseB2C
-from penstock.protocols.tubemq.methods import COMMIT_OFFSET, REGISTER_PARTITION
+from penstock.protocols.tubemq.server.context import TubeFrontOptions
+from penstock.protocols.tubemq.wire.messages import CommitOffsetRequestC2B, GetMessageResponseB2C
+from penstock.protocols.tubemq.wire.rpc import COMMIT_OFFSET, REGISTER_PARTITION
 from tests.unit.tubemq_front.kit import Kit, bodies, booking, serving
 
 T = TypeVar("T")

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
 from penstock.model import Endpoint, Node, Partition
-from penstock.protocols.tubemq import strings
 from penstock.protocols.tubemq.flow_control import parse_rules
-from penstock.protocols.tubemq.framing import TOKEN, TubeFraming, frame
-from penstock.protocols.tubemq.strings import Held, Located, Placement, Published, Subscribable
+from penstock.protocols.tubemq.wire import strings
+from penstock.protocols.tubemq.wire.framing import TOKEN, TubeFraming, frame
+from penstock.protocols.tubemq.wire.strings import Held, Located, Placement, Published, Subscribable
 
 PIECES = st.lists(st.binary(max_size=9_000), min_size=1, max_size=4).filter(any)
 SERIALS = st.integers(-(2**31), 2**31 - 1)

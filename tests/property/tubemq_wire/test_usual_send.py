@@ -5,13 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.protocols.tubemq.front.sniffing import FrontFraming
-from penstock.protocols.tubemq.front.usual_send import read_send
-from penstock.protocols.tubemq.messages import RequestBody, RequestHeader, RpcConnHeader, SendMessageRequestP2B, encode
-from penstock.protocols.tubemq.messages.codec import decode
-from penstock.protocols.tubemq.methods import SEND_MESSAGE, Service
-from penstock.protocols.tubemq.rpc import read_call, request
-from penstock.protocols.tubemq.wire_fields import varint
+from penstock.protocols.tubemq.server.http import FrontFraming
+from penstock.protocols.tubemq.server.session import read_send
+from penstock.protocols.tubemq.wire.messages import RequestBody, RequestHeader, RpcConnHeader, SendMessageRequestP2B
+from penstock.protocols.tubemq.wire.protobuf import decode, encode, varint
+from penstock.protocols.tubemq.wire.rpc import SEND_MESSAGE, Service, read_call, request
 from tests.fuzz.feeding import frames
 from tests.vectors.tubemq_frames.conversations import exchanges
 from tests.vectors.tubemq_frames.recorded import files

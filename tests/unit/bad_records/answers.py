@@ -22,10 +22,10 @@ from penstock.protocols.kafka.wire.fetch import FetchResponsePartition
 from penstock.protocols.rocketmq.client.cluster import RocketOptions
 from penstock.protocols.rocketmq.client.pulls import Got, RocketFetched
 from penstock.protocols.rocketmq.wire.message_format import StoredMessage, write_stored
-from penstock.protocols.tubemq import records
-from penstock.protocols.tubemq.client.private_reader import Batch
-from penstock.protocols.tubemq.client.reading import TubeFetched
-from penstock.protocols.tubemq.messages import GetMessageResponseB2C, TransferedMessage, encode
+from penstock.protocols.tubemq.client.reading import Batch, TubeFetched
+from penstock.protocols.tubemq.wire import records
+from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C, TransferedMessage
+from penstock.protocols.tubemq.wire.protobuf import encode
 from penstock.records import encode_v2
 
 HERE = Partition("t", 0)

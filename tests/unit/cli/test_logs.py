@@ -21,7 +21,7 @@ from penstock.config import ConsumerConfig, ProducerConfig, SnodeConfig
 from penstock.interfaces import NewTopic
 from penstock.protocols import configs
 from penstock.protocols.rocketmq.config import RocketConfig
-from penstock.protocols.tubemq.config.options import TubeConfig
+from penstock.protocols.tubemq.config import TubeConfig
 from penstock.testing import Broker
 
 TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO penstock\.node: topic t is created, partitions: 1")

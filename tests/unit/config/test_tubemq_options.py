@@ -13,14 +13,17 @@ from penstock.errors import ConfigError
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.config import (
     ADDED,
+    TUBE_SPELLINGS,
     ConsumePosition,
     TubeConfig,
+    check_group,
+    check_topic,
     ini_options,
+    parse_filters,
     parse_go_address,
+    parse_start_offsets,
     tube_config,
 )
-from penstock.protocols.tubemq.config.names import check_group, check_topic, parse_filters, parse_start_offsets
-from penstock.protocols.tubemq.config.spellings import TUBE_SPELLINGS
 
 HERE = "tubemq://h:1/demo"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.tubemq import messages
-from penstock.protocols.tubemq.methods import COMMIT_OFFSET, SEND_MESSAGE
+from penstock.protocols.tubemq.wire import messages
+from penstock.protocols.tubemq.wire.rpc import COMMIT_OFFSET, SEND_MESSAGE
 from tests.unit.tubemq_front.kit import Kit, run
 
 

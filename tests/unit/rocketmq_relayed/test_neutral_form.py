@@ -26,7 +26,7 @@ from penstock.protocols.rocketmq.backend.topics import Numbering
 from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from penstock.protocols.rocketmq.wire.message_format import StoredMessage, read_batch, write_stored
-from penstock.protocols.tubemq.front.faults import refusal
+from penstock.protocols.tubemq.errors import refusal
 from penstock.records.scalar_codec import Stored, encode_batch, stored_records
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_relayed.kit import Server, World, ok, run

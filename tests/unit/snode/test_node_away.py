@@ -11,8 +11,8 @@ import pytest
 from penstock.protocols.kafka.wire.groups import HeartbeatRequest
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.rpc import LOCK_BATCH_MQ
-from penstock.protocols.tubemq import messages as t
-from penstock.protocols.tubemq.methods import CONSUMER_HEARTBEAT, CONSUMER_REGISTER, PARTITION_HEARTBEAT
+from penstock.protocols.tubemq.wire import messages as t
+from penstock.protocols.tubemq.wire.rpc import CONSUMER_HEARTBEAT, CONSUMER_REGISTER, PARTITION_HEARTBEAT
 from tests.unit.client.virtual_time import VirtualLoop, passing
 from tests.unit.kafka_front import group_kit
 from tests.unit.kafka_front import kit as kafka

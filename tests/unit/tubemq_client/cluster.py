@@ -20,11 +20,12 @@ from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.connecting import TransportOptions
 from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.client import TubeClient, TubeOptions
-from penstock.protocols.tubemq.config.options import TubeConfig
-from penstock.protocols.tubemq.framing import TubeFraming
-from penstock.protocols.tubemq.messages import (
+from penstock.protocols.tubemq.client.client import TubeClient
+from penstock.protocols.tubemq.client.options import TubeOptions
+from penstock.protocols.tubemq.config import TubeConfig
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.framing import TubeFraming
+from penstock.protocols.tubemq.wire.messages import (
     ApprovedClientConfig,
     CloseResponseM2C,
     CloseResponseM2P,
@@ -33,16 +34,15 @@ from penstock.protocols.tubemq.messages import (
     GetPartMetaResponseM2C,
     HeartResponseM2P,
     MasterAuthorizedInfo,
-    Message,
     RegisterResponseB2C,
     RegisterResponseM2CV2,
     RegisterResponseM2P,
     SendMessageResponseB2P,
     TransferedMessage,
-    decode,
 )
-from penstock.protocols.tubemq.records import checksum
-from penstock.protocols.tubemq.rpc import Status, answer, failure, read_call
+from penstock.protocols.tubemq.wire.protobuf import Message, decode
+from penstock.protocols.tubemq.wire.records import checksum
+from penstock.protocols.tubemq.wire.rpc import Status, answer, failure, read_call
 from tests.unit.client.virtual_time import run
 
 Refusal = Callable[[Any], object]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.model import Partition
-from penstock.protocols.tubemq.client.avoidance import Avoidance
-from penstock.protocols.tubemq.config.options import TubeConfig
+from penstock.protocols.tubemq.client.sender import Avoidance
+from penstock.protocols.tubemq.config import TubeConfig
 
 OPTIONS = TubeConfig(
     link_stats_duration_ms=60_000, link_max_failures=5, link_max_forbidden_rate=0.3, link_forbidden_duration_ms=600_000,

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.errors import OffsetOutOfRange, ServerError, UsageError
 from penstock.model import Committed, Partition
-from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.config import ConsumePosition
+from penstock.protocols.tubemq.wire import rpc as m
 from tests.unit.tubemq_client.cluster import FIGURES, Cluster, Held, go, stage
 
 ONE = Partition("demo", 0, "1")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.model import Partition
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.client.placements import SYSTEM_TOPIC
-from penstock.protocols.tubemq.messages import RegisterResponseM2CV2
+from penstock.protocols.tubemq.client.cluster import SYSTEM_TOPIC
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import RegisterResponseM2CV2
 from tests.unit.tubemq_client.cluster import Cluster, go, stage
 
 

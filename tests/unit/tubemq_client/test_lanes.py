@@ -9,11 +9,11 @@ import pytest
 
 from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Partition
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.client import TubeOptions
-from penstock.protocols.tubemq.config.options import TubeConfig
-from penstock.protocols.tubemq.messages import decode
-from penstock.protocols.tubemq.rpc import read_call
+from penstock.protocols.tubemq.client.options import TubeOptions
+from penstock.protocols.tubemq.config import TubeConfig
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.protobuf import decode
+from penstock.protocols.tubemq.wire.rpc import read_call
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Server, go
 from tests.unit.tubemq_consumer.groups import filled, world

@@ -6,10 +6,10 @@ import pytest
 
 from penstock.errors import ConfigError, ConnectionLost, RequestTimeout, ServerError, UsageError
 from penstock.model import Partition
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.client import TubeClient
-from penstock.protocols.tubemq.messages import RegisterResponseM2CV2
-from penstock.protocols.tubemq.rpc import Standby, Status
+from penstock.protocols.tubemq.client.client import TubeClient
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import RegisterResponseM2CV2
+from penstock.protocols.tubemq.wire.rpc import Standby, Status
 from tests.unit.tubemq_client.cluster import SILENCE, Cluster, Thrown, go, stage
 
 

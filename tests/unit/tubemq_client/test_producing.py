@@ -15,8 +15,8 @@ from penstock.client.producer.delivery import Delivery
 from penstock.client.producer.engine import ProducerEngine
 from penstock.config import ProducerConfig
 from penstock.errors import ServerError
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.messages import SendMessageResponseB2P
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import SendMessageResponseB2P
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import FIGURES, SILENCE, Cluster, Stage, go, stage
 

@@ -6,9 +6,10 @@ import pytest
 
 from penstock.errors import Closed, ServerError
 from penstock.model import Partition
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.authentication import Credentials, verified
-from penstock.protocols.tubemq.messages import RegisterResponseM2P, has
+from penstock.protocols.tubemq.client.options import Credentials, verified
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import RegisterResponseM2P
+from penstock.protocols.tubemq.wire.protobuf import has
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Cluster, go, stage
 

@@ -8,8 +8,8 @@ from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import CorruptBatch, OffsetOutOfRange, ServerError, UsageError
 from penstock.interfaces.client import ReadFrom, ReadLimits
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.messages import GetMessageResponseB2C, RegisterResponseB2C, TransferedMessage
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C, RegisterResponseB2C, TransferedMessage
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Cluster, Stage, go, stage
 

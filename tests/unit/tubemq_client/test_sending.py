@@ -13,11 +13,12 @@ import pytest
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.interfaces.client import Sent
 from penstock.model import Codec, Node, Partition
-from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client.sender import TubePacked, TubeSender
-from penstock.protocols.tubemq.messages import SendMessageResponseB2P, decode
-from penstock.protocols.tubemq.records import unpack
-from penstock.protocols.tubemq.rpc import Status
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import SendMessageResponseB2P
+from penstock.protocols.tubemq.wire.protobuf import decode
+from penstock.protocols.tubemq.wire.records import unpack
+from penstock.protocols.tubemq.wire.rpc import Status
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import FIGURES, SILENCE, Cluster, Stage, Thrown, go, stage
 

@@ -20,10 +20,9 @@ from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.connecting import TransportOptions
 from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
-from penstock.protocols.tubemq.client.http import HttpDialect, HttpFraming, read_response
 from penstock.protocols.tubemq.client.options import TubeOptions
-from penstock.protocols.tubemq.client.web_api import WebApi
-from penstock.protocols.tubemq.config.options import TubeConfig
+from penstock.protocols.tubemq.client.web_api import HttpDialect, HttpFraming, WebApi, read_response
+from penstock.protocols.tubemq.config import TubeConfig
 from tests.unit.tubemq_client.cluster import Cluster, go, stage
 
 

@@ -22,21 +22,21 @@ from penstock.net.connecting import TransportOptions
 from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from penstock.protocols import register
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.client import TubeClient
+from penstock.protocols.tubemq.client.client import TubeClient
 from penstock.protocols.tubemq.client.options import options_of
 from penstock.protocols.tubemq.config import ADDED
-from penstock.protocols.tubemq.messages import (
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import (
     EventProto,
     HeartBeatResponseB2C,
     HeartResponseM2C,
     HeartResponseM2CV2,
-    Message,
     OpsTaskInfo,
     RegisterResponseM2C,
 )
-from penstock.protocols.tubemq.strings import Held as HeldText
-from penstock.protocols.tubemq.strings import (
+from penstock.protocols.tubemq.wire.protobuf import Message
+from penstock.protocols.tubemq.wire.strings import Held as HeldText
+from penstock.protocols.tubemq.wire.strings import (
     Located,
     format_failure,
     format_held,

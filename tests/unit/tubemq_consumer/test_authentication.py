@@ -14,8 +14,8 @@ import pytest
 from penstock.config import OptionValue
 from penstock.interfaces.client import FoundOffset
 from penstock.model import Codec, LogRange, Offset, OffsetSpec, Partition
-from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client.sender import TubeSender
+from penstock.protocols.tubemq.wire import rpc as m
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Cluster, go, stage
 from tests.unit.tubemq_client.test_sending import rows

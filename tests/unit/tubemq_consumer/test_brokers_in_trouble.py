@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import PenstockError, ServerError
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.client.brokers import Brokers
-from penstock.protocols.tubemq.messages import CommitOffsetResponseB2C
-from penstock.protocols.tubemq.rpc import Status
+from penstock.protocols.tubemq.client.calls import Brokers
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import CommitOffsetResponseB2C
+from penstock.protocols.tubemq.wire.rpc import Status
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Thrown, go
 from tests.unit.tubemq_consumer.groups import filled, world

@@ -12,16 +12,15 @@ from penstock.client import AsyncConsumer
 from penstock.config import OptionValue
 from penstock.errors import ServerError
 from penstock.model import Partition
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.client.allocation import share_of
-from penstock.protocols.tubemq.java_hash import java_hash
-from penstock.protocols.tubemq.messages import (
+from penstock.protocols.tubemq.client.balancing import share_of
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import (
     GetPartMetaResponseM2C,
     OpsTaskInfo,
     RegisterResponseB2C,
     RegisterResponseM2CV2,
 )
-from penstock.protocols.tubemq.strings import parse_key
+from penstock.protocols.tubemq.wire.strings import java_hash, parse_key
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Held, go
 from tests.unit.tubemq_consumer.groups import GroupCluster, Told, filled, world

@@ -11,8 +11,8 @@ import pytest
 from penstock.client import AsyncConsumer
 from penstock.errors import PenstockError
 from penstock.model import Partition
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.messages import CommitOffsetResponseB2C, RegisterResponseB2C
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import CommitOffsetResponseB2C, RegisterResponseB2C
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import go
 from tests.unit.tubemq_consumer.groups import GroupCluster, World, filled, kill_broker, world

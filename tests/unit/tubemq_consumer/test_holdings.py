@@ -11,9 +11,8 @@ import pytest
 
 from penstock.errors import ServerError
 from penstock.model import Endpoint, Node, Partition
-from penstock.protocols.tubemq.client.booking_states import Event, State
-from penstock.protocols.tubemq.client.holdings import Holding, Holdings
-from penstock.protocols.tubemq.client.shared import Shared
+from penstock.protocols.tubemq.client.assigned_partitions import Event, Holding, Holdings, State
+from penstock.protocols.tubemq.client.cluster import Shared
 
 ZERO = Partition("demo", 0, "1")
 WAYS = {

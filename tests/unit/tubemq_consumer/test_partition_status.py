@@ -10,7 +10,7 @@ from penstock import EmptyReason, ReadState
 from penstock.client import AsyncConsumer
 from penstock.errors import Closed, ServerError
 from penstock.model import Partition
-from penstock.protocols.tubemq.messages import GetMessageResponseB2C, RegisterResponseB2C, RegisterResponseM2C
+from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C, RegisterResponseB2C, RegisterResponseM2C
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import go
 from tests.unit.tubemq_consumer.groups import filled, world

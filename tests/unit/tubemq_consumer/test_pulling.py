@@ -9,8 +9,8 @@ import pytest
 
 from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
 from penstock.model import Committed, Partition
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.messages import CommitOffsetResponseB2C, GetMessageResponseB2C
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import CommitOffsetResponseB2C, GetMessageResponseB2C
 from penstock.records import Messages
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import SILENCE, go

@@ -10,8 +10,9 @@ from penstock.client import AsyncConsumer
 from penstock.config import OptionValue
 from penstock.errors import ConfigError, ServerError
 from penstock.model import Partition
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.messages import RegisterResponseB2C, RegisterResponseM2C, has
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.messages import RegisterResponseB2C, RegisterResponseM2C
+from penstock.protocols.tubemq.wire.protobuf import has
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import go
 from tests.unit.tubemq_consumer.groups import CONNECT, DISCONNECT, ONLY_DISCONNECT, SCHEME, Told, filled, gets, world

@@ -15,10 +15,10 @@ from penstock.interfaces.node import Surroundings
 from penstock.model import Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.runtime import AsyncioRuntime
-from penstock.protocols.tubemq.enode import TubeEnode, open_enode
-from penstock.protocols.tubemq.enode.numbering import Numbering
-from penstock.protocols.tubemq.messages import HeartResponseM2P
-from penstock.protocols.tubemq.methods import PRODUCER_HEARTBEAT
+from penstock.protocols.tubemq.backend.catalog import Numbering
+from penstock.protocols.tubemq.backend.enode import TubeEnode, open_enode
+from penstock.protocols.tubemq.wire.messages import HeartResponseM2P
+from penstock.protocols.tubemq.wire.rpc import PRODUCER_HEARTBEAT
 from penstock.snode.journals import JournalService
 from penstock.snode.local_enode import open_local
 from tests.unit.client.virtual_time import passing

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from penstock.concurrency.locks import Locks
 from penstock.errors import LogOffsetOutOfRange
 from penstock.model import Partition
-from penstock.protocols.tubemq.enode import spots
-from penstock.protocols.tubemq.enode.chunks import Chunks
-from penstock.protocols.tubemq.enode.partition_log import Ends, PartitionLog
+from penstock.protocols.tubemq.backend import partition_log
+from penstock.protocols.tubemq.backend.partition_log import Chunks, Ends, PartitionLog
 from tests.unit.tubemq_client.cluster import Cluster, Stage, go, stage
 
 Rows = list[tuple[int, bytes]]
@@ -24,7 +23,7 @@ ALL = 1 << 20
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spots, "WINDOW", 8)
+    monkeypatch.setattr(partition_log, "WINDOW", 8)
 
 
 def log_of(s: Stage, partition: int, *, keeps: int = ALL) -> PartitionLog:

@@ -9,8 +9,8 @@ import pytest
 from penstock.errors import OutcomeUnknown, PenstockError, UpstreamLost
 from penstock.interfaces import Buffers, Frame
 from penstock.model import Partition
-from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.rpc import read_call
+from penstock.protocols.tubemq.wire import rpc as m
+from penstock.protocols.tubemq.wire.rpc import read_call
 from penstock.records.scalar_codec import Stored, encode_batch
 from tests.unit.tubemq_client.cluster import SILENCE, Cluster, Server, Stage
 from tests.unit.tubemq_enode.test_numbers import Around, on_stage, opened

@@ -15,13 +15,20 @@ from penstock.interfaces.node import NodeIdentity, Services
 from penstock.model import Endpoint
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols import protocol
-from penstock.protocols.tubemq import messages
-from penstock.protocols.tubemq.error_codes import Code, row_of
-from penstock.protocols.tubemq.framing import TubeFraming
-from penstock.protocols.tubemq.front import TubeFront, TubeFrontOptions
-from penstock.protocols.tubemq.front.session import TubeSession
-from penstock.protocols.tubemq.methods import GET_MESSAGE, REGISTER_PARTITION, SEND_MESSAGE, Method
-from penstock.protocols.tubemq.rpc import read_answer, request
+from penstock.protocols.tubemq.errors import Code, row_of
+from penstock.protocols.tubemq.server.context import TubeFrontOptions
+from penstock.protocols.tubemq.server.front import TubeFront
+from penstock.protocols.tubemq.server.session import TubeSession
+from penstock.protocols.tubemq.wire import messages, protobuf
+from penstock.protocols.tubemq.wire.framing import TubeFraming
+from penstock.protocols.tubemq.wire.rpc import (
+    GET_MESSAGE,
+    REGISTER_PARTITION,
+    SEND_MESSAGE,
+    Method,
+    read_answer,
+    request,
+)
 from penstock.snode.committed_offsets import OffsetsService
 from penstock.snode.journals import JournalService
 from penstock.store import Store, open_store
@@ -29,8 +36,8 @@ from tests.late_enode import far
 from tests.unit.again import Again
 from tests.waiting_enode import WaitingEnode
 
-Q = TypeVar("Q", bound=messages.Message)
-A = TypeVar("A", bound=messages.Message)
+Q = TypeVar("Q", bound=protobuf.Message)
+A = TypeVar("A", bound=protobuf.Message)
 _LOST = Code.SERVICE_UNAVAILABLE
 assert row_of(_LOST).retriable
 

@@ -6,9 +6,8 @@ import pytest
 
 from penstock.errors import CorruptBatch, PenstockError, StoreError, Unsupported, UpstreamLost, WriteFailed
 from penstock.interfaces.enode import Abilities
-from penstock.protocols.tubemq.error_codes import Code, row_of
-from penstock.protocols.tubemq.front.faults import refusal
-from penstock.protocols.tubemq.methods import SEND_MESSAGE
+from penstock.protocols.tubemq.errors import Code, refusal, row_of
+from penstock.protocols.tubemq.wire.rpc import SEND_MESSAGE
 from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
 from tests.unit.tubemq_front.web import call
 

@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from penstock.model import Partition
-from penstock.protocols.tubemq.messages import HeartRequestC2M, HeartRequestP2M, RegisterRequestC2M, RegisterRequestP2M
-from penstock.protocols.tubemq.methods import (
+from penstock.protocols.tubemq.wire.messages import (
+    HeartRequestC2M,
+    HeartRequestP2M,
+    RegisterRequestC2M,
+    RegisterRequestP2M,
+)
+from penstock.protocols.tubemq.wire.rpc import (
     CONSUMER_HEARTBEAT,
     CONSUMER_REGISTER,
     PRODUCER_HEARTBEAT,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.protocols.tubemq.error_codes import Code
-from penstock.protocols.tubemq.methods import SEND_MESSAGE
+from penstock.protocols.tubemq.errors import Code
+from penstock.protocols.tubemq.wire.rpc import SEND_MESSAGE
 from tests.unit.tubemq_front.kit import Kit, run, sent
 from tests.unit.tubemq_wire.test_attributes_as_sent import ATTRIBUTES, payload
 

@@ -1,7 +1,7 @@
 """Who gets which partitions in one balance run."""
 
 from penstock.model import Partition
-from penstock.protocols.tubemq.front.master.balance import Claim, share_out
+from penstock.protocols.tubemq.server.balancing import Claim, share_out
 
 P = [Partition("t", number) for number in range(7)]
 

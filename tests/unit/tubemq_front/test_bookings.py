@@ -6,10 +6,10 @@ import pytest
 
 from penstock.concurrency.limits import Shares
 from penstock.model import Partition
-from penstock.protocols.tubemq.front.broker.bookings import TABLE, Action, Bookings, Key, Owner
-from penstock.protocols.tubemq.front.faults import Refused
-from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B, HeartBeatRequestC2B, RegisterRequestC2B
-from penstock.protocols.tubemq.methods import COMMIT_OFFSET, PARTITION_HEARTBEAT, REGISTER_PARTITION
+from penstock.protocols.tubemq.errors import Refused
+from penstock.protocols.tubemq.server.bookings import TABLE, Action, Bookings, Key, Owner
+from penstock.protocols.tubemq.wire.messages import CommitOffsetRequestC2B, HeartBeatRequestC2B, RegisterRequestC2B
+from penstock.protocols.tubemq.wire.rpc import COMMIT_OFFSET, PARTITION_HEARTBEAT, REGISTER_PARTITION
 from tests.unit.tubemq_front.kit import Kit, bodies, booking, run
 
 KEY = Key("g", Partition("demo", 0))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.tubemq.messages import (
+from penstock.protocols.tubemq.wire.messages import (
     ClientSubRepInfo,
     CloseRequestC2M,
     EventProto,
@@ -16,17 +16,17 @@ from penstock.protocols.tubemq.messages import (
     HeartResponseM2C,
     RegisterRequestC2M,
     RegisterRequestC2MV2,
-    has,
 )
-from penstock.protocols.tubemq.methods import (
+from penstock.protocols.tubemq.wire.protobuf import has
+from penstock.protocols.tubemq.wire.rpc import (
     BALANCED_HEARTBEAT,
     BALANCED_REGISTER,
     CONSUMER_CLOSE,
     CONSUMER_HEARTBEAT,
     CONSUMER_REGISTER,
     PARTITION_META,
+    RpcFailure,
 )
-from penstock.protocols.tubemq.rpc import RpcFailure
 from tests.unit.tubemq_front.kit import Kit, run
 from tests.unit.tubemq_front.web import call
 

@@ -12,12 +12,10 @@ import pytest
 from penstock.client import Consumer, Producer
 from penstock.errors import UsageError
 from penstock.interfaces import Buffers, Frame, Pieces, joined
-from penstock.protocols.tubemq.error_codes import error_of, rows
-from penstock.protocols.tubemq.faults import TubeWording
-from penstock.protocols.tubemq.framing import TubeFraming
-from penstock.protocols.tubemq.front.table import TABLE
-from penstock.protocols.tubemq.methods import METHODS
-from penstock.protocols.tubemq.rpc import Standby, Stopping, Unready, read_answer, request_around
+from penstock.protocols.tubemq.errors import error_of, rows
+from penstock.protocols.tubemq.server.session import TABLE, TubeWording
+from penstock.protocols.tubemq.wire.framing import TubeFraming
+from penstock.protocols.tubemq.wire.rpc import METHODS, Standby, Stopping, Unready, read_answer, request_around
 from penstock.testing import Broker, Faults
 
 QUICK = {

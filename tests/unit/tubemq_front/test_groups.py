@@ -6,11 +6,8 @@ import pytest
 
 from penstock.concurrency.limits import Shares
 from penstock.model import Partition
-from penstock.protocols.tubemq.front.faults import Refused
-from penstock.protocols.tubemq.front.master.groups import Groups, Patience
-from penstock.protocols.tubemq.front.master.members import Member, Subscription
-from penstock.protocols.tubemq.front.master.producers import Producers
-from penstock.protocols.tubemq.front.master.terms import Terms, Way
+from penstock.protocols.tubemq.errors import Refused
+from penstock.protocols.tubemq.server.groups import Groups, Member, Patience, Producers, Subscription, Terms, Way
 
 TERMS = Terms(Way.NORMAL, frozenset({"t"}))
 PARTITIONS = [Partition("t", number) for number in range(4)]

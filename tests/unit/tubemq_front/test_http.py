@@ -5,7 +5,7 @@ import json
 import pytest
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.tubemq.front import TubeFrontOptions
+from penstock.protocols.tubemq.server.context import TubeFrontOptions
 from tests.unit.tubemq_front.kit import Kit, run
 from tests.unit.tubemq_front.web import call, feed, fetch
 

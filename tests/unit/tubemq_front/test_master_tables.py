@@ -4,24 +4,23 @@ import itertools
 
 import pytest
 
-from penstock.protocols.tubemq.front.master import events, phases
-from penstock.protocols.tubemq.front.master.events import Event, Events, Stage, Step
-from penstock.protocols.tubemq.front.master.phases import Phase, Turn
-from penstock.protocols.tubemq.methods import EventType
+from penstock.protocols.tubemq.server import balancing
+from penstock.protocols.tubemq.server.balancing import Event, Events, Phase, Stage, Step, Turn
+from penstock.protocols.tubemq.wire.rpc import EventType
 
 
 def test_an_event_has_a_next_stage_for_every_step() -> None:
-    assert set(events.TABLE) == set(itertools.product(Stage, Step))
+    assert set(balancing.EVENT_STAGES) == set(itertools.product(Stage, Step))
 
 
 def test_a_group_has_a_next_phase_for_every_turn() -> None:
-    assert set(phases.TABLE) == set(itertools.product(Phase, Turn))
+    assert set(balancing.GROUP_PHASES) == set(itertools.product(Phase, Turn))
 
 
 @pytest.mark.parametrize("stage", [Stage.DONE, Stage.DROPPED])
 @pytest.mark.parametrize("step", list(Step))
 def test_what_is_over_stays_over(stage: Stage, step: Step) -> None:
-    assert events.TABLE[stage, step] is stage
+    assert balancing.EVENT_STAGES[stage, step] is stage
 
 
 def test_an_event_is_sent_once_until_it_is_acknowledged() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.interfaces.enode import FetchPart, fetch_one
 from penstock.model import Partition
-from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B
-from penstock.protocols.tubemq.methods import COMMIT_OFFSET
+from penstock.protocols.tubemq.wire.messages import CommitOffsetRequestC2B
+from penstock.protocols.tubemq.wire.rpc import COMMIT_OFFSET
 from penstock.records.scalar_codec import stored_records
 from tests.unit.tubemq_front.kit import Kit, bodies, run
 from tests.unit.tubemq_front.web import call

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from penstock.model import Codec, Partition
-from penstock.protocols.tubemq.front import TubeFrontOptions
-from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B, CommitOffsetResponseB2C
-from penstock.protocols.tubemq.methods import COMMIT_OFFSET, SEND_MESSAGE
+from penstock.protocols.tubemq.server.context import TubeFrontOptions
+from penstock.protocols.tubemq.wire.messages import CommitOffsetRequestC2B, CommitOffsetResponseB2C
+from penstock.protocols.tubemq.wire.rpc import COMMIT_OFFSET, SEND_MESSAGE
 from penstock.records.batch import CRC_START, crc32c, end_marker
 from penstock.records.scalar_codec import Stored, encode_batch
 from penstock.records.validation import Target, recompressed

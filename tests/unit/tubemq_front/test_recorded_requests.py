@@ -15,11 +15,10 @@ from google.protobuf.message import Message
 
 from penstock.errors import PenstockError
 from penstock.interfaces.framing import Frame
-from penstock.protocols.tubemq.error_codes import Code
-from penstock.protocols.tubemq.front import TubeFrontOptions
-from penstock.protocols.tubemq.messages.codec import decode
-from penstock.protocols.tubemq.methods import METHODS
-from penstock.protocols.tubemq.rpc import RpcFailure, read_answer, request
+from penstock.protocols.tubemq.errors import Code
+from penstock.protocols.tubemq.server.context import TubeFrontOptions
+from penstock.protocols.tubemq.wire.protobuf import decode
+from penstock.protocols.tubemq.wire.rpc import METHODS, RpcFailure, read_answer, request
 from tests.unit.tubemq_front.kit import Client, Kit, serving
 from tests.vectors.tubemq_frames.conversations import Exchange, cut, exchanges
 

@@ -6,9 +6,9 @@ import pytest
 
 from penstock.interfaces.enode import FetchPart, extent, fetch_one
 from penstock.model import Codec, Partition
-from penstock.protocols.tubemq.front import TubeFrontOptions
-from penstock.protocols.tubemq.methods import SEND_MESSAGE
-from penstock.protocols.tubemq.records.single import pack
+from penstock.protocols.tubemq.server.context import TubeFrontOptions
+from penstock.protocols.tubemq.wire.records import pack
+from penstock.protocols.tubemq.wire.rpc import SEND_MESSAGE
 from penstock.records.batch import batches
 from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
 from tests.unit.tubemq_front.web import call

@@ -15,13 +15,13 @@ from penstock.interfaces.enode import Appended, Batch, FetchPart, fetch_one
 from penstock.interfaces.framing import Buffers
 from penstock.model import Partition
 from penstock.net.runtime import Waits, begin
-from penstock.protocols.tubemq.error_codes import Code
-from penstock.protocols.tubemq.front import TubeFrontOptions, session
-from penstock.protocols.tubemq.front.settings import TopicSettings
-from penstock.protocols.tubemq.messages import SendMessageResponseB2P
-from penstock.protocols.tubemq.methods import SEND_MESSAGE
-from penstock.protocols.tubemq.records.single import pack
-from penstock.protocols.tubemq.rpc import read_answer, request
+from penstock.protocols.tubemq.errors import Code
+from penstock.protocols.tubemq.server import session
+from penstock.protocols.tubemq.server.context import TubeFrontOptions
+from penstock.protocols.tubemq.server.settings import TopicSettings
+from penstock.protocols.tubemq.wire.messages import SendMessageResponseB2P
+from penstock.protocols.tubemq.wire.records import pack
+from penstock.protocols.tubemq.wire.rpc import SEND_MESSAGE, read_answer, request
 from penstock.records.batch import batches
 from penstock.records.scalar_codec import stored_records
 from penstock.store import open_store

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.model import Partition
-from penstock.protocols.tubemq.messages import RegisterRequestC2M
-from penstock.protocols.tubemq.methods import CONSUMER_REGISTER
+from penstock.protocols.tubemq.wire.messages import RegisterRequestC2M
+from penstock.protocols.tubemq.wire.rpc import CONSUMER_REGISTER
 from penstock.records.scalar_codec import Stored, encode_batch
 from penstock.store import open_store
 from tests.unit.tubemq_front.kit import serving

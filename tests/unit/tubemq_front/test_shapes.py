@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Admin, LogRange, NewTopic, Partition, Producer, RangeReader
-from penstock.protocols.tubemq.front.shapes import shape_of
-from penstock.protocols.tubemq.partition_ids import partition_ids
+from penstock.protocols.tubemq.server.settings import shape_of
+from penstock.protocols.tubemq.wire.strings import partition_ids
 from penstock.testing import Broker
 
 LISTENERS = ["tubemq://127.0.0.1:0", "kafka://127.0.0.1:0"]

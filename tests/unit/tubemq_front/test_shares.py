@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.tubemq import messages as t
-from penstock.protocols.tubemq.methods import CONSUMER_REGISTER, PARTITION_HEARTBEAT, PRODUCER_REGISTER
+from penstock.protocols.tubemq.wire import messages as t
+from penstock.protocols.tubemq.wire.rpc import CONSUMER_REGISTER, PARTITION_HEARTBEAT, PRODUCER_REGISTER
 from tests.unit.tubemq_front.kit import Client, Kit, run
 
 pytestmark = pytest.mark.near  # about counts and turns of the loop

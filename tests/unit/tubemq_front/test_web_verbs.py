@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.tubemq.front.admin.routes import REFUSED, ROUTES
-from penstock.protocols.tubemq.messages import (
+from penstock.protocols.tubemq.server.web_api.routes import REFUSED, ROUTES
+from penstock.protocols.tubemq.wire.messages import (
     GetMessageRequestC2B,
     HeartRequestC2M,
     HeartRequestP2M,
     RegisterRequestP2M,
 )
-from penstock.protocols.tubemq.methods import (
+from penstock.protocols.tubemq.wire.records import pack
+from penstock.protocols.tubemq.wire.rpc import (
     CONSUMER_HEARTBEAT,
     CONSUMER_REGISTER,
     GET_MESSAGE,
@@ -28,7 +29,6 @@ from penstock.protocols.tubemq.methods import (
     PRODUCER_REGISTER,
     SEND_MESSAGE,
 )
-from penstock.protocols.tubemq.records import pack
 from tests.unit.tubemq_front.kit import Kit, run, sent
 from tests.unit.tubemq_front.test_administration import register
 from tests.unit.tubemq_front.web import call

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from penstock.interfaces.framing import Frame
-from penstock.protocols.tubemq.error_codes import Code
+from penstock.protocols.tubemq.errors import Code
 from tests.unit.tubemq_front.kit import Client, Kit
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.tubemq.front.broker.columns import bulk_of
-from penstock.protocols.tubemq.front.broker.messages import key_code_of, message_of, record_of
-from penstock.protocols.tubemq.java_hash import java_hash
-from penstock.protocols.tubemq.messages import GetMessageResponseB2C
-from penstock.protocols.tubemq.messages.codec import decode
-from penstock.protocols.tubemq.records import checksum, pack
+from penstock.protocols.tubemq.server.log import key_code_of, message_of, record_of
+from penstock.protocols.tubemq.wire.log_columns import bulk_of
+from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C
+from penstock.protocols.tubemq.wire.protobuf import decode
+from penstock.protocols.tubemq.wire.records import checksum, pack
+from penstock.protocols.tubemq.wire.strings import java_hash
 from penstock.records.scalar_codec import encode_batch
 
 ATTRIBUTES = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ProtocolViolation, UsageError
-from penstock.protocols.tubemq import messages
-from penstock.protocols.tubemq.messages import (
+from penstock.protocols.tubemq.wire import messages
+from penstock.protocols.tubemq.wire.messages import (
     AuthorizedInfo,
     GetMessageResponseB2C,
     HeartBeatRequestC2B,
@@ -14,10 +14,8 @@ from penstock.protocols.tubemq.messages import (
     RspExceptionBody,
     SendMessageRequestP2B,
     TransferedMessage,
-    decode,
-    encode,
-    has,
 )
+from penstock.protocols.tubemq.wire.protobuf import decode, encode, has
 
 BOOKING = {"op_type": 31, "client_id": "c", "group_name": "g", "topic_name": "t", "partition_id": 0, "read_status": 0}
 

@@ -1,8 +1,6 @@
 """What a broker gives to one registration, as a 2.4.0 broker was seen to do it."""
 
-from penstock.protocols.tubemq.flow_control import Grant, Quota, parse_rules
-from penstock.protocols.tubemq.flow_control.quota import FIRST_READ_BYTES, TRANSFER_BYTES
-from penstock.protocols.tubemq.flow_control.rules import NOTHING
+from penstock.protocols.tubemq.flow_control import FIRST_READ_BYTES, NOTHING, TRANSFER_BYTES, Grant, Quota, parse_rules
 from tests.unit.tubemq_wire.test_flow_rules import RECORDED, at
 
 NOON = at(12)

@@ -6,8 +6,16 @@ from typing import Any
 import pytest
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.tubemq.flow_control import DataLimit, FlowControl, Holder, Rules, parse_rules
-from penstock.protocols.tubemq.flow_control.rules import NOTHING, Intervals, time_of_day
+from penstock.protocols.tubemq.flow_control import (
+    NOTHING,
+    DataLimit,
+    FlowControl,
+    Holder,
+    Intervals,
+    Rules,
+    parse_rules,
+    time_of_day,
+)
 
 MIB = 1 << 20
 EXAMPLE = (

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.errors import OffsetOutOfRange, ServerError, UsageError
-from penstock.protocols.tubemq import names
-from penstock.protocols.tubemq.authentication import (
+from penstock.protocols.tubemq.client.options import (
     NO_TOKEN,
     Credentials,
     broker_authorization,
@@ -16,7 +15,8 @@ from penstock.protocols.tubemq.authentication import (
     signature,
     verified,
 )
-from penstock.protocols.tubemq.error_codes import Code, error_of, row_of
+from penstock.protocols.tubemq.errors import Code, error_of, row_of
+from penstock.protocols.tubemq.wire import strings
 
 USER = Credentials("tube", "pwd")
 NOW = 1_700_000_000_000
@@ -64,9 +64,9 @@ def test_a_password_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("check", "good"),
     [
-        (names.check_topic, " a_1 "), (names.check_topic, "x" * 64), (names.check_group, "a-b_c"),
-        (names.check_group, "g" * 1024),
-        (names.check_client_id, "own_127.0.0.1-1-2-Pull-1.13.0"), (names.check_host, "h.example"),
+        (strings.check_topic, " a_1 "), (strings.check_topic, "x" * 64), (strings.check_group, "a-b_c"),
+        (strings.check_group, "g" * 1024),
+        (strings.check_client_id, "own_127.0.0.1-1-2-Pull-1.13.0"), (strings.check_host, "h.example"),
     ],
 )  # fmt: skip
 def test_a_good_name_is_trimmed(check: Callable[[str], str], good: str) -> None:
@@ -76,11 +76,13 @@ def test_a_good_name_is_trimmed(check: Callable[[str], str], good: str) -> None:
 @pytest.mark.parametrize(
     ("check", "bad"),
     [
-        (names.check_topic, ""), (names.check_topic, "a"), (names.check_topic, "1a"), (names.check_topic, "a-b"),
-        (names.check_topic, "aé"), (names.check_topic, "x" * 65), (names.check_topic, "ab\n:c"),
-        (names.check_group, " "), (names.check_group, "a"), (names.check_group, "a.b"), (names.check_group, "g" * 1025),
-        (names.check_client_id, "a@b"), (names.check_client_id, "a#b"), (names.check_client_id, "c" * 1025),
-        (names.check_host, ""), (names.check_host, "h" * 257),
+        (strings.check_topic, ""), (strings.check_topic, "a"), (strings.check_topic, "1a"),
+        (strings.check_topic, "a-b"),
+        (strings.check_topic, "aé"), (strings.check_topic, "x" * 65), (strings.check_topic, "ab\n:c"),
+        (strings.check_group, " "), (strings.check_group, "a"), (strings.check_group, "a.b"),
+        (strings.check_group, "g" * 1025),
+        (strings.check_client_id, "a@b"), (strings.check_client_id, "a#b"), (strings.check_client_id, "c" * 1025),
+        (strings.check_host, ""), (strings.check_host, "h" * 257),
     ],
 )  # fmt: skip
 def test_a_bad_name_is_refused(check: Callable[[str], str], bad: str) -> None:
@@ -89,18 +91,18 @@ def test_a_bad_name_is_refused(check: Callable[[str], str], bad: str) -> None:
 
 
 def test_filter_items_are_counted_once_and_have_no_separators() -> None:
-    assert names.check_filters([" b ", "a", "b"]) == ["a", "b"]
+    assert strings.check_filters([" b ", "a", "b"]) == ["a", "b"]
     for bad in ("a,b", "a=b", "a#b", " ", "x" * 257):
         with pytest.raises(UsageError, match="filter item"):
-            names.check_filters([bad])
+            strings.check_filters([bad])
     with pytest.raises(UsageError, match="501 filter items"):
-        names.check_filters([f"i{number}" for number in range(501)])
+        strings.check_filters([f"i{number}" for number in range(501)])
 
 
 def test_topics_are_counted_once() -> None:
-    assert names.check_topics(["bb", " aa", "bb "]) == ["bb", "aa"]
+    assert strings.check_topics(["bb", " aa", "bb "]) == ["bb", "aa"]
     with pytest.raises(UsageError, match="1025 topics"):
-        names.check_topics([f"t{number}" for number in range(1025)])
+        strings.check_topics([f"t{number}" for number in range(1025)])
 
 
 def test_a_code_becomes_an_error_that_says_what_to_do() -> None:

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CorruptBatch, ProtocolViolation, UsageError
-from penstock.protocols.tubemq import records
-from penstock.protocols.tubemq.messages import GetMessageResponseB2C, TransferedMessage, encode
-from penstock.protocols.tubemq.msg_time import MsgTimeZone, msg_time_zone
-from penstock.protocols.tubemq.records import MessageSet
+from penstock.protocols.tubemq.config import MsgTimeZone, msg_time_zone
+from penstock.protocols.tubemq.wire import record_columns, records
+from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C, TransferedMessage
+from penstock.protocols.tubemq.wire.protobuf import encode
+from penstock.protocols.tubemq.wire.records import MessageSet
 from penstock.records.scalar_writer import FewRows
 
 
@@ -47,39 +48,41 @@ def test_an_answer_keeps_its_other_fields() -> None:
 
 
 def test_an_answer_without_messages_has_no_rows() -> None:
-    decoded = records.decode(read())
+    decoded = record_columns.decode(read())
     assert decoded.batch.num_rows == len(decoded.message_ids) == 0
     assert decoded.batch.schema.names == ["key", "value", "offset", "timestamp", "timestampType", "headers"]
 
 
 def test_corrupt_messages_are_left_out_and_counted() -> None:
     sent = [message(b"a"), message(b"b", off=1), message(b"xyz", 1), message(b"\x00\x00\x00\x09a", 1), message(b"e")]
-    decoded = records.decode(read(*sent))
+    decoded = record_columns.decode(read(*sent))
     assert decoded.batch.column("value").to_pylist() == [b"a", b"e"]
     assert (decoded.corrupt, decoded.first_corrupt, decoded.filtered) == (3, 1, 0)
     assert decoded.batch.column("offset").to_pylist() == [280, 280 + 4 * 28]
 
 
 def test_a_checksum_can_be_passed_over() -> None:
-    decoded = records.decode(read(message(b"b", off=1)), check_crcs=False)
+    decoded = record_columns.decode(read(message(b"b", off=1)), check_crcs=False)
     assert (decoded.batch.num_rows, decoded.corrupt, decoded.first_corrupt) == (1, 0, -1)
 
 
 def test_messages_no_filter_item_matches_are_left_out_and_counted() -> None:
     sent = [attributed(f"$msgType$={item}") for item in ("blue", "red", "blueish", "")] + [message(b"bare")]
-    decoded = records.decode(read(*sent), filters={"blue", "green"})
+    decoded = record_columns.decode(read(*sent), filters={"blue", "green"})
     assert decoded.batch.num_rows == 1
     assert (decoded.corrupt, decoded.filtered) == (0, 4)
     assert decoded.batch.column("offset").to_pylist() == [280]
 
 
 def test_offsets_begin_where_the_caller_says() -> None:
-    decoded = records.decode(read(message(b"a"), message(b"b")), offset=56, step=0, columns=["offset"])
+    decoded = record_columns.decode(read(message(b"a"), message(b"b")), offset=56, step=0, columns=["offset"])
     assert decoded.batch.to_pydict() == {"offset": [56, 56]}
 
 
 def test_rows_know_their_messages() -> None:
-    decoded = records.decode(read(message(b"a", message_id=-5), message(b"b", off=1), message(b"c", message_id=7)))
+    decoded = record_columns.decode(
+        read(message(b"a", message_id=-5), message(b"b", off=1), message(b"c", message_id=7))
+    )
     assert decoded.message_ids.to_pylist() == [-5, 7]
 
 
@@ -91,7 +94,7 @@ def test_the_minute_counts_where_no_millisecond_is_said() -> None:
         attributed("a=b"),
         attributed("$msgTime$=202302290000"),
     ]
-    table = records.decode(read(*sent), columns=["timestamp", "timestampType"]).batch
+    table = record_columns.decode(read(*sent), columns=["timestamp", "timestampType"]).batch
     assert table.column("timestamp").view(pa.int64()).to_pylist() == [1_699_999_980_000_000, 5000, -1000, -1000]
     assert table.column("timestampType").to_pylist() == [0, 0, -1, -1]
 
@@ -100,7 +103,7 @@ def test_a_reserved_name_that_makes_no_sense_is_an_ordinary_header() -> None:
     sent = attributed(
         "$penstock.key$=a,$penstock.key$=a2V5,$penstock.key$=again,$penstock.time$=x,$penstock.value$=what,x"
     )
-    row = records.decode(read(sent), columns=["key", "headers"]).batch.to_pylist()[0]
+    row = record_columns.decode(read(sent), columns=["key", "headers"]).batch.to_pylist()[0]
     assert row["key"] == b"key"
     assert [(pair["key"], pair["value"]) for pair in row["headers"]] == [
         ("$penstock.key$", b"a"), ("$penstock.key$", b"again"), ("$penstock.time$", b"x"),
@@ -111,12 +114,12 @@ def test_a_reserved_name_that_makes_no_sense_is_an_ordinary_header() -> None:
 def test_a_value_is_null_only_where_there_is_no_body() -> None:
     sent = [attributed("$penstock.value$=null", b""), attributed("$penstock.value$=empty", b""), attributed("a=b", b""),
             attributed("$penstock.value$=null", b"x")]  # fmt: skip
-    assert records.decode(read(*sent)).batch.column("value").to_pylist() == [None, b"", b"", b"x"]
+    assert record_columns.decode(read(*sent)).batch.column("value").to_pylist() == [None, b"", b"", b"x"]
 
 
 def test_names_that_are_not_text_can_be_read() -> None:
     sent = message(struct.pack(">i", 3) + b"\xff=\xfe" + b"body", 1)
-    row = records.decode(read(sent), columns=["headers"]).batch.to_pylist()[0]
+    row = record_columns.decode(read(sent), columns=["headers"]).batch.to_pylist()[0]
     assert row["headers"] == [{"key": "\ufffd", "value": b"\xfe"}]
     assert records.unpack(sent.pay_load_data, 1).headers == (("\ufffd", b"\xfe"),)
 
@@ -161,13 +164,13 @@ def test_an_answer_that_is_none_is_refused(broken: bytes, said: str) -> None:
 def test_a_message_that_is_none_is_refused_with_its_place(inside: bytes, said: str) -> None:
     found = records.read_messages(memoryview(b"\x08\x01\x10\x01\x22" + bytes([len(inside)]) + inside))
     with pytest.raises(ProtocolViolation, match=f"{said}.*at byte"):
-        records.decode(found)
+        record_columns.decode(found)
 
 
 def test_fields_of_a_message_nobody_declared_are_passed_over() -> None:
     inner = encode(message(b"abc")) + b"\x9a\x06\x02hi\xa8\x06\x05\xb1\x0612345678\xb5\x061234"
     found = records.read_messages(memoryview(b"\x08\x01\x10\x01\x22" + bytes([len(inner)]) + inner))
-    assert records.decode(found).batch.column("value").to_pylist() == [b"abc"]
+    assert record_columns.decode(found).batch.column("value").to_pylist() == [b"abc"]
 
 
 def test_columns_are_written_with_their_filter_items() -> None:
@@ -181,7 +184,7 @@ def test_columns_are_written_with_their_filter_items() -> None:
             [("value", pa.binary()), ("timestamp", pa.int64()), ("headers", pa.map_(pa.string(), pa.binary()))]
         ),
     )
-    written = records.encode(rows)
+    written = record_columns.encode(rows)
     assert [written.msg_type(row) for row in range(3)] == ["blue", "red", None]
     assert [written.msg_time(row) for row in range(3)] == ["202311142213", None, None]
     assert bytes(written.payload(0))[4:-1] == (
@@ -195,25 +198,25 @@ def test_columns_are_written_with_their_filter_items() -> None:
 
 def test_rows_without_a_time_get_the_senders() -> None:
     rows = pa.RecordBatch.from_pydict({"value": pa.array([b"a"], pa.binary())})
-    assert bytes(records.encode(rows, timestamp_ms=7).payload(0)).endswith(b"$penstock.time$=7a")
+    assert bytes(record_columns.encode(rows, timestamp_ms=7).payload(0)).endswith(b"$penstock.time$=7a")
 
 
 def test_the_documented_checksum_is_that_of_hello() -> None:
     assert records.checksum(b"hello") == 907_060_870
     rows = pa.RecordBatch.from_pydict({"value": pa.array([b"hello", b"", b"x" * 1000], pa.binary())})
-    assert records.encode(rows).checksums.tolist()[0] == 907_060_870
+    assert record_columns.encode(rows).checksums.tolist()[0] == 907_060_870
 
 
 def test_columns_of_other_types_are_refused() -> None:
     with pytest.raises(UsageError, match="column 'value'"):
-        records.encode(pa.RecordBatch.from_pydict({"value": pa.array([[1]])}))
+        record_columns.encode(pa.RecordBatch.from_pydict({"value": pa.array([[1]])}))
 
 
 def test_messages_are_written_for_an_answer() -> None:
     rows = pa.RecordBatch.from_pydict({"key": pa.array([b"k", None]), "value": pa.array([b"a", b"b" * 9000])})
-    written = records.write_messages(records.encode(rows), np.array([-1, 5], np.int64))
+    written = record_columns.write_messages(record_columns.encode(rows), np.array([-1, 5], np.int64))
     whole = encode(GetMessageResponseB2C(success=True, err_code=200)) + bytes(written)
-    decoded = records.decode(records.read_messages(memoryview(whole)), columns=["key", "value"])
+    decoded = record_columns.decode(records.read_messages(memoryview(whole)), columns=["key", "value"])
     assert decoded.batch.to_pydict() == rows.to_pydict()
     assert decoded.message_ids.to_pylist() == [-1, 5]
 
@@ -238,12 +241,13 @@ def test_what_others_send_is_sent_on_with_the_very_same_attributes(attributes: s
     sent = attributed(attributes)
     found = records.unpack(sent.pay_load_data, sent.flag)
     assert records.pack(found.key, found.value, found.headers, found.timestamp_ms) == (sent.pay_load_data, sent.flag)
-    again = records.encode(records.decode(read(sent)).batch)
+    again = record_columns.encode(record_columns.decode(read(sent)).batch)
     assert bytes(again.payload(0)) == sent.pay_load_data
 
 
 def test_single_messages_are_read_without_numpy() -> None:
-    script = "import sys\nfrom penstock.protocols.tubemq import flow_control, records, rpc\n"
+    script = "import sys\nimport penstock.protocols.tubemq.flow_control\n"
+    script += "from penstock.protocols.tubemq.wire import records, rpc\n"
     script += "records.unpack(*records.pack(b'k', b'v', [('a', b'b')], 5))\n"
     script += "print(*sorted({'numpy', 'pyarrow', 'numba'} & set(sys.modules)))\n"
     ended = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
@@ -272,13 +276,13 @@ def test_names_and_values_with_a_dollar_are_written_as_java_would_unless_java_re
         {"value": [b"v"], "headers": [[(name, value)]]},
         schema=pa.schema([("value", pa.binary()), ("headers", pa.map_(pa.string(), pa.binary()))]),
     )
-    payload = bytes(records.encode(rows).payload(0))
+    payload = bytes(record_columns.encode(rows).payload(0))
     assert payload == records.pack(None, b"v", [(name, value)])[0]
     attributes = payload[4:-1]
     assert attributes == written if written is not None else attributes.startswith(b"$penstock.header$=")
     assert records.unpack(payload, 1).headers == ((name, value),)
     sent = message(payload, 1)
-    assert records.decode(read(sent)).batch.column("headers").to_pylist() == [[{"key": name, "value": value}]]
+    assert record_columns.decode(read(sent)).batch.column("headers").to_pylist() == [[{"key": name, "value": value}]]
 
 
 SHANGHAI, BERLIN = msg_time_zone("Asia/Shanghai"), msg_time_zone("Europe/Berlin")
@@ -304,7 +308,7 @@ def test_the_minute_is_read_in_the_zone_that_is_named(zone: str, minute: str, ut
         attributed(f"$msgTime$={minute},$penstock.time$=x"),
         attributed("a=b"),
     ]
-    found = records.decode(read(*sent), columns=["timestamp", "timestampType"], zone=msg_time_zone(zone)).batch
+    found = record_columns.decode(read(*sent), columns=["timestamp", "timestampType"], zone=msg_time_zone(zone)).batch
     at = datetime.fromisoformat(utc + "+00:00")
     exact, none = datetime(1970, 1, 1, 0, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
     assert found.column("timestamp").to_pylist() == [at, exact, at, none]
@@ -316,7 +320,9 @@ def test_the_zone_of_the_process_is_one_too(monkeypatch: pytest.MonkeyPatch) -> 
     time.tzset()
     try:
         zone = msg_time_zone("local")
-        found = records.decode(read(attributed("$msgTime$=202611211200")), columns=["timestamp"], zone=zone).batch
+        found = record_columns.decode(
+            read(attributed("$msgTime$=202611211200")), columns=["timestamp"], zone=zone
+        ).batch
         assert found.column("timestamp").to_pylist() == [datetime(2026, 11, 21, 6, 30, tzinfo=UTC)]
     finally:
         monkeypatch.undo()
@@ -334,11 +340,11 @@ def test_a_time_written_in_a_zone_comes_back_whatever_zone_it_is_read_in(zone: M
             ("headers", pa.map_(pa.string(), pa.binary())),
         ]),
     )  # fmt: skip
-    written = records.encode_in_zone(rows, zone)
+    written = record_columns.encode_in_zone(rows, zone)
     few = records.encode_few(FewRows([None], [b"v"], [milliseconds], {0: headers}), zone)
     assert written == few
     for read_in in (None, SHANGHAI, BERLIN):
-        found = records.decode(read(message(few.payload(0), few.flags[0])), zone=read_in).batch.to_pylist()[0]
+        found = record_columns.decode(read(message(few.payload(0), few.flags[0])), zone=read_in).batch.to_pylist()[0]
         assert found["timestamp"] == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
         assert [(pair["key"], pair["value"]) for pair in found["headers"]] == headers
     if milliseconds > 0:

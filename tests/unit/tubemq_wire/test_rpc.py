@@ -8,12 +8,17 @@ import pytest
 
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.interfaces.framing import Buffers, Frame
-from penstock.protocols.tubemq.framing import TubeFraming
-from penstock.protocols.tubemq.messages import CloseRequestC2M, CloseResponseM2C, decode
-from penstock.protocols.tubemq.methods import CONSUMER_CLOSE, METHODS, PRODUCER_CLOSE, SEND_MESSAGE, Service
-from penstock.protocols.tubemq.rpc import (
+from penstock.protocols.tubemq.wire.framing import TubeFraming
+from penstock.protocols.tubemq.wire.messages import CloseRequestC2M, CloseResponseM2C
+from penstock.protocols.tubemq.wire.protobuf import decode
+from penstock.protocols.tubemq.wire.rpc import (
+    CONSUMER_CLOSE,
+    METHODS,
+    PRODUCER_CLOSE,
+    SEND_MESSAGE,
     STANDBY_EXCEPTION,
     RpcFailure,
+    Service,
     Standby,
     Status,
     Stopping,

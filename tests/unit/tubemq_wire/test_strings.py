@@ -10,9 +10,19 @@ import pytest
 
 from penstock.errors import ProtocolViolation
 from penstock.model import Endpoint, Node, Partition
-from penstock.protocols.tubemq import strings
-from penstock.protocols.tubemq.partition_ids import aligned, partition_ids, store_of, within_store
-from penstock.protocols.tubemq.strings import BrokerIdentity, Held, Located, Placement, Published, Subscribable
+from penstock.protocols.tubemq.wire import strings
+from penstock.protocols.tubemq.wire.strings import (
+    BrokerIdentity,
+    Held,
+    Located,
+    Placement,
+    Published,
+    Subscribable,
+    aligned,
+    partition_ids,
+    store_of,
+    within_store,
+)
 
 NODE = Node("1", Endpoint("10.0.0.5", 8123))
 LOCATED = Located(NODE, Partition("test1", 10001, "1"))

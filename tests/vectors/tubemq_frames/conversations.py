@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.interfaces.framing import Frame
-from penstock.protocols.tubemq.framing import TubeFraming
-from penstock.protocols.tubemq.rpc import Call, read_call
+from penstock.protocols.tubemq.wire.framing import TubeFraming
+from penstock.protocols.tubemq.wire.rpc import ReceivedCall, read_call
 from tests.vectors.tubemq_frames.recorded import Recorded, recorded
 
 
@@ -16,7 +16,7 @@ class Exchange:
     """One call: as it was recorded, and as far as the envelope is read."""
 
     asked: Recorded
-    call: Call
+    call: ReceivedCall
     answered: Recorded
     answer: Frame
 

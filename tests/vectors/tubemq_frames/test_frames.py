@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.tubemq.messages import decode, encode
-from penstock.protocols.tubemq.methods import METHODS
-from penstock.protocols.tubemq.rpc import (
+from penstock.protocols.tubemq.wire.protobuf import decode, encode
+from penstock.protocols.tubemq.wire.rpc import (
+    METHODS,
     RpcFailure,
     Status,
     answer,

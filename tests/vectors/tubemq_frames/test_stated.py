@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.protocols.tubemq import records, strings
-from penstock.protocols.tubemq.messages import GetMessageResponseB2C, SendMessageRequestP2B, decode, has
-from penstock.protocols.tubemq.methods import (
+from penstock.protocols.tubemq.wire import record_columns, records, strings
+from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C, SendMessageRequestP2B
+from penstock.protocols.tubemq.wire.protobuf import decode, has
+from penstock.protocols.tubemq.wire.rpc import (
     CONSUMER_HEARTBEAT,
     CONSUMER_REGISTER,
     GET_MESSAGE,
@@ -19,8 +20,10 @@ from penstock.protocols.tubemq.methods import (
     REGISTER_PARTITION,
     SEND_MESSAGE,
     Method,
+    Status,
+    read_answer,
+    read_payload,
 )
-from penstock.protocols.tubemq.rpc import Status, read_answer, read_payload
 from tests.vectors.tubemq_frames.conversations import Exchange, exchanges
 
 SIZES = (1, 16, 100, 1000, 9000)
@@ -71,7 +74,7 @@ def test_answers_full_of_messages_read_alike_one_by_one_and_as_columns(kernel: s
         payload = read_payload(GET_MESSAGE, one.answer)
         whole = decode(GetMessageResponseB2C, payload)
         messages = records.read_messages(payload)
-        found = records.decode(messages)
+        found = record_columns.decode(messages)
         assert (found.corrupt, found.filtered, messages.count) == (0, 0, len(whole.messages))
         assert found.message_ids.to_pylist() == [message.message_id for message in whole.messages]
         assert found.batch.column("offset").to_pylist() == [
@@ -93,7 +96,7 @@ def test_answers_full_of_messages_read_alike_one_by_one_and_as_columns(kernel: s
 def test_what_was_sent_is_what_two_consumers_received() -> None:
     received = set()
     for one in made("consumer-broker", GET_MESSAGE):
-        found = records.decode(records.read_messages(read_payload(GET_MESSAGE, one.answer)))
+        found = record_columns.decode(records.read_messages(read_payload(GET_MESSAGE, one.answer)))
         received |= {
             (value.as_py(), str(headers))
             for value, headers in zip(found.batch["value"], found.batch["headers"], strict=True)

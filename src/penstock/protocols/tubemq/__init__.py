@@ -1,4 +1,4 @@
-"""TubeMQ: messages, records, client and front. See ``README.md`` beside this file for what is spoken."""
+"""TubeMQ: wire, client, server and backend. See ``README.md`` beside this file for what is spoken."""
 
 from penstock.protocols.tubemq.registration import PROTOCOL as PROTOCOL
 

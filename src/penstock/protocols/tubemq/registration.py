@@ -10,8 +10,7 @@ from penstock.interfaces import ChannelFactory, Front, LogClient, Services, Wire
 from penstock.interfaces.front import Wording
 from penstock.interfaces.node import OpenedEnode, Surroundings
 from penstock.model import Endpoint
-from penstock.protocols.tubemq.config import ADDED
-from penstock.protocols.tubemq.needs import EXTRA, GREETING
+from penstock.protocols.tubemq.config import ADDED, EXTRA, GREETING
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -24,34 +23,34 @@ _HERE: Final = "penstock.protocols.tubemq"
 def _client(
     channel_of: ChannelFactory, bootstrap: Sequence[Endpoint], config: ClientConfig, extra: Mapping[str, OptionValue]
 ) -> LogClient:
-    opened: LogClient = import_module(f"{_HERE}.client").open_client(channel_of, bootstrap, config, extra)
+    opened: LogClient = import_module(f"{_HERE}.client.client").open_client(channel_of, bootstrap, config, extra)
     return opened
 
 
 def _front(services: Services, config: SnodeConfig) -> Front:
-    opened: Front = import_module(f"{_HERE}.front").open_front(services, config)
+    opened: Front = import_module(f"{_HERE}.server.front").open_front(services, config)
     return opened
 
 
 def _enode(url: str, around: Surroundings) -> OpenedEnode:
-    opened: OpenedEnode = import_module(f"{_HERE}.enode").open_enode(url, around)
+    opened: OpenedEnode = import_module(f"{_HERE}.backend.enode").open_enode(url, around)
     return opened
 
 
 def _faults() -> Wording:
-    made: Wording = import_module(f"{_HERE}.faults").TubeWording()
+    made: Wording = import_module(f"{_HERE}.server.session").TubeWording()
     return made
 
 
-_ALWAYS = (f"{_HERE}.client", f"{_HERE}.kernels._pure")
+_ALWAYS = (f"{_HERE}.client.client", f"{_HERE}.kernels._pure")
 PROTOCOL = WireProtocol(
     "tubemq",
     _client,
     _front,
     ADDED,
     loads={
-        "consumer": (*_ALWAYS, f"{_HERE}.records.answer", f"{_HERE}.records.decoding"),
-        "producer": (*_ALWAYS, f"{_HERE}.records.encoding"),
+        "consumer": (*_ALWAYS, f"{_HERE}.wire.records", f"{_HERE}.wire.record_columns"),
+        "producer": (*_ALWAYS, f"{_HERE}.wire.record_columns"),
     },
     kernels=f"{_HERE}.kernels",
     enode=_enode,

@@ -1,30 +1,189 @@
-"""TubeAdmin: topics and groups as operators see them. What requests can do, and what only the web API can.
-
-A topic's partitions are spread over all brokers that are online; ``config`` holds the server's own words for a topic's
-deployment (``numTopicStores``, ``deletePolicy`` …).
-Source: Apache InLong TubeMQ 2.x, "HTTP API" documentation of master and broker.
-"""
+"""TubeAdmin: topics and groups as operators see them, and groups' committed offsets from outside of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from penstock.errors import ErrorKind, ServerError, UsageError
+from penstock.errors import ErrorKind, OffsetOutOfRange, PenstockError, ServerError, UsageError
 from penstock.interfaces.admin import GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
 from penstock.interfaces.channel import Retry
-from penstock.model import Committed, Partition, TopicInfo
-from penstock.protocols.tubemq.client import booked_offsets, committing
+from penstock.model import Committed, Endpoint, Partition, TopicInfo
+from penstock.protocols.tubemq.client.calls import Booking, Position
+from penstock.protocols.tubemq.client.cluster import Shared
+from penstock.protocols.tubemq.client.reading import next_position
 from penstock.protocols.tubemq.client.web_api import Row, WebApi, list_in, number_in, text_in
-from penstock.protocols.tubemq.names import check_group, check_topic
-from penstock.protocols.tubemq.strings import parse_broker
+from penstock.protocols.tubemq.config import ConsumePosition
+from penstock.protocols.tubemq.errors import Code
+from penstock.protocols.tubemq.wire.rpc import ReadStatus
+from penstock.protocols.tubemq.wire.strings import check_group, check_topic, parse_broker
 
-if TYPE_CHECKING:
-    from penstock.protocols.tubemq.client.shared import Shared
+__all__ = ["TubeAdmin", "commit", "committed", "committed_by_web_api"]
 
-__all__ = ["TubeAdmin"]
+# Where groups stand, from the brokers' web API: nothing about a group that is read is changed by asking.
+#
+# A broker lists the groups of a file that it writes every five seconds. A group that is younger stands in its memory
+# only, and is looked up there partition by partition. That look-up gives a partition that the group has nothing of the
+# place 0, which is harmless (a member that comes still begins where it wants to), but why old groups are not asked so.
+# Source: Apache InLong TubeMQ 2.4.0, ``BrokerAdminServlet`` and ``DefaultOffsetManager``; "HTTP API" of the broker.
+_FILE_PATIENCE_MS = 7_000
+"""How long a group may be in memory only, with something to spare."""
 
+
+async def committed_by_web_api(
+    shared: Shared, web: WebApi, group: str, partitions: Collection[Partition] | None
+) -> dict[Partition, Committed]:
+    """The group's offsets in these partitions, or in all."""
+    if partitions is None:
+        topics = [text_in(row, "topicName") for row in await web.ask("admin_query_topic_info")]
+    else:
+        topics = sorted({partition.topic for partition in partitions})
+    found: dict[Partition, Committed] = {}
+    for node, endpoint in (await web.brokers()).items():
+        here = await _filed(web, endpoint, node, group, topics)
+        if here is None and await _is_in_memory(web, endpoint, group):
+            if partitions is None:
+                here = await _filed_soon(shared, web, endpoint, node, group, topics)
+            else:
+                wanted = [each for each in partitions if each.node in ("", node)]
+                here = await _remembered(web, endpoint, group, wanted)
+        found.update(here or {})
+    return found if partitions is None else {each: found[each] for each in partitions if each in found}
+
+
+async def _filed(
+    web: WebApi, endpoint: Endpoint, node: str, group: str, topics: Iterable[str]
+) -> dict[Partition, Committed] | None:
+    """What the broker lists; None if it does not list the group."""
+    rows = await web.ask_broker(endpoint, "admin_query_offset", groupName=group, topicName=",".join(topics))
+    found: dict[Partition, Committed] = {}
+    for row in rows:
+        found.update(_offsets(row, node))
+    return found if rows else None
+
+
+async def _filed_soon(
+    shared: Shared, web: WebApi, endpoint: Endpoint, node: str, group: str, topics: Collection[str]
+) -> dict[Partition, Committed]:
+    retry = Retry(shared.channel, shared.options, timeout_ms=_FILE_PATIENCE_MS)
+    while (found := await _filed(web, endpoint, node, group, topics)) is None:
+        error = ServerError(
+            f"group {group} is not listed yet",
+            code=503,
+            name="SERVICE_UNAVAILABLE",
+            kind=ErrorKind.UNAVAILABLE,
+            node=node,
+        )
+        await retry.pause(error, seconds=_POLL_S)
+    return found
+
+
+async def _is_in_memory(web: WebApi, endpoint: Endpoint, group: str) -> bool:
+    rows = await web.ask_broker(endpoint, "admin_get_booked_groupname", divide=True)
+    return any(row.get("type") == "online" and group in row.get("groupName", ()) for row in rows)
+
+
+async def _remembered(
+    web: WebApi, endpoint: Endpoint, group: str, partitions: Iterable[Partition]
+) -> dict[Partition, Committed]:
+    found = {}
+    for partition in partitions:
+        where = {"groupName": group, "topicName": partition.topic, "partitionId": partition.id}
+        row = await web.broker_document(endpoint, "admin_query_group_offset", **where, requireRealOffset=True)
+        found[partition] = Committed(number_in(row, "zkOffset"))
+    return found
+
+
+def _offsets(row: Row, node: str) -> dict[Partition, Committed]:
+    return {
+        Partition(text_in(topic, "topicName"), number_in(each, "partitionId"), node): Committed(
+            number_in(each, "curOffset")
+        )
+        for topic in list_in(row, "subInfo")
+        for each in list_in(topic, "offsets")
+        if number_in(each, "curOffset") >= 0
+    }
+
+
+# Committed offsets of a group, from outside of it.
+#
+# A broker moves a group's offset to where somebody registers for the group, and keeps it there; so committing is to
+# register at the offset and to give the partition back at once. That is refused (410) where a member holds the
+# partition: it must commit itself. Looking is the same without an offset, and has a price: a group that had no place in
+# a partition has one afterwards, where ``consume_position`` (or ``auto_offset_reset``) says. The admin API has neither
+# problem. Source: Apache InLong TubeMQ 2.x, broker method 15 (``currOffset``).
+_OCCUPIED_PATIENCE_MS = 2_000
+
+
+async def commit(shared: Shared, group: str, offsets: Mapping[Partition, Committed]) -> None:
+    """Move a group. Raises OffsetOutOfRange for an offset that the log does not have, ServerError, ConnectionLost."""
+    check_group(group)
+    places = {partition: next_position(committed.offset) for partition, committed in offsets.items()}
+    found = await _visit_all(shared, group, places)
+    for partition, position in found.items():
+        if position.offset != places[partition]:
+            raise OffsetOutOfRange(
+                f"group {group} was moved to {position.offset}, not to {places[partition]}: there is no such place",
+                code=Code.MOVED,
+                name="MOVED",
+                topic=partition.topic,
+                partition=partition.id,
+                offset=places[partition],
+                node=partition.node,
+                hint="The log begins behind it, or ends before it",
+            )
+
+
+async def committed(shared: Shared, group: str, partitions: Collection[Partition]) -> dict[Partition, Committed]:
+    """Where a group stands in some partitions; see above for what asking does to a group that stands nowhere yet."""
+    check_group(group)
+    found = await _visit_all(shared, group, dict.fromkeys(partitions))
+    return {partition: Committed(position.offset) for partition, position in found.items()}
+
+
+async def _visit_all(shared: Shared, group: str, places: Mapping[Partition, int | None]) -> dict[Partition, Position]:
+    await shared.topics.topics({partition.topic for partition in places})
+    client_id = shared.identity.consumer_id(group)
+    visits = [_visit(shared, group, client_id, partition, place) for partition, place in places.items()]
+    outcomes = await shared.channel.gather(visits)
+    found: dict[Partition, Position] = {}
+    for partition, outcome in zip(places, outcomes, strict=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+        found[partition] = outcome
+    return found
+
+
+async def _visit(shared: Shared, group: str, client_id: str, partition: Partition, place: int | None) -> Position:
+    """Register for a group, and give the partition back."""
+    retry = Retry(shared.channel, shared.options)
+    occupied = Retry(shared.channel, shared.options, timeout_ms=_OCCUPIED_PATIENCE_MS)
+    placed = shared.placements.resolve(partition)
+    booking = Booking(client_id, group, placed, shared.options.filters_of(partition.topic))
+    behind_all = place is None and shared.options.position is not ConsumePosition.FIRST
+    status = ReadStatus.FROM_MAX_FIRST_TIME if behind_all else ReadStatus.NORMAL
+    while True:
+        try:
+            node = await shared.topics.leader(placed)
+            position = await shared.brokers.register(node.endpoint, booking, start=place, read_status=status)
+            await shared.brokers.unregister(node.endpoint, booking, consumed=False)
+        except PenstockError as error:
+            if isinstance(error, ServerError) and error.code == Code.PARTITION_OCCUPIED:
+                error.hint = f"A member of group {group} holds the partition: let it commit, or stop it"
+                await occupied.pause(error)
+                continue
+            shared.placements.distrust(placed)
+            await retry.after(error)
+        else:
+            return position
+
+
+# TubeAdmin: topics and groups as operators see them. What requests can do, and what only the web API can.
+#
+# A topic's partitions are spread over all brokers that are online; ``config`` holds the server's own words for a
+# topic's deployment (``numTopicStores``, ``deletePolicy`` …). Source: Apache InLong TubeMQ 2.x, "HTTP API"
+# documentation of master and broker.
 _OURS: Final = frozenset({"brokerId", "topicName", "topicNameId", "runInfo", "dataPath"})
 _POLL_S: Final = 0.2
 
@@ -148,16 +307,16 @@ class TubeAdmin:
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         """Where a group stands, from the brokers' web API: nothing is changed by asking.
 
-        Without ``admin_address`` by requests, as `committing` describes.
+        Without ``admin_address`` by requests, as `committed` describes.
         """
         check_group(group)
         if partitions is not None and not self._shared.options.tube.admin_address:
-            return await committing.committed(self._shared, group, partitions)
-        return await booked_offsets.committed(self._shared, self._web, group, partitions)
+            return await committed(self._shared, group, partitions)
+        return await committed_by_web_api(self._shared, self._web, group, partitions)
 
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
         """Set a group's offsets; refused where a member holds the partition."""
-        await committing.commit(self._shared, group, offsets)
+        await commit(self._shared, group, offsets)
 
     async def delete_groups(self, groups: Collection[str]) -> None:
         """Make brokers forget where groups stand. Raises ServerError for one that has members."""

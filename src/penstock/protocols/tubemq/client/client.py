@@ -1,4 +1,4 @@
-"""TubeClient: the LogClient of TubeMQ. It only puts the parts together; each family of requests has its own file."""
+"""TubeClient: the LogClient of TubeMQ. It only puts the parts together; each family of requests has its own module."""
 
 from __future__ import annotations
 
@@ -6,32 +6,48 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.config.client import ClientLog, whose
-from penstock.errors import PenstockError, UsageError
-from penstock.interfaces.channel import Channel, Dialect
+from penstock.errors import PenstockError, ProtocolViolation, UsageError
+from penstock.interfaces.channel import Channel, Connection, Dialect
 from penstock.interfaces.client import BatchMembership, FoundOffset, GroupOptions, ReadFrom, ReadLimits
+from penstock.interfaces.framing import Buffers, Frame
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
-from penstock.protocols.tubemq.client.admin import TubeAdmin
-from penstock.protocols.tubemq.client.client_balanced import choosing, client_balanced
-from penstock.protocols.tubemq.client.committing import commit, committed
-from penstock.protocols.tubemq.client.dialect import TubeDialect
-from penstock.protocols.tubemq.client.http import HttpDialect
-from penstock.protocols.tubemq.client.offsets import find_offsets
+from penstock.protocols.tubemq.client.admin import TubeAdmin, commit, committed
+from penstock.protocols.tubemq.client.balancing import choosing, client_balanced, server_balanced
+from penstock.protocols.tubemq.client.cluster import share
 from penstock.protocols.tubemq.client.options import TubeOptions, options_of
-from penstock.protocols.tubemq.client.ranges import TubeRange
-from penstock.protocols.tubemq.client.readers import Readers
-from penstock.protocols.tubemq.client.reading import Polling, TubeFetched
+from penstock.protocols.tubemq.client.reading import Polling, Readers, TubeFetched, TubeRange, find_offsets
 from penstock.protocols.tubemq.client.sender import TubeSender
-from penstock.protocols.tubemq.client.server_balanced import server_balanced
-from penstock.protocols.tubemq.client.shared import share
-from penstock.protocols.tubemq.client.web_api import WebApi
-from penstock.protocols.tubemq.names import check_topic
+from penstock.protocols.tubemq.client.web_api import HttpDialect, WebApi
+from penstock.protocols.tubemq.wire.framing import TubeFraming
+from penstock.protocols.tubemq.wire.strings import check_topic
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue
 
-__all__ = ["TubeClient", "open_client"]
+__all__ = ["TubeClient", "TubeDialect", "open_client"]
 
 
+# A connection to a master or a broker: nothing is said before the first request.
+#
+# Source: Apache InLong TubeMQ 2.x, RPC protocol. Servers never speak first.
+class TubeDialect:
+    """``penstock.interfaces.channel.Dialect``: greeting finds nothing out."""
+
+    def framing(self) -> TubeFraming:
+        """A fresh receiving side."""
+        return TubeFraming(answers=True)
+
+    async def greet(self, connection: Connection) -> None:
+        """No first words."""
+        del connection
+
+    def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
+        """Servers never speak first."""
+        del connection, frame
+        raise ProtocolViolation("a server sent something that is no answer")
+
+
+# TubeClient: the LogClient of TubeMQ. It only puts the parts together; each family of requests has its own file.
 class TubeClient:
     """``penstock.interfaces.client.LogClient`` for TubeMQ clusters, and whatever speaks like one."""
 

@@ -1,30 +1,98 @@
-"""GroupMember: what a consumer in a group is, whoever balances: an id, holdings, pulling, and beats at their times.
-
-A heartbeat is one look at what is due; ``heartbeat_interval_s`` says when to look again. What must not live here: what
-is said to the master, and which partitions to hold (a `Balancing`: `server_balanced`, `client_balanced`).
-"""
+"""A consumer in a group, whoever balances: its id, its partitions, pulling, and heartbeats at their times."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
+from penstock.config.client import ClientLog, whose
 from penstock.errors import ConfigError, LocalError, PenstockError, ServerError, UsageError
 from penstock.interfaces.channel import Retry
-from penstock.interfaces.client import Beat, GroupOptions
+from penstock.interfaces.client import Beat, GroupOptions, Verdict
 from penstock.model import Assignment, Committed, Offset, Partition
-from penstock.protocols.tubemq.client.enrolment import Enrolment
-from penstock.protocols.tubemq.client.holdings import LastPositions
-from penstock.protocols.tubemq.client.pulled import PulledBatch
-from penstock.protocols.tubemq.client.registration import RegistrationEvent, RegistrationState
-from penstock.protocols.tubemq.client.shared import Shared
-from penstock.protocols.tubemq.error_codes import Code
-from penstock.protocols.tubemq.messages import CloseRequestC2M
-from penstock.protocols.tubemq.methods import CONSUMER_CLOSE
-from penstock.protocols.tubemq.names import check_group
+from penstock.protocols.tubemq.client.assigned_partitions import Holdings, LastPositions, not_ours
+from penstock.protocols.tubemq.client.batches import PulledBatch
+from penstock.protocols.tubemq.client.cluster import Registration, RegistrationEvent, RegistrationState, Shared
+from penstock.protocols.tubemq.client.pulling import Pacing, Pulling
+from penstock.protocols.tubemq.errors import Code
+from penstock.protocols.tubemq.wire.messages import CloseRequestC2M
+from penstock.protocols.tubemq.wire.rpc import CONSUMER_CLOSE
+from penstock.protocols.tubemq.wire.strings import check_group
 
-__all__ = ["Balancing", "GroupMember"]
+__all__ = ["Balancing", "Enrolment", "GroupMember"]
 
+
+# Enrolment: a member of a group under one id, from registering to leaving: what it holds, pulls and has told.
+#
+# Who leaves and joins again is enrolled anew.
+class Enrolment:
+    """``told`` are the partitions the engine knows of; ``gained`` and ``revoked`` what it hears with the next beat.
+
+    ``report``: the master has not heard yet what is held. ``refusal``: why the master will not have this member any
+    more. ``master_at``: when the master is to hear of it next (the channel's clock).
+    """
+
+    def __init__(
+        self, shared: Shared, group: str, period_s: float, last_positions: LastPositions | None = None
+    ) -> None:
+        owner = whose(shared.options.client_id, group)
+        self.shared = shared
+        self.group = group
+        self.period_s = period_s
+        self.log = ClientLog("penstock.group", owner)
+        self.id = shared.options.tube.consumer_id or shared.identity.consumer_id(group)
+        self.pacing = Pacing(shared.channel, shared.options, ClientLog("penstock.consumer", owner))
+        self.holdings = Holdings(shared, group, self.id, last_positions)
+        self.pulling = Pulling(shared, self.holdings, self.pacing)
+        self.registration = Registration()
+        self.topics: Sequence[str] = ()
+        self.told: set[Partition] = set()
+        self.gained: set[Partition] = set()
+        self.revoked: set[Partition] = set()
+        self.refusal = ""
+        self.report = False
+        self.master_at = 0.0
+
+    async def book(self, partition: Partition, at: int | Offset | None) -> int:
+        """See that a partition that is ours stands ``at`` what is said; returns where the next batch begins.
+
+        Raises ServerError (411) for what is not ours.
+        """
+        holding = self.holdings.get(partition)
+        if holding is None:
+            raise not_ours(partition)
+        if at is None and holding.held:
+            return holding.offset
+        return await self.holdings.register(holding, at)
+
+    async def give_back(self, partitions: Collection[Partition]) -> None:
+        """Others may have them."""
+        self.told -= set(partitions)
+        await self.take_away(partitions)
+
+    async def take_away(self, partitions: Collection[Partition]) -> None:
+        """Others may have them, whether or not the engine is through with them."""
+        if_out = not self.shared.options.tube.rollback_if_confirm_timeout
+        await self.holdings.give_back(partitions, if_out=if_out)
+
+    def news(self) -> Beat:
+        """What has changed since the last beat, for the engine."""
+        if self.refusal:
+            return Beat(Verdict.LOST, reason=self.refusal)
+        lost = frozenset(self.holdings.lost & self.told)
+        if self.holdings.lost:
+            self.report = True
+        self.holdings.lost.clear()
+        assigned = frozenset(self.gained)
+        self.told = (self.told | assigned) - lost
+        revoked = frozenset(self.revoked)
+        self.gained, self.revoked = set(), set()
+        return Beat(Verdict.STEADY, revoked, assigned, lost=lost)
+
+
+# GroupMember: what a consumer in a group is, whoever balances: an id, holdings, pulling, and beats at their times.
+#
+# A heartbeat is one look at what is due; ``heartbeat_interval_s`` says when to look again.
 _SHORTEST_S: Final = 0.01
 _FORBIDDEN: Final = frozenset({Code.CONSUME_GROUP_FORBIDDEN, Code.CONSUME_CONTENT_FORBIDDEN})
 _REFUSALS: Final = _FORBIDDEN | frozenset(

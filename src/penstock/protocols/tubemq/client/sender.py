@@ -1,59 +1,449 @@
-"""Sending: one producer's identity towards the cluster, and its messages.
-
-A broker takes messages one by one. A batch of the engine becomes as many requests to one partition, sent without
-waiting for each other's answers; brokers work off a connection's requests in the order they came. What was stored is
-remembered row by row, so that after a failure only the others are sent again. If one of a batch is refused for a moment
-(419) while those already sent behind it are stored, it will be stored behind them; who cannot have that sets
-``max_in_flight=1``, and each message then waits for the one before.
-
-| answer | what is done |
-| --- | --- |
-| 200 | stored, at its own offset |
-| 419, 503, a server that is not ready (`Unready`), no connection | sent again: it is not stored; the broker or
-  partition is avoided (`avoidance`) |
-| a connection that broke, no answer in time, a server that stops (`Stopping`), 500 | likewise, though it may be stored;
-  without ``allow_duplicates`` the error |
-| 403 | the error; a master is asked anew where the topic is |
-| anything else | the error; 415 too, since every message is signed if there are credentials |
-
-Source: Apache InLong TubeMQ 2.x, ``SimpleMessageProducer`` and broker method 13.
-"""
+"""Sending: one producer's identity towards the cluster, its requests of one message each, and brokers it avoids."""
 
 from __future__ import annotations
 
 import copy
+import struct
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from penstock._dataclasses import dataclass
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
-from penstock.interfaces.channel import Connection, Pending, PromptConnection, Retry
+from penstock.interfaces.channel import Connection, Many, Outgoing, Pending, PromptConnection, Retry
 from penstock.interfaces.client import Heard, Packed, Sent
-from penstock.interfaces.framing import Frame
+from penstock.interfaces.framing import Buffer, Buffers, Frame
 from penstock.model import Codec, Node, Partition
-from penstock.protocols.tubemq.client.avoidance import Avoidance
-from penstock.protocols.tubemq.client.burst import Burst, Told
-from penstock.protocols.tubemq.client.send_request import SendRequests, read_sent
-from penstock.protocols.tubemq.error_codes import Code, error_of
-from penstock.protocols.tubemq.messages import SendMessageResponseB2P
-from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES, check_topic
-from penstock.protocols.tubemq.records import encode_few
-from penstock.protocols.tubemq.rpc import Stopping, Unready
+from penstock.protocols.tubemq.config import TubeConfig
+from penstock.protocols.tubemq.errors import Code, error_of
+from penstock.protocols.tubemq.wire.framing import BLOCK_BYTES, TOKEN, frame
+from penstock.protocols.tubemq.wire.messages import (
+    AuthorizedInfo,
+    RequestBody,
+    RequestHeader,
+    RpcConnHeader,
+    RspResponseBody,
+    SendMessageRequestP2B,
+    SendMessageResponseB2P,
+)
+from penstock.protocols.tubemq.wire.protobuf import decode, encode, varint
+from penstock.protocols.tubemq.wire.records import FewPayloads, encode_few
+from penstock.protocols.tubemq.wire.rpc import PROTOCOL_VERSION, SEND_MESSAGE, Stopping, Unready, read_answer, request
+from penstock.protocols.tubemq.wire.strings import MAX_MESSAGE_BYTES, check_topic
 from penstock.records.scalar_writer import FewRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.protocols.tubemq.client.send_request import AnyPayloads
-    from penstock.protocols.tubemq.client.shared import Shared
+    from penstock.protocols.tubemq.client.cluster import Shared
     from penstock.records.scalar_writer import Rows
 
-__all__ = ["TubePacked", "TubeSender"]
+__all__ = ["Avoidance", "Burst", "SendRequests", "Told", "TubePacked", "TubeSender", "read_sent"]
 
+# Avoidance: which brokers and partitions a producer leaves alone for a while, and why. A pure table with the clock
+# passed in.
+#
+# | what happened | what is left alone | for how long |
+# | --- | --- | --- |
+# | a broker says that it is unavailable (503) | the broker | ``unavailable_broker_ms`` |
+# | a broker cannot be reached, or does not answer in time | the broker | 3 s, and anew with each attempt |
+# | ``link_max_failures`` messages to a broker failed within ``link_stats_duration_ms``, and of all that went there more
+#   than a share of ``link_max_forbidden_rate`` | the broker, if not too many are | ``link_forbidden_duration_ms`` |
+# | more than three messages to a partition failed in a row | the partition | 3 s |
+#
+# "Too many" is a share of ``max_sent_forbidden_rate`` of the brokers that were sent to, judged at most every
+# ``max_forbidden_check_ms``: a producer whose own network is bad must not give up all of them. Source: Apache InLong
+# TubeMQ 2.x, ``RpcServiceFactory`` and ``DefaultBrokerRcvQltyStats``, and their documentation.
+_MOST_ERRORS_IN_A_ROW = 3
+_PARTITION_PAUSE_S = 3.0
+_UNREACHABLE_S = 3.0
+
+
+@dataclass(slots=True)
+class _Link:
+    """What was sent to one broker since ``begun``."""
+
+    begun: float
+    sent: int = 0
+    failed: int = 0
+
+
+class Avoidance:
+    """One producer's. Times are seconds of a clock that never goes back."""
+
+    def __init__(self, options: TubeConfig) -> None:
+        self._options = options
+        self._links: dict[str, _Link] = {}
+        self._brokers_until: dict[str, float] = {}
+        self._forbidden: dict[str, float] = {}
+        self._partitions_until: dict[Partition, float] = {}
+        self._errors: dict[Partition, int] = {}
+        self._checked = -1e9
+
+    def avoids(self, partition: Partition, now: float) -> bool:
+        """Whether it is better to send elsewhere now."""
+        return (
+            now < self._brokers_until.get(partition.node, now)
+            or now < self._forbidden.get(partition.node, now)
+            or now < self._partitions_until.get(partition, now)
+        )
+
+    def stored(self, partition: Partition, now: float) -> None:
+        """A message was stored."""
+        self._errors.pop(partition, None)
+        self._count(partition.node, now, failed=0)
+
+    def failed(self, partition: Partition, now: float) -> None:
+        """A message was refused, or nothing was heard of it."""
+        errors = self._errors[partition] = self._errors.get(partition, 0) + 1
+        if errors > _MOST_ERRORS_IN_A_ROW:
+            self._partitions_until[partition] = now + _PARTITION_PAUSE_S
+            del self._errors[partition]
+        self._count(partition.node, now, failed=1)
+        self._judge(now)
+
+    def unavailable(self, broker: str, now: float) -> None:
+        """A broker said that it takes no messages."""
+        self._brokers_until[broker] = now + self._options.unavailable_broker_ms / 1_000
+
+    def unreachable(self, broker: str, now: float) -> None:
+        """Nothing was heard of a broker."""
+        self._brokers_until[broker] = max(self._brokers_until.get(broker, 0.0), now + _UNREACHABLE_S)
+
+    def _count(self, broker: str, now: float, *, failed: int) -> None:
+        link = self._links.get(broker)
+        if link is None or now - link.begun > self._options.link_stats_duration_ms / 1_000:
+            link = self._links[broker] = _Link(now)
+        link.sent += 1
+        link.failed += failed
+
+    def _judge(self, now: float) -> None:
+        """Leave the worst links alone, as many as is allowed."""
+        if now - self._checked < self._options.max_forbidden_check_ms / 1_000:
+            return
+        bad = [
+            broker
+            for broker, link in self._links.items()
+            if link.failed >= self._options.link_max_failures
+            and link.failed > self._options.link_max_forbidden_rate * link.sent
+        ]
+        if not bad:
+            return
+        self._checked = now
+        self._forbidden = {broker: until for broker, until in self._forbidden.items() if now < until}
+        room = int(self._options.max_sent_forbidden_rate * len(self._links)) - len(self._forbidden)
+        bad.sort(key=lambda broker: -self._links[broker].failed / self._links[broker].sent)
+        for broker in [each for each in bad if each not in self._forbidden][: max(room, 0)]:
+            self._forbidden[broker] = now + self._options.link_forbidden_duration_ms / 1_000
+            del self._links[broker]
+
+
+# Building requests that store one message each, and reading their answers: a small message should cost little more than
+# its bytes.
+#
+# All that differs between the requests to one partition are the message, four lengths and two numbers. So there is one
+# template, in which those have fixed places: varints of a fixed width, longer than need be, which protobuf allows. A
+# field that stands twice counts with its last value, so the message's own fields are put behind a whole request with
+# placeholders. Source: protobuf encoding guide ("Base 128 Varints", "Last One Wins"); Apache InLong TubeMQ 2.x, broker
+# method 13.
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from penstock.protocols.tubemq.wire.record_columns import Payloads
+
+    AnyPayloads: TypeAlias = "Payloads | FewPayloads"
+
+
+_FLAG: Final = b"\x28"
+_CHECK_SUM: Final = b"\x30"
+_DATA: Final = b"\x22"
+_REQUEST: Final = b"\x1a"
+_SUCCESS: Final = b"\x08\x00"
+_LENGTH_WIDTH: Final = 4
+_CHECK_SUM_WIDTH: Final = 5
+_HEAD: Final = struct.Struct(">Iiii")
+
+
+class SendRequests:
+    """Requests to one partition, all alike but for the message."""
+
+    def __init__(
+        self, partition: Partition, client_id: str, address: int, authorization: AuthorizedInfo, timeout_ms: int
+    ) -> None:
+        self._timeout_ms = timeout_ms
+        self._authorization = authorization
+        self._like = SendMessageRequestP2B(
+            client_id=client_id,
+            topic_name=partition.topic,
+            partition_id=partition.id,
+            data=b"",
+            flag=0,
+            check_sum=0,
+            sent_addr=address,
+            auth_info=authorization,
+        )
+        header = RequestHeader(service_type=SEND_MESSAGE.services[0], protocol_ver=PROTOCOL_VERSION)
+        before = b"".join(varint(len(unit)) + unit for unit in map(encode, (RpcConnHeader(flag=0), header)))
+        body = encode(RequestBody(method=SEND_MESSAGE.number, timeout=timeout_ms)) + _REQUEST
+        message = encode(self._like)
+        length = bytes(_LENGTH_WIDTH)
+        template = before
+        self._body_size_at = len(template)
+        template += length + body
+        self._message_size_at = len(template)
+        template += length + message + _FLAG
+        self._flag_at = len(template)
+        template += b"\0" + _CHECK_SUM
+        self._check_sum_at = len(template)
+        template += bytes(_CHECK_SUM_WIDTH) + _DATA
+        self._data_size_at = len(template)
+        self._template = template + length
+
+    def serves(self, authorization: AuthorizedInfo, timeout_ms: int) -> bool:
+        """Whether these are the requests for that, too."""
+        return timeout_ms == self._timeout_ms and authorization == self._authorization
+
+    def requests(self, payloads: AnyPayloads, rows: Sequence[int]) -> list[Outgoing]:
+        """The requests for some rows."""
+        if payloads.filters is not None:
+            return [self._with_filter(payloads, row) for row in rows]
+        heads, width = self._heads(payloads, rows), len(self._template)
+        return [
+            _framed(heads[place * width : (place + 1) * width], payloads.payload(row)) for place, row in enumerate(rows)
+        ]
+
+    def together(self, payloads: AnyPayloads, rows: Sequence[int]) -> Many:
+        """The same in one piece: nothing is made for each of them but its bytes."""
+        sizes = payloads.sizes()
+        width = len(self._template)
+        if payloads.filters is not None or width + max(sizes[row] for row in rows) > BLOCK_BYTES:
+            each = self.requests(payloads, rows)
+            return lambda serials: [piece for one, serial in zip(each, serials, strict=True) for piece in one(serial)]
+        heads = self._heads(payloads, rows)
+        head, payload = _HEAD.pack, payloads.payload
+
+        def write(serials: Sequence[int]) -> Buffers:
+            pieces: list[Buffer] = []
+            at = 0
+            for row, serial in zip(rows, serials, strict=True):
+                pieces += (head(TOKEN, serial, 1, width + sizes[row]), heads[at : at + width], payload(row))
+                at += width
+            return (b"".join(pieces),)
+
+        return write
+
+    def _heads(self, payloads: AnyPayloads, rows: Sequence[int]) -> bytes:
+        """All that stands before the payloads of these rows, without a frame's own beginning, one behind the other."""
+        if isinstance(payloads, FewPayloads):
+            return b"".join(self._head(payloads, row) for row in rows)
+        import numpy as np
+
+        chosen = np.asarray(rows, np.int64)
+        sizes = (payloads.ends[chosen + 1] - payloads.ends[chosen]).astype(np.int64)
+        width = len(self._template)
+        heads = np.empty((len(rows), width), np.uint8)
+        heads[:] = np.frombuffer(self._template, np.uint8)
+        behind_body = self._body_size_at + _LENGTH_WIDTH
+        behind_message = self._message_size_at + _LENGTH_WIDTH
+        _put(heads, self._body_size_at, _LENGTH_WIDTH, sizes + (width - behind_body))
+        _put(heads, self._message_size_at, _LENGTH_WIDTH, sizes + (width - behind_message))
+        heads[:, self._flag_at] = payloads.flags[chosen] & 0x7F
+        _put(heads, self._check_sum_at, _CHECK_SUM_WIDTH, payloads.checksums[chosen].astype(np.int64))
+        _put(heads, self._data_size_at, _LENGTH_WIDTH, sizes)
+        return heads.tobytes()
+
+    def _head(self, payloads: FewPayloads, row: int) -> bytes:
+        size = len(payloads.data[row])
+        head = bytearray(self._template)
+        behind_body = self._body_size_at + _LENGTH_WIDTH
+        behind_message = self._message_size_at + _LENGTH_WIDTH
+        head[self._body_size_at : behind_body] = _wide(size + len(head) - behind_body)
+        head[self._message_size_at : behind_message] = _wide(size + len(head) - behind_message)
+        head[self._flag_at] = payloads.flags[row] & 0x7F
+        summed = payloads.checksums[row]
+        head[self._check_sum_at : self._check_sum_at + _CHECK_SUM_WIDTH] = _wide(summed, _CHECK_SUM_WIDTH)
+        head[self._data_size_at :] = _wide(size)
+        return bytes(head)
+
+    def _with_filter(self, payloads: AnyPayloads, row: int) -> Outgoing:
+        """A request whose message says its filter item; encoded by the protobuf library."""
+        message = SendMessageRequestP2B(
+            client_id=self._like.client_id,
+            topic_name=self._like.topic_name,
+            partition_id=self._like.partition_id,
+            data=bytes(payloads.payload(row)),
+            flag=int(payloads.flags[row]),
+            check_sum=int(payloads.checksums[row]),
+            sent_addr=self._like.sent_addr,
+            msg_type=payloads.msg_type(row),
+            msg_time=payloads.msg_time(row),
+            auth_info=self._like.auth_info,
+        )
+        return request(SEND_MESSAGE, message, timeout_ms=self._timeout_ms)
+
+
+def read_sent(frame: Frame, node: Node) -> SendMessageResponseB2P:
+    """The answer to one request. Those that succeeded, and look as real servers write them, are read by the protobuf
+    library alone: they are many. Raises RpcFailure, ProtocolViolation."""
+    body = bytes(frame.body)
+    # Three units, each behind a length of one byte; the second begins with the status, 0.
+    second = 1 + body[0] if body else 0
+    third = second + 1 + body[second] if second < len(body) else len(body)
+    whole = third + 1 < len(body) and body[third] == len(body) - third - 1 < 128
+    if whole and body[second + 1 : second + 3] == _SUCCESS:
+        wrapped = decode(RspResponseBody, body[third + 1 :])
+        if wrapped.method == SEND_MESSAGE.number:
+            return decode(SendMessageResponseB2P, wrapped.data)
+    return read_answer(SEND_MESSAGE, frame, node=str(node.endpoint))
+
+
+def _put(heads: npt.NDArray[np.uint8], at: int, width: int, numbers: npt.NDArray[np.int64]) -> None:
+    """Write numbers as varints of ``width`` bytes into their place in every row."""
+    for byte in range(width):
+        last = byte == width - 1
+        heads[:, at + byte] = (numbers >> (7 * byte)) & 0x7F | (0 if last else 0x80)
+
+
+def _wide(number: int, width: int = _LENGTH_WIDTH) -> bytes:
+    """A varint of ``width`` bytes, however small."""
+    last = width - 1
+    return bytes((number >> (7 * byte)) & 0x7F | (0 if byte == last else 0x80) for byte in range(width))
+
+
+def _framed(head: bytes, payload: Buffer) -> Outgoing:
+    size = len(head) + len(payload)
+    if size > BLOCK_BYTES:
+        return lambda serial: frame(serial, [head, payload])
+    return lambda serial: [_HEAD.pack(TOKEN, serial, 1, size), head, payload]
+
+
+# One batch's messages on one connection, without a task: written in bursts, as many as may be unanswered.
+#
+# A broker takes messages one by one, so a batch is as many requests.
+
+
+class Told(NamedTuple):
+    """What a burst asks of its sender.
+
+    ``room``: how many may be unanswered, given how many of the batch's are. ``took``: what a row's answer is, if it is
+    an error. ``broken``: the connection takes no more. ``over``: the batch is done with; this is what it failed with,
+    or a bug. ``delayed``: how many are unanswered, by broker.
+    """
+
+    room: Callable[[int], int]
+    took: Callable[[int, Frame | PenstockError], PenstockError | None]
+    broken: Callable[[], None]
+    over: Callable[[Exception | None], None]
+    delayed: Counter[str]
+
+
+class Burst:
+    """``rows`` to be sent, ``errors`` of those that cannot be. ``window``: as many may be unanswered at most."""
+
+    def __init__(
+        self,
+        connection: PromptConnection,
+        requests: SendRequests,
+        payloads: AnyPayloads,
+        rows: Sequence[int],
+        errors: Sequence[PenstockError],
+        *,
+        broker: str,
+        window: int,
+        timeout_s: float,
+        told: Told,
+    ) -> None:
+        self._connection = connection
+        self._requests = requests
+        self._payloads = payloads
+        self._rows = rows
+        self._errors = [*errors]
+        self._broker = broker
+        self._least = window // _WRITES_A_WINDOW
+        self._timeout_s = timeout_s
+        self._told = told
+        self._at = self._unanswered = 0
+
+    def begin(self) -> None:
+        """Write the first of them. Raises ConnectionLost where none is written; then nothing else is called."""
+        self._write(min(self._told.room(0), len(self._rows)))
+
+    def _write(self, count: int) -> None:
+        rows = self._rows[self._at : self._at + count]
+
+        def heard(place: int, answer: Frame | PenstockError) -> None:
+            self._heard(rows[place], answer)
+
+        together = self._requests.together(self._payloads, rows)
+        self._connection.tell_all(count, together, heard, timeout_s=self._timeout_s)
+        self._at += count
+        self._unanswered += count
+        self._told.delayed[self._broker] += count
+
+    def _heard(self, row: int, answer: Frame | PenstockError) -> None:
+        told = self._told
+        self._unanswered -= 1
+        told.delayed[self._broker] -= 1
+        try:
+            error = told.took(row, answer)
+            if error is not None:
+                self._errors.append(error)
+            if self._at < len(self._rows):
+                self._go_on()
+            if not self._unanswered:
+                told.over(next((each for each in self._errors if each.retriable), next(iter(self._errors), None)))
+        except Exception as bug:
+            self._told = self._told._replace(took=_nothing, over=_nobody)
+            told.over(bug)
+
+    def _go_on(self) -> None:
+        # What comes behind a message that must be sent again would overtake it: no more than is under way does.
+        if any(error.retriable for error in self._errors):
+            self._at = len(self._rows)
+            return
+        left = len(self._rows) - self._at
+        room = self._told.room(self._unanswered) - self._unanswered
+        if room < 1 or (self._unanswered and room < min(left, self._least)):
+            return
+        try:
+            self._write(min(room, left))
+        except PenstockError as error:
+            self._errors.append(error)
+            self._at = len(self._rows)
+            self._told.broken()
+
+
+def _nothing(row: int, answer: Frame | PenstockError) -> None:
+    """Looks at no answer: after a bug the batch is over, whatever else comes."""
+
+
+def _nobody(outcome: Exception | None) -> None:
+    """Hears nothing."""
+
+
+# Sending: one producer's identity towards the cluster, and its messages.
+#
+# A broker takes messages one by one. A batch of the engine becomes as many requests to one partition, sent without
+# waiting for each other's answers; brokers work off a connection's requests in the order they came. What was stored is
+# remembered row by row, so that after a failure only the others are sent again. If one of a batch is refused for a
+# moment (419) while those already sent behind it are stored, it will be stored behind them; who cannot have that sets
+# ``max_in_flight=1``, and each message then waits for the one before.
+#
+# | answer | what is done |
+# | --- | --- |
+# | 200 | stored, at its own offset |
+# | 419, 503, a server that is not ready (`Unready`), no connection | sent again: it is not stored; the broker or
+#   partition is avoided (`Avoidance`) |
+# | a connection that broke, no answer in time, a server that stops (`Stopping`), 500 | likewise, though it may be
+#   stored; without ``allow_duplicates`` the error |
+# | 403 | the error; a master is asked anew where the topic is |
+# | anything else | the error; 415 too, since every message is signed if there are credentials |
+#
+# Source: Apache InLong TubeMQ 2.x, ``SimpleMessageProducer`` and broker method 13.
 _BODY_EMPTY = 442
 _WINDOW = 1_024
 _WRITES_A_WINDOW = 4
@@ -161,7 +551,7 @@ class TubeSender:
         return packed
 
     def _encode(self, rows: pa.RecordBatch) -> AnyPayloads:
-        from penstock.protocols.tubemq.records import encode, encode_in_zone
+        from penstock.protocols.tubemq.wire.record_columns import encode, encode_in_zone
 
         now_ms = self._shared.channel.now_ms()
         if self._zone is not None:

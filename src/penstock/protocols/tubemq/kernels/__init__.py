@@ -1,5 +1,5 @@
 """TubeMQ's loops over bytes, in two implementations, and what they have to do."""
 
-from penstock.protocols.tubemq.kernels.choice import tube_kernel as tube_kernel
+from penstock.protocols.tubemq.kernels.interface import tube_kernel as tube_kernel
 
 __all__ = ["tube_kernel"]

@@ -1,1 +1,0 @@
-"""The broker's side: who has booked which partition, where each group is, reading and writing the log."""

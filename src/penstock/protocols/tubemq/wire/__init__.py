@@ -1,0 +1,1 @@
+"""What is spoken: messages, frames, strings, and records in messages."""

@@ -1,0 +1,446 @@
+"""Requests and answers around a method's own message, failures included; and the table of methods."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from penstock._dataclasses import dataclass
+from penstock.errors import ProtocolViolation, ServerError
+from penstock.interfaces.channel import Outgoing
+from penstock.interfaces.framing import Buffers, Frame
+from penstock.protocols.tubemq.errors import Code
+from penstock.protocols.tubemq.wire import messages
+from penstock.protocols.tubemq.wire.framing import BLOCK_BYTES, frame, framed_head
+from penstock.protocols.tubemq.wire.messages import (
+    RequestBody,
+    RequestHeader,
+    ResponseHeader,
+    RpcConnHeader,
+    RspExceptionBody,
+)
+from penstock.protocols.tubemq.wire.protobuf import Message, decode, delimited, encode, fields, read_varint, varint
+
+__all__ = [
+    "METHODS",
+    "PROTOCOL_VERSION",
+    "STANDBY_EXCEPTION",
+    "EventStatus",
+    "EventType",
+    "Method",
+    "ReadStatus",
+    "ReceivedCall",
+    "RegisterOperation",
+    "RpcFailure",
+    "Service",
+    "Standby",
+    "Status",
+    "Stopping",
+    "Unready",
+    "answer",
+    "answer_around",
+    "failure",
+    "java_name",
+    "read_answer",
+    "read_call",
+    "read_payload",
+    "request",
+    "request_around",
+]
+
+# The table of methods: number, services, request and answer. Its rows are typed, so that a call's answer is too.
+#
+# Source: Apache InLong TubeMQ 2.x, ``RpcConstants`` and ``RpcProtocol``. Numbers 11, 12, 14 and 19 exist there and are
+# served by nobody.
+Request = TypeVar("Request", bound=Message)
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Service(enum.IntEnum):
+    """Who is asked."""
+
+    MASTER = 1
+    BROKER_READ = 2
+    BROKER_WRITE = 3
+    BROKER_ADMIN = 4
+    MASTER_ADMIN = 5
+
+
+class RegisterOperation(enum.IntEnum):
+    """``op_type`` of REGISTER_PARTITION."""
+
+    REGISTER = 31
+    UNREGISTER = 32
+
+
+class ReadStatus(enum.IntEnum):
+    """``read_status`` of REGISTER_PARTITION: where to begin; when unregistering, other than 0 takes a batch back."""
+
+    NORMAL = 0
+    FROM_MAX_FIRST_TIME = 1
+    FROM_MAX_ALWAYS = 2
+
+
+class EventType(enum.IntEnum):
+    """``op_type`` of an event; the ONLY_ ones mean the same as those without."""
+
+    CONNECT = 1
+    DISCONNECT = 2
+    ONLY_CONNECT = 10
+    ONLY_DISCONNECT = 20
+
+
+class EventStatus(enum.IntEnum):
+    """``status`` of an event; an acknowledgement says DONE."""
+
+    TODO = 0
+    PROCESSING = 1
+    DONE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[Request, Answer]):
+    """One method. ``services`` serve it, the first one is asked."""
+
+    number: int
+    name: str
+    services: tuple[Service, ...]
+    request: type[Request]
+    answer: type[Answer]
+
+
+_MASTER: Final = (Service.MASTER,)
+_READ: Final = (Service.BROKER_READ,)
+_WRITE: Final = (Service.BROKER_WRITE, Service.BROKER_READ)
+
+PRODUCER_REGISTER: Final = Method(
+    1, "producer register", _MASTER, messages.RegisterRequestP2M, messages.RegisterResponseM2P
+)
+PRODUCER_HEARTBEAT: Final = Method(
+    2, "producer heartbeat", _MASTER, messages.HeartRequestP2M, messages.HeartResponseM2P
+)
+PRODUCER_CLOSE: Final = Method(3, "producer close", _MASTER, messages.CloseRequestP2M, messages.CloseResponseM2P)
+CONSUMER_REGISTER: Final = Method(
+    4, "consumer register", _MASTER, messages.RegisterRequestC2M, messages.RegisterResponseM2C
+)
+CONSUMER_HEARTBEAT: Final = Method(
+    5, "consumer heartbeat", _MASTER, messages.HeartRequestC2M, messages.HeartResponseM2C
+)
+CONSUMER_CLOSE: Final = Method(6, "consumer close", _MASTER, messages.CloseRequestC2M, messages.CloseResponseM2C)
+BROKER_REGISTER: Final = Method(
+    7, "broker register", _MASTER, messages.RegisterRequestB2M, messages.RegisterResponseM2B
+)
+BROKER_HEARTBEAT: Final = Method(8, "broker heartbeat", _MASTER, messages.HeartRequestB2M, messages.HeartResponseM2B)
+BROKER_CLOSE: Final = Method(9, "broker close", _MASTER, messages.CloseRequestB2M, messages.CloseResponseM2B)
+SEND_MESSAGE: Final = Method(
+    13, "send message", _WRITE, messages.SendMessageRequestP2B, messages.SendMessageResponseB2P
+)
+REGISTER_PARTITION: Final = Method(
+    15, "register partition", _READ, messages.RegisterRequestC2B, messages.RegisterResponseB2C
+)
+PARTITION_HEARTBEAT: Final = Method(
+    16, "partition heartbeat", _READ, messages.HeartBeatRequestC2B, messages.HeartBeatResponseB2C
+)
+GET_MESSAGE: Final = Method(17, "get message", _READ, messages.GetMessageRequestC2B, messages.GetMessageResponseB2C)
+COMMIT_OFFSET: Final = Method(
+    18, "commit offset", _READ, messages.CommitOffsetRequestC2B, messages.CommitOffsetResponseB2C
+)
+BALANCED_REGISTER: Final = Method(
+    20, "balanced consumer register", _MASTER, messages.RegisterRequestC2MV2, messages.RegisterResponseM2CV2
+)
+BALANCED_HEARTBEAT: Final = Method(
+    21, "balanced consumer heartbeat", _MASTER, messages.HeartRequestC2MV2, messages.HeartResponseM2CV2
+)
+PARTITION_META: Final = Method(
+    22, "partition meta", _MASTER, messages.GetPartMetaRequestC2M, messages.GetPartMetaResponseM2C
+)
+
+METHODS: Final[dict[int, Method[Any, Any]]] = {
+    method.number: method
+    for method in (
+        PRODUCER_REGISTER, PRODUCER_HEARTBEAT, PRODUCER_CLOSE, CONSUMER_REGISTER, CONSUMER_HEARTBEAT, CONSUMER_CLOSE,
+        BROKER_REGISTER, BROKER_HEARTBEAT, BROKER_CLOSE, SEND_MESSAGE, REGISTER_PARTITION, PARTITION_HEARTBEAT,
+        GET_MESSAGE, COMMIT_OFFSET, BALANCED_REGISTER, BALANCED_HEARTBEAT, PARTITION_META,
+    )
+}  # fmt: skip
+"""Every method by its number."""
+
+# Requests and answers around a method's own message: built and read, failures included.
+#
+# A frame's body is three units, each behind its length: a connection header, a header, and a body that carries the
+# method's message (or, in a failure, the name and text of a Java exception). Source: Apache InLong TubeMQ 2.x,
+# ``RPC.proto`` and ``NettyRpcServer``.
+#
+# | Java exception | error | what became of the call |
+# | --- | --- | --- |
+# | ``StandbyException`` | Standby | nothing: the master is not the active one |
+# | ``ServerNotReadyException``, ``OutOfMemoryError`` where the call was not made (FATAL) | Unready | nothing: the
+#   server starts, stops (a broker for some seconds, on connections that are still open) or has no memory just now |
+# | ``ServiceStoppingException`` | Stopping | nobody knows: the server goes on to work the call off |
+# | any other | RpcFailure | FATAL: nothing; ERROR: nobody knows, and asking again is not known to help |
+PROTOCOL_VERSION: Final = 3
+
+STANDBY_EXCEPTION: Final = "org.apache.inlong.tubemq.corerpc.exception.StandbyException"
+
+_STANDBY: Final = "StandbyException"  # clients look for these letters: the package's name depends on the version
+_NOT_READY: Final = "ServerNotReadyException"
+_STOPPING: Final = "ServiceStoppingException"
+_NO_MEMORY: Final = "OutOfMemoryError"
+_PREFIX: Final = "org.apache.inlong.tubemq."
+_PREFIX_OF: Final = {1: "com.tencent.tubemq.", 2: "com.apache.tubemq."}
+
+_SMALL: Final = 4_096
+"""Bytes of a body that is copied rather than looked through."""
+
+_PAYLOAD: Final = {True: (2, b"\x12"), False: (3, b"\x1a")}
+"""Field number and tag of the method's message in an answer's and in a request's body."""
+
+Req = TypeVar("Req", bound=Message)
+Ans = TypeVar("Ans", bound=Message)
+
+
+class Status(enum.IntEnum):
+    """How a call ended: it was made, it threw, it could not be made."""
+
+    SUCCESS = 0
+    ERROR = 1
+    FATAL = 2
+
+
+class RpcFailure(ServerError):
+    """The call threw on the server, or could not be made; ``exception`` is the Java class, ``status`` which of both."""
+
+    advice = "Look at the server's log"
+
+    def __init__(self, exception: str, text: str, status: int, *, node: str | None = None) -> None:
+        said = f"{exception}: {text.strip()}" if text.strip() else exception
+        super().__init__(
+            f"the call failed on the server: {said[:1000]}", code=Code.RPC_FAILURE, name="RPC_FAILURE",
+            retriable=self.retriable, node=node, hint=self.advice,
+        )  # fmt: skip
+        self.exception = exception
+        self.text = text
+        self.status = status
+
+
+class Standby(RpcFailure):
+    """This master is not the active one: ask the next."""
+
+    retriable = True
+    advice = "Ask another master: this one is on standby"
+
+
+class Unready(RpcFailure):
+    """The server could not take the call just now, and did nothing of it: asking again is safe."""
+
+    retriable = True
+    advice = "Ask again shortly: the server is starting, stopping or short of memory"
+
+
+class Stopping(RpcFailure):
+    """The server is stopping, and may have made the call all the same."""
+
+    retriable = True
+    advice = "Ask again when the server is back, if it does no harm that the call is made twice"
+
+
+class ReceivedCall(NamedTuple):
+    """A request as a server reads it; ``payload`` is the method's own message, undecoded.
+
+    ``timeout_ms`` 0 means that the caller waits for no answer. ``service`` and ``version`` are 0 where not said.
+    """
+
+    method: int
+    service: int
+    version: int
+    timeout_ms: int
+    payload: memoryview
+
+
+def request(method: Method[Req, Ans], message: Req, *, timeout_ms: int, service: int | None = None) -> Outgoing:
+    """Return a request, to be framed with the serial number a connection chooses.
+
+    ``timeout_ms`` (at least 1) is the caller's patience: later answers are never sent. Raises UsageError.
+    """
+    body = RequestBody(method=method.number, timeout=max(1, timeout_ms))
+    content = _content(_asking(service or method.services[0]), body, [encode(message)])
+    return lambda serial: frame(serial, content)
+
+
+def request_around(method: Method[Req, Ans], payload: Buffers, *, timeout_ms: int) -> Outgoing:
+    """Like `request`, with the method's message encoded already, in pieces that are not joined."""
+    body = RequestBody(method=method.number, timeout=max(1, timeout_ms))
+    content = _content(_asking(method.services[0]), body, payload)
+    return lambda serial: frame(serial, content)
+
+
+def answer(method: int, message: Message, serial: int) -> Buffers:
+    """Return the framed answer of a call that was made."""
+    payload = encode(message)
+    head = _before(method, len(payload))
+    size = len(head) + len(payload)
+    if size <= BLOCK_BYTES:
+        return [framed_head(serial, size) + head + payload]
+    return frame(serial, [head, payload])
+
+
+def answer_around(method: int, payload: Buffers, serial: int) -> Buffers:
+    """Like `answer`, with the method's message encoded already, in pieces that are not joined."""
+    size = sum(map(len, payload))
+    head = _before(method, size)
+    if len(head) + size <= BLOCK_BYTES:
+        return [b"".join((framed_head(serial, len(head) + size), head, *payload))]
+    return frame(serial, [head, *payload])
+
+
+@functools.lru_cache(256)
+def _before(method: int, size: int) -> bytes:
+    """Return what comes before ``size`` bytes of the method's message, without the frame."""
+    start = b"%b%b" % (_begun(method), varint(size))
+    return b"%b%b%b" % (_MADE, varint(len(start) + size), start)
+
+
+@functools.lru_cache(64)
+def _begun(method: int) -> bytes:
+    """Return what the body of an answer begins with, up to the length of the method's message."""
+    # The body's own class wants its payload, which is put behind this without a copy: so the request's stands in.
+    return encode(RequestBody(method=method)) + _PAYLOAD[True][1]
+
+
+def failure(status: Status, exception: str, text: str, serial: int) -> Buffers:
+    """Return the framed answer of a call that was not made, or threw."""
+    version = None if status is Status.FATAL else PROTOCOL_VERSION
+    units = (
+        RpcConnHeader(flag=1),
+        ResponseHeader(status=status, protocol_ver=version),
+        RspExceptionBody(exception_name=exception, stack_trace=text),
+    )
+    return frame(serial, [_unit(encode(unit)) for unit in units])
+
+
+def java_name(exception: str, version: int) -> str:
+    """Return the name of a class of the server as a client of protocol ``version`` (1, 2, 3) expects it."""
+    return exception.replace(_PREFIX, _PREFIX_OF.get(version, _PREFIX), 1)
+
+
+def read_call(body: memoryview) -> ReceivedCall:
+    """Read a request's units; bytes after them are ignored. Raises ProtocolViolation."""
+    _, header_bytes, third = _units(body)
+    service, version = _header_of(bytes(header_bytes))
+    if len(third) <= _SMALL and (small := _small_body(third)) is not None:
+        return ReceivedCall(small.method, service, version, small.timeout, memoryview(small.request))
+    method, timeout_ms, payload = -1, 0, memoryview(b"")
+    for number, value in fields(third):
+        if number == 1 and isinstance(value, int):
+            method = _signed32(value)
+        elif number == 2 and isinstance(value, int):
+            timeout_ms = _signed64(value)
+        elif number == 3 and isinstance(value, memoryview):
+            payload = value
+    if method < 0:
+        raise ProtocolViolation("a request without a method number")
+    return ReceivedCall(method, service, version, timeout_ms, payload)
+
+
+def _small_body(third: memoryview) -> RequestBody | None:
+    """A small one as the library reads it, which copies the payload; None for what has to be looked at closely."""
+    try:
+        body = decode(RequestBody, third)
+    except ProtocolViolation:
+        return None
+    return body if body.method > 0 else None
+
+
+@functools.lru_cache(256)
+def _header_of(data: bytes) -> tuple[int, int]:
+    """(service, version) of a request's header: clients send the same few again and again."""
+    header = decode(RequestHeader, data)
+    return header.service_type, header.protocol_ver
+
+
+def read_answer(method: Method[Req, Ans], frame: Frame, *, node: str | None = None) -> Ans:
+    """Read the answer to ``method``. Raises RpcFailure, Standby or ProtocolViolation, with ``node`` in them."""
+    try:
+        return decode(method.answer, read_payload(method, frame, node=node))
+    except ProtocolViolation as error:
+        error.node = error.node or node
+        raise
+
+
+def read_payload(method: Method[Req, Ans], frame: Frame, *, node: str | None = None) -> memoryview:
+    """Like `read_answer`, but return the method's own message undecoded: `records` reads large ones without copies."""
+    _, header_bytes, third = _units(frame.body)
+    header = decode(ResponseHeader, header_bytes)
+    if header.status != Status.SUCCESS:
+        raise _failure_of(decode(RspExceptionBody, third), header.status, node)
+    number, payload = -1, None
+    wanted, _ = _PAYLOAD[True]
+    for field, value in fields(third):
+        if field == 1 and isinstance(value, int):
+            number = _signed32(value)
+        elif field == wanted and isinstance(value, memoryview):
+            payload = value
+    if number != method.number or payload is None:
+        raise ProtocolViolation(f"an answer of method {number} to method {method.number} ({method.name})", node=node)
+    return payload
+
+
+def _failure_of(body: RspExceptionBody, status: int, node: str | None) -> RpcFailure:
+    return _kind_of(body, status)(body.exception_name, body.stack_trace, status, node=node)
+
+
+def _kind_of(body: RspExceptionBody, status: int) -> type[RpcFailure]:
+    name = body.exception_name
+    if _STANDBY in f"{name}#{body.stack_trace}":
+        return Standby
+    if name.endswith(_NOT_READY) or (status == Status.FATAL and name.endswith(_NO_MEMORY)):
+        return Unready
+    return Stopping if name.endswith(_STOPPING) else RpcFailure
+
+
+def _units(body: memoryview) -> tuple[memoryview, memoryview, memoryview]:
+    try:
+        header = 1 + body[0]
+        behind = header + 1 + body[header]
+        size, begin = read_varint(body, behind)
+        if body[0] < 128 and body[header] < 128 and begin + size <= len(body):  # nearly all of them
+            return body[1:header], body[header + 1 : behind], body[begin : begin + size]
+    except (IndexError, ProtocolViolation):
+        pass
+    first, at = delimited(body, 0)
+    second, at = delimited(body, at)
+    third, _ = delimited(body, at)
+    return first, second, third
+
+
+def _unit(encoded: bytes) -> bytes:
+    return varint(len(encoded)) + encoded
+
+
+@functools.cache
+def _asking(service: int) -> bytes:
+    """Return the two units before a request's body: the same each time."""
+    header = RequestHeader(service_type=service, protocol_ver=PROTOCOL_VERSION)
+    return _unit(encode(RpcConnHeader(flag=0))) + _unit(encode(header))
+
+
+_MADE: Final = _unit(encode(RpcConnHeader(flag=1))) + _unit(
+    encode(ResponseHeader(status=Status.SUCCESS, protocol_ver=PROTOCOL_VERSION))
+)
+"""The two units before the body of an answer to a call that was made."""
+
+
+def _content(units: bytes, body: Message, payload: Buffers) -> Buffers:
+    _, tag = _PAYLOAD[False]
+    size = sum(map(len, payload))
+    start = encode(body) + tag + varint(size)
+    return [units + varint(len(start) + size) + start, *payload]
+
+
+def _signed32(value: int) -> int:
+    return ((value + (1 << 31)) & (1 << 32) - 1) - (1 << 31)
+
+
+def _signed64(value: int) -> int:
+    return ((value + (1 << 63)) & (1 << 64) - 1) - (1 << 63)
