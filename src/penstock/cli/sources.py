@@ -172,10 +172,10 @@ def partitions_named(stream: BinaryIO) -> set[int]:
     """The partitions that the rows of a Parquet file of records ask for."""
     import pyarrow as pa
 
-    from penstock.cli import input_batches
+    from penstock.cli import rows
 
     try:
-        return input_batches.partitions_named(stream)
+        return rows.partitions_named(stream)
     except pa.ArrowException as error:
         raise UsageError(f"the parquet file cannot be read: {error}") from error
 
@@ -184,7 +184,7 @@ def tables(stream: BinaryIO, kind: str, key: str) -> Iterator[pa.Table]:
     """The rows of a csv or parquet file as tables that a producer takes."""
     import pyarrow as pa
 
-    from penstock.cli.input_batches import csv_tables, parquet_tables
+    from penstock.cli.rows import csv_tables, parquet_tables
 
     try:
         yield from csv_tables(stream, key) if kind == "csv" else parquet_tables(stream, key)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.input_batches import _as_json, _plain
+from penstock.cli.rows import _as_json, _plain
 
 COLUMNS = st.one_of(
     *(
