@@ -77,12 +77,12 @@ def modules() -> Mapping[str, Module]:
         for node in tree.body:
             if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
                 top.update((id(each), module.for_types) for each in node.body)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module is not None:
-                for alias in node.names:
-                    target = f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in found else node.module
+        for each in ast.walk(tree):
+            if isinstance(each, ast.ImportFrom) and each.module is not None:
+                for alias in each.names:
+                    target = f"{each.module}.{alias.name}" if f"{each.module}.{alias.name}" in found else each.module
                     if target in found and target != module.name:
-                        top.get(id(node), module.late).add(target)
+                        top.get(id(each), module.late).add(target)
     return found
 
 
