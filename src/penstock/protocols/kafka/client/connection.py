@@ -15,7 +15,9 @@ from penstock.interfaces.framing import Buffers, Frame
 from penstock.interfaces.wire import Reader
 from penstock.model import Endpoint
 from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.wire.codec import declared, decode_prefix, last_with_names, skip_tags
+from penstock.protocols.kafka.wire.codec import declared, decode_prefix
+from penstock.protocols.kafka.wire.codec_generator import skip_tags
+from penstock.protocols.kafka.wire.declarations import last_with_names
 from penstock.protocols.kafka.wire.framing import API_VERSIONS, KafkaFraming, read_response, request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest, ApiVersionsResponse
 

@@ -14,6 +14,7 @@ from penstock.interfaces.channel import Outgoing
 from penstock.interfaces.framing import Buffer, Buffers, Frame, Pieces, SizedBodies, Stretch, not_ours, spoken
 from penstock.interfaces.wire import MOST_ELEMENTS, Reader, Writer
 from penstock.protocols.kafka.wire import codec
+from penstock.protocols.kafka.wire.codec_generator import skip_tags
 from penstock.protocols.kafka.wire.declarations import Api
 
 __all__ = ["Template"]
@@ -203,7 +204,7 @@ def read_header(data: Buffer) -> tuple[RequestHeader, Reader]:
     pair = api_of(key)
     if pair is not None and codec.declared(pair.request).is_flexible(version):
         reader.room = _HEADER_TAGS
-        codec.skip_tags(reader)
+        skip_tags(reader)
         reader.room = MOST_ELEMENTS
     return RequestHeader(key, version, correlation, client), reader
 
@@ -251,7 +252,7 @@ def read_response(message: type[M], version: int, data: Buffer) -> M:
     reader.i32()
     api = codec.declared(message)
     if api.is_flexible(version) and api.key != API_VERSIONS:
-        codec.skip_tags(reader)
+        skip_tags(reader)
     return codec.decode(message, version, reader)
 
 

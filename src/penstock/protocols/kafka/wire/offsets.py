@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, ClassVar, Final
 
-from penstock._dataclasses import dataclass
+from msgspec.structs import replace
+
 from penstock.interfaces.channel import Outgoing
 from penstock.interfaces.framing import Buffer
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.wire.declarations import BOOL, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, array
+from penstock.protocols.kafka.wire.declarations import BOOL, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, Message, array
 from penstock.protocols.kafka.wire.framing import request, response
 
 __all__ = ["FIRST_VERSION", "MARKED", "CommitForm"]
@@ -21,8 +21,7 @@ __all__ = ["FIRST_VERSION", "MARKED", "CommitForm"]
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Message):
     """FindCoordinator request, versions 0-6."""
 
     API: ClassVar[Api] = Api(10, 0, 6, flexible=3)
@@ -31,8 +30,7 @@ class FindCoordinatorRequest:
     coordinator_keys: Annotated[Sequence[str], array(STR).since(4)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindCoordinatorResponseCoordinator:
+class FindCoordinatorResponseCoordinator(Message):
     """One entry of ``coordinators``."""
 
     key: Annotated[str, STR] = ""
@@ -43,8 +41,7 @@ class FindCoordinatorResponseCoordinator:
     error_message: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindCoordinatorResponse:
+class FindCoordinatorResponse(Message):
     """FindCoordinator response, versions 0-6."""
 
     API: ClassVar[Api] = Api(10, 0, 6, flexible=3)
@@ -59,8 +56,7 @@ class FindCoordinatorResponse:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRequestPartition:
+class OffsetCommitRequestPartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -70,8 +66,7 @@ class OffsetCommitRequestPartition:
     committed_metadata: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRequestTopic:
+class OffsetCommitRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR.between(0, 9).ignorable()] = ""
@@ -79,8 +74,7 @@ class OffsetCommitRequestTopic:
     partitions: Annotated[Sequence[OffsetCommitRequestPartition], array(OffsetCommitRequestPartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRequest:
+class OffsetCommitRequest(Message):
     """OffsetCommit request, versions 0-10."""
 
     API: ClassVar[Api] = Api(8, 0, 10, flexible=8)
@@ -92,16 +86,14 @@ class OffsetCommitRequest:
     topics: Annotated[Sequence[OffsetCommitRequestTopic], array(OffsetCommitRequestTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResponsePartition:
+class OffsetCommitResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResponseTopic:
+class OffsetCommitResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR.between(0, 9).ignorable()] = ""
@@ -109,8 +101,7 @@ class OffsetCommitResponseTopic:
     partitions: Annotated[Sequence[OffsetCommitResponsePartition], array(OffsetCommitResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResponse:
+class OffsetCommitResponse(Message):
     """OffsetCommit response, versions 0-10."""
 
     API: ClassVar[Api] = Api(8, 0, 10, flexible=8)
@@ -118,16 +109,14 @@ class OffsetCommitResponse:
     topics: Annotated[Sequence[OffsetCommitResponseTopic], array(OffsetCommitResponseTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchRequestTopic:
+class OffsetFetchRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partition_indexes: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchRequestGroupTopic:
+class OffsetFetchRequestGroupTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR.between(8, 9).ignorable()] = ""
@@ -135,8 +124,7 @@ class OffsetFetchRequestGroupTopic:
     partition_indexes: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchRequestGroup:
+class OffsetFetchRequestGroup(Message):
     """One entry of ``groups``."""
 
     group_id: Annotated[str, STR] = ""
@@ -147,8 +135,7 @@ class OffsetFetchRequestGroup:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchRequest:
+class OffsetFetchRequest(Message):
     """OffsetFetch request, versions 0-10."""
 
     API: ClassVar[Api] = Api(9, 0, 10, flexible=6)
@@ -160,8 +147,7 @@ class OffsetFetchRequest:
     require_stable: Annotated[bool, BOOL.since(7)] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponsePartition:
+class OffsetFetchResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -171,16 +157,14 @@ class OffsetFetchResponsePartition:
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponseTopic:
+class OffsetFetchResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[OffsetFetchResponsePartition], array(OffsetFetchResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponseGroupTopicPartition:
+class OffsetFetchResponseGroupTopicPartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -190,8 +174,7 @@ class OffsetFetchResponseGroupTopicPartition:
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponseGroupTopic:
+class OffsetFetchResponseGroupTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR.between(8, 9).ignorable()] = ""
@@ -201,8 +184,7 @@ class OffsetFetchResponseGroupTopic:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponseGroup:
+class OffsetFetchResponseGroup(Message):
     """One entry of ``groups``."""
 
     group_id: Annotated[str, STR] = ""
@@ -210,8 +192,7 @@ class OffsetFetchResponseGroup:
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponse:
+class OffsetFetchResponse(Message):
     """OffsetFetch response, versions 0-10."""
 
     API: ClassVar[Api] = Api(9, 0, 10, flexible=6)

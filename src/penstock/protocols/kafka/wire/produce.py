@@ -6,7 +6,6 @@ import struct
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, NamedTuple
 
-from penstock._dataclasses import dataclass
 from penstock.interfaces.channel import Outgoing
 from penstock.interfaces.framing import Buffer, Buffers
 from penstock.model import Partition
@@ -21,6 +20,7 @@ from penstock.protocols.kafka.wire.declarations import (
     STR,
     UUID,
     Api,
+    Message,
     array,
     struct_field,
 )
@@ -33,8 +33,7 @@ __all__ = ["ProduceForm"]
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerIdRequest:
+class InitProducerIdRequest(Message):
     """InitProducerId request, versions 0-6."""
 
     API: ClassVar[Api] = Api(22, 0, 6, flexible=2)
@@ -46,8 +45,7 @@ class InitProducerIdRequest:
     keep_prepared_txn: Annotated[bool, BOOL.since(6)] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerIdResponse:
+class InitProducerIdResponse(Message):
     """InitProducerId response, versions 0-6."""
 
     API: ClassVar[Api] = Api(22, 0, 6, flexible=2)
@@ -59,16 +57,14 @@ class InitProducerIdResponse:
     ongoing_txn_producer_epoch: Annotated[int, I16.since(6)] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceRequestPartition:
+class ProduceRequestPartition(Message):
     """One entry of ``partition_data``."""
 
     index: Annotated[int, I32] = 0
     records: Annotated[Buffer | None, RECORDS.nullable()] = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceRequestTopic:
+class ProduceRequestTopic(Message):
     """One entry of ``topic_data``."""
 
     name: Annotated[str, STR.between(0, 12).ignorable()] = ""
@@ -76,8 +72,7 @@ class ProduceRequestTopic:
     partition_data: Annotated[Sequence[ProduceRequestPartition], array(ProduceRequestPartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceRequest:
+class ProduceRequest(Message):
     """Produce request, versions 0-13."""
 
     API: ClassVar[Api] = Api(0, 0, 13, flexible=9)
@@ -87,24 +82,21 @@ class ProduceRequest:
     topic_data: Annotated[Sequence[ProduceRequestTopic], array(ProduceRequestTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceResponseRecordError:
+class ProduceResponseRecordError(Message):
     """One entry of ``record_errors``."""
 
     batch_index: Annotated[int, I32] = 0
     batch_index_error_message: Annotated[str | None, STR.nullable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceResponseCurrentLeader:
+class ProduceResponseCurrentLeader(Message):
     """The ``current_leader`` struct."""
 
     leader_id: Annotated[int, I32] = -1
     leader_epoch: Annotated[int, I32] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceResponsePartition:
+class ProduceResponsePartition(Message):
     """One entry of ``partition_responses``."""
 
     index: Annotated[int, I32] = 0
@@ -121,8 +113,7 @@ class ProduceResponsePartition:
     ] = ProduceResponseCurrentLeader()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceResponseTopic:
+class ProduceResponseTopic(Message):
     """One entry of ``responses``."""
 
     name: Annotated[str, STR.between(0, 12).ignorable()] = ""
@@ -130,8 +121,7 @@ class ProduceResponseTopic:
     partition_responses: Annotated[Sequence[ProduceResponsePartition], array(ProduceResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceResponseNodeEndpoint:
+class ProduceResponseNodeEndpoint(Message):
     """One entry of ``node_endpoints``."""
 
     node_id: Annotated[int, I32] = 0
@@ -140,8 +130,7 @@ class ProduceResponseNodeEndpoint:
     rack: Annotated[str | None, STR.nullable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceResponse:
+class ProduceResponse(Message):
     """Produce response, versions 0-13."""
 
     API: ClassVar[Api] = Api(0, 0, 13, flexible=9)
@@ -156,16 +145,14 @@ class ProduceResponse:
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.4.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitionsToTxnRequestTopic:
+class AddPartitionsToTxnRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitionsToTxnRequestTransaction:
+class AddPartitionsToTxnRequestTransaction(Message):
     """One entry of ``transactions``."""
 
     transactional_id: Annotated[str, STR] = ""
@@ -175,16 +162,14 @@ class AddPartitionsToTxnRequestTransaction:
     topics: Annotated[Sequence[AddPartitionsToTxnRequestTopic], array(AddPartitionsToTxnRequestTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitionsToTxnRequestTopicV3:
+class AddPartitionsToTxnRequestTopicV3(Message):
     """One entry of ``v3_and_below_topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitionsToTxnRequest:
+class AddPartitionsToTxnRequest(Message):
     """AddPartitionsToTxn request, versions 0-5."""
 
     API: ClassVar[Api] = Api(24, 0, 5, flexible=3)
@@ -199,16 +184,14 @@ class AddPartitionsToTxnRequest:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitionsToTxnResponsePartitionResult:
+class AddPartitionsToTxnResponsePartitionResult(Message):
     """One entry of ``results_by_partition``."""
 
     partition_index: Annotated[int, I32] = 0
     partition_error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitionsToTxnResponseTopicResult:
+class AddPartitionsToTxnResponseTopicResult(Message):
     """One entry of ``topic_results``."""
 
     name: Annotated[str, STR] = ""
@@ -217,8 +200,7 @@ class AddPartitionsToTxnResponseTopicResult:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitionsToTxnResponseTransaction:
+class AddPartitionsToTxnResponseTransaction(Message):
     """One entry of ``results_by_transaction``."""
 
     transactional_id: Annotated[str, STR] = ""
@@ -227,8 +209,7 @@ class AddPartitionsToTxnResponseTransaction:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitionsToTxnResponse:
+class AddPartitionsToTxnResponse(Message):
     """AddPartitionsToTxn response, versions 0-5."""
 
     API: ClassVar[Api] = Api(24, 0, 5, flexible=3)
@@ -242,8 +223,7 @@ class AddPartitionsToTxnResponse:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddOffsetsToTxnRequest:
+class AddOffsetsToTxnRequest(Message):
     """AddOffsetsToTxn request, versions 0-4."""
 
     API: ClassVar[Api] = Api(25, 0, 4, flexible=3)
@@ -253,8 +233,7 @@ class AddOffsetsToTxnRequest:
     group_id: Annotated[str, STR] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddOffsetsToTxnResponse:
+class AddOffsetsToTxnResponse(Message):
     """AddOffsetsToTxn response, versions 0-4."""
 
     API: ClassVar[Api] = Api(25, 0, 4, flexible=3)
@@ -262,8 +241,7 @@ class AddOffsetsToTxnResponse:
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndTxnRequest:
+class EndTxnRequest(Message):
     """EndTxn request, versions 0-5."""
 
     API: ClassVar[Api] = Api(26, 0, 5, flexible=3)
@@ -273,8 +251,7 @@ class EndTxnRequest:
     committed: Annotated[bool, BOOL] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndTxnResponse:
+class EndTxnResponse(Message):
     """EndTxn response, versions 0-5."""
 
     API: ClassVar[Api] = Api(26, 0, 5, flexible=3)
@@ -284,8 +261,7 @@ class EndTxnResponse:
     producer_epoch: Annotated[int, I16.since(5).ignorable()] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitRequestPartition:
+class TxnOffsetCommitRequestPartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -294,8 +270,7 @@ class TxnOffsetCommitRequestPartition:
     committed_metadata: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitRequestTopic:
+class TxnOffsetCommitRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR.between(0, 5).ignorable()] = ""
@@ -303,8 +278,7 @@ class TxnOffsetCommitRequestTopic:
     partitions: Annotated[Sequence[TxnOffsetCommitRequestPartition], array(TxnOffsetCommitRequestPartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitRequest:
+class TxnOffsetCommitRequest(Message):
     """TxnOffsetCommit request, versions 0-6."""
 
     API: ClassVar[Api] = Api(28, 0, 6, flexible=3)
@@ -318,16 +292,14 @@ class TxnOffsetCommitRequest:
     topics: Annotated[Sequence[TxnOffsetCommitRequestTopic], array(TxnOffsetCommitRequestTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitResponsePartition:
+class TxnOffsetCommitResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitResponseTopic:
+class TxnOffsetCommitResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR.between(0, 5).ignorable()] = ""
@@ -335,8 +307,7 @@ class TxnOffsetCommitResponseTopic:
     partitions: Annotated[Sequence[TxnOffsetCommitResponsePartition], array(TxnOffsetCommitResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitResponse:
+class TxnOffsetCommitResponse(Message):
     """TxnOffsetCommit response, versions 0-6."""
 
     API: ClassVar[Api] = Api(28, 0, 6, flexible=3)
@@ -344,16 +315,14 @@ class TxnOffsetCommitResponse:
     topics: Annotated[Sequence[TxnOffsetCommitResponseTopic], array(TxnOffsetCommitResponseTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteTxnMarkersRequestTopic:
+class WriteTxnMarkersRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partition_indexes: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteTxnMarkersRequestMarker:
+class WriteTxnMarkersRequestMarker(Message):
     """One entry of ``markers``."""
 
     producer_id: Annotated[int, I64] = 0
@@ -364,40 +333,35 @@ class WriteTxnMarkersRequestMarker:
     transaction_version: Annotated[int, I8.since(2).ignorable()] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteTxnMarkersRequest:
+class WriteTxnMarkersRequest(Message):
     """WriteTxnMarkers request, versions 1-2."""
 
     API: ClassVar[Api] = Api(27, 1, 2, flexible=1)
     markers: Annotated[Sequence[WriteTxnMarkersRequestMarker], array(WriteTxnMarkersRequestMarker)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteTxnMarkersResponsePartition:
+class WriteTxnMarkersResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteTxnMarkersResponseTopic:
+class WriteTxnMarkersResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[WriteTxnMarkersResponsePartition], array(WriteTxnMarkersResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteTxnMarkersResponseMarker:
+class WriteTxnMarkersResponseMarker(Message):
     """One entry of ``markers``."""
 
     producer_id: Annotated[int, I64] = 0
     topics: Annotated[Sequence[WriteTxnMarkersResponseTopic], array(WriteTxnMarkersResponseTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteTxnMarkersResponse:
+class WriteTxnMarkersResponse(Message):
     """WriteTxnMarkers response, versions 1-2."""
 
     API: ClassVar[Api] = Api(27, 1, 2, flexible=1)
