@@ -189,18 +189,6 @@ class Calls:
             self._in_flight[endpoint] -= 1
         return self.read(link, response, version, frame)
 
-    async def ask(self, link: Link[Versions], outgoing: Outgoing) -> Frame:
-        """Send what is encoded already; the answer's bytes. Raises ConnectionLost, RequestTimeout."""
-        endpoint = link.connection.endpoint
-        self._in_flight[endpoint] += 1
-        try:
-            return await link.connection.call(outgoing, timeout_s=self.options.request_timeout_s)
-        except PenstockError:
-            self._reached.discard(endpoint)
-            raise
-        finally:
-            self._in_flight[endpoint] -= 1
-
     def tell(
         self, link: PromptLink[Versions], outgoing: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0
     ) -> None:

@@ -178,6 +178,7 @@ _HEAD: Final = struct.Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
 _LONGEST_CLIENT_ID = 0x7FFF
 _LARGEST_FRAME = 0x7FFFFFFF
+_NO_TAGS: Final = b"\0"
 _SMALL = 64 * 1024
 """A frame up to this many bytes goes to the transport as it is: to copy it takes less than a second piece."""
 _HEADER_TAGS = 100
@@ -216,21 +217,19 @@ def request(message: object, version: int, client_id: str | None) -> Outgoing:
     not a connection that others share.
     """
     api = codec.declared(type(message))
-    name = None if client_id is None else client_id.encode()
-    if name is not None and len(name) > _LONGEST_CLIENT_ID:
+    name = b"" if client_id is None else client_id.encode()
+    if len(name) > _LONGEST_CLIENT_ID:
         raise UsageError(f"a client id of {len(name)} bytes; {_LONGEST_CLIENT_ID} are allowed")
     body = codec.encode(message, version)
+    key, length = api.key, -1 if client_id is None else len(name)
+    after = name + _NO_TAGS if api.is_flexible(version) else name
+    size = _HEAD.size + len(after) + sum(map(len, body))
+    if size > _LARGEST_FRAME:
+        raise UsageError(f"a frame of {size} bytes; {_LARGEST_FRAME} are allowed")
 
     def frame(correlation: int) -> Buffers:
-        writer = Writer()
-        writer.i16(api.key)
-        writer.i16(version)
-        writer.i32(correlation)
-        writer.i16(-1 if name is None else len(name))
-        writer.raw(name or b"")
-        if api.is_flexible(version):
-            writer.uvarint(0)
-        return sized([*writer.parts(), *body])
+        head = b"%b%b%b" % (size.to_bytes(4, "big"), _HEAD.pack(key, version, correlation, length), after)
+        return (b"".join((head, *body)),) if size <= _SMALL else (head, *body)
 
     return frame
 
