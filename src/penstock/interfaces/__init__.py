@@ -141,8 +141,8 @@ _HOME_OF = {
             "ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation Verdict"
         ),
         "penstock.interfaces.enode": (
-            "Abilities Appended Budget ChannelRelay Enode Extent FetchPart Place Relay Room TopicState Writer extent "
-            "fetch_one"
+            "Abilities Appended Budget ChannelRelay DiskSpace Enode Extent FetchPart PartitionLocation Relay "
+            "TopicState Writer extent fetch_one"
         ),
         "penstock.interfaces.extensions": (
             "AnswerCheck AnswersChecks FindsRecords HasReplicas HearsOfMoves KeepsOffsetsHere OffsetsFile SendsBack "
@@ -152,7 +152,7 @@ _HOME_OF = {
         "penstock.interfaces.front": "Front Peer Session",
         "penstock.interfaces.node": (
             "CommittedUntil EnodeIdentity NodeIdentity Offsets OffsetsCodec OpenEnode OpenedEnode Replayed Services "
-            "Surroundings"
+            "BackendContext"
         ),
         "penstock.interfaces.protocol": "ChannelFactory OpenClient OpenFront WireProtocol",
     }.items()
