@@ -92,7 +92,7 @@ Batch = Buffer | Checked
 
 
 class TopicState(Protocol):
-    """A topic as the enode stores it; ``id`` has 16 bytes, ``partitions`` is a count, ``config`` has explicit values."""
+    """A topic as the enode stores it: ``id`` has 16 bytes, ``partitions`` is a count, ``config`` the options set."""
 
     @property
     def name(self) -> str: ...
