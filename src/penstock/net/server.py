@@ -42,7 +42,7 @@ class Owner(Protocol):
         ...
 
     def tells_of_misdirected(self) -> bool:
-        """Whether to log that a client speaks another protocol; once a minute, since some clients retry every second."""
+        """Whether to log that a client speaks another protocol: once a minute, as some clients retry every second."""
         ...
 
     def forget(self, connection: ServerConnection) -> None:
