@@ -192,7 +192,7 @@ def secret(*, about: str) -> str | None:
 def names(
     default: tuple[str, ...], *, known: tuple[str, ...], about: str, classes: bool = False
 ) -> tuple[str | type[object], ...]:
-    """Some of the ``known`` names, separated by commas; with ``classes`` also classes, checked by the option's owner."""
+    """Some of the ``known`` names, separated by commas; with ``classes`` also classes, which their owner checks."""
 
     def read(name: str, given: object) -> object:
         if isinstance(given, str):
