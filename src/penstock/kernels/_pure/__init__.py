@@ -1,4 +1,4 @@
-"""The kernel in Python and NumPy: always available, millions of records a second, the reference for the compiled one."""
+"""The kernel in Python and NumPy: always available, millions of records a second, and the reference in tests."""
 
 from penstock.kernels._pure.batches import check_crcs as check_crcs
 from penstock.kernels._pure.batches import gather as gather
