@@ -1,7 +1,7 @@
-"""Work that would block the event loop: run in a thread (`Beside`), or on the loop in small steps (`Turns`, `Pace`).
+"""Work that would block the event loop: run in a thread, or on the loop in small steps.
 
-A step is about ten microseconds of the loop. All clients of a front share the steps of one loop iteration, so that a
-small request never waits behind a whole large one.
+`BackgroundWorker` uses a thread. `LoopBudget` and `RequestPacer` count steps of about ten microseconds of the loop. All
+clients of a front share the steps of one loop iteration, so that a small request never waits behind a whole large one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from penstock.concurrency.limits import Memory
 from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import UsageError
 
-__all__ = ["ENTRY_BYTES", "STEP_BYTES", "Beside", "Pace", "Turn", "Turns"]
+__all__ = ["ENTRY_BYTES", "STEP_BYTES", "BackgroundWorker", "LoopBudget", "LoopTurn", "RequestPacer"]
 
 
-class Turn:
+class LoopTurn:
     """A budget of ``most`` units of work for each iteration of the event loop, shared by all clients.
 
     Work may overrun the budget slightly. Callers that find it used up wait for a later iteration, first come, first
@@ -74,7 +74,7 @@ ENTRY_BYTES: Final = 1_000
 """Memory that one decoded entry of a request takes together with its answer: 300 to 900 bytes were measured."""
 
 
-class Beside:
+class BackgroundWorker:
     """Runs blocking work in a thread, one piece at a time; one instance per front."""
 
     def __init__(self, runtime: Runtime, memory: Memory) -> None:
@@ -95,7 +95,7 @@ class Beside:
             busy.set(None)
 
 
-class Turns:
+class LoopBudget:
     """A limit on the work that all clients of a front do in one loop iteration, so that small requests come in between.
 
     Work is counted in steps of about ten microseconds; copying ``STEP_BYTES`` is one step.
@@ -103,7 +103,7 @@ class Turns:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._turn = Turn(_STEPS, lambda callback: runtime.call_later(0, callback))
+        self._turn = LoopTurn(_STEPS, lambda callback: runtime.call_later(0, callback))
 
     async def take(self, steps: int) -> None:
         """Return in a loop iteration that has ``steps`` left, after all earlier callers."""
@@ -127,7 +127,7 @@ class Turns:
         to.set(None)
 
 
-class Pace:
+class RequestPacer:
     """Limits one request while it works through its entries: yields to the loop in between, and counts answers' memory.
 
     A request of few entries never waits.
@@ -135,7 +135,7 @@ class Pace:
 
     __slots__ = ("_held", "_left", "_memory", "_most", "_turns", "entries")
 
-    def __init__(self, turns: Turns, memory: Memory, most: int) -> None:
+    def __init__(self, turns: LoopBudget, memory: Memory, most: int) -> None:
         self._turns = turns
         self._memory = memory
         self._most = most
@@ -184,7 +184,7 @@ class _Paced(AsyncIterator[T]):
 
     __slots__ = ("_entries", "_pace", "_steps", "_things")
 
-    def __init__(self, pace: Pace, things: Iterable[T], steps: float, entries: int) -> None:
+    def __init__(self, pace: RequestPacer, things: Iterable[T], steps: float, entries: int) -> None:
         self._pace = pace
         self._things = iter(things)
         self._steps = steps

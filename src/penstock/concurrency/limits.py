@@ -20,8 +20,8 @@ __all__ = [
     "ADDRESS_PERCENT",
     "UNLIMITED",
     "Divided",
-    "Hold",
     "Memory",
+    "MemoryReservation",
     "NoRoom",
     "Owner",
     "Portion",
@@ -66,7 +66,7 @@ class _Unlimited:
 UNLIMITED: Final = _Unlimited()
 
 
-class Hold:
+class MemoryReservation:
     """The bytes that one piece of work has taken of a `Portion`."""
 
     __slots__ = ("_portion", "size")
@@ -97,7 +97,7 @@ class Portion:
         return self._used
 
     @asynccontextmanager
-    async def held(self, size: int) -> AsyncIterator[Hold]:
+    async def held(self, size: int) -> AsyncIterator[MemoryReservation]:
         """Enter when ``size`` bytes are free. A request for more than the whole portion takes the whole portion."""
         size = min(size, self._most)
         if self._waiting or self._used + size > self._most:
@@ -113,7 +113,7 @@ class Portion:
                 raise
         else:
             self.changed(size)
-        hold = Hold(self, size)
+        hold = MemoryReservation(self, size)
         try:
             yield hold
         finally:

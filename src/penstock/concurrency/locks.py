@@ -1,6 +1,6 @@
 """Two kinds of lock.
 
-`Locks` are locks by name, for coroutines that check and then act. `Hold` is for two threads that never wait for it.
+`Locks` are locks by name, for coroutines that check and then act. `TryLock` is for two threads that never wait for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from penstock.concurrency.runtime import Promise
 
-__all__ = ["LOOP", "READER", "Hold", "Locks"]
+__all__ = ["LOOP", "READER", "Locks", "TryLock"]
 
 K = TypeVar("K", bound=Hashable)
 _NOBODY: Final[deque[Promise[None]]] = deque()
@@ -88,12 +88,12 @@ class _Held(Generic[K]):
         self._locks.leave(self._name)
 
 
-# The two threads that may hold a `Hold`.
+# The two threads that may hold a `TryLock`.
 LOOP: Final = "the loop"
 READER: Final = "the thread that reads"
 
 
-class Hold:
+class TryLock:
     """Says which of two threads may touch something, where neither ever waits for the other. Free at first.
 
     A thread that does not get the hold leaves the thing alone and takes another way. A lock would not do: a signal

@@ -1,7 +1,8 @@
 """Runtime, the node side's only clock, timers and waiting; and helpers for values and deadlines that are yet to come.
 
-Protocol code gets a `Runtime` passed in and imports no asyncio. `Later` is a deferred answer without a task, `Parking`
-the waiters of one connection, `patiently` retries while an enode is unreachable, `Deadlines` are timeouts by key.
+Protocol code gets a `Runtime` passed in and imports no asyncio. `Deferred` is an answer that comes later, without a
+task. `WaiterSet` has the waiters of one connection, `retry_while_unreachable` retries while an enode is unreachable,
+and `Deadlines` are timeouts by key.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from penstock.errors import UpstreamLost
 
-__all__ = ["Deadlines", "Later", "Parking", "arrived", "patiently"]
+__all__ = ["Deadlines", "Deferred", "WaiterSet", "arrived", "retry_while_unreachable"]
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class Runtime(Protocol):
     def random_bytes(self, count: int) -> bytes: ...
 
 
-class Later(Generic[T]):
+class Deferred(Generic[T]):
     """A deferred answer: set once with `give`, and delivered once, to a callback (`tell`) or to one ``await``.
 
     No task waits for it, because a waiting task costs a node more than most answers do.
@@ -111,12 +112,12 @@ class Later(Generic[T]):
         return (yield from promise.__await__())
 
 
-async def arrived(answer: T | Later[T] | None) -> T | None:
+async def arrived(answer: T | Deferred[T] | None) -> T | None:
     """Return the final answer, whether it is there already, comes later, or is None."""
-    return await answer if isinstance(answer, Later) else answer
+    return await answer if isinstance(answer, Deferred) else answer
 
 
-class Parking:
+class WaiterSet:
     """The promises that one connection's handlers await. All are set early when the connection ends or the node stops.
 
     ``over``: that has happened.
@@ -155,7 +156,7 @@ class Parking:
 _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
-async def patiently(runtime: Runtime, work: Callable[[], Awaitable[T]]) -> T:
+async def retry_while_unreachable(runtime: Runtime, work: Callable[[], Awaitable[T]]) -> T:
     """Return the result of ``work``, retried for about three seconds. Raises UpstreamLost if the last attempt does."""
     for pause_s in _PAUSES_S:
         try:

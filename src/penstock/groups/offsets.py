@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from penstock.model import Committed, Partition
 
-__all__ = ["CommittedTable", "Latest", "Undecided", "Wanted"]
+__all__ = ["CommittedTable", "Latest", "PendingTxnOffsets", "Wanted"]
 
 # The latest value of each key of a log, when entries arrive in any order: the later position wins.
 K = TypeVar("K", bound=Hashable)
@@ -100,7 +100,7 @@ class Wanted(NamedTuple):
     position: int
 
 
-class Undecided:
+class PendingTxnOffsets:
     """Offsets that open transactions want to commit, by place (a partition number of the log) and producer id.
 
     >>> undecided = Undecided()

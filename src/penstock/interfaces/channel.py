@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.concurrency.locks import Hold
+from penstock.concurrency.locks import TryLock
 from penstock.errors import FirstContactTimeout, PenstockError
 from penstock.interfaces.framing import Buffers, Frame, Framing
 from penstock.model import Endpoint, Node, Partition
@@ -102,7 +102,7 @@ class PromptConnection(Connection, Protocol):
         """
         ...
 
-    def lend(self, hold: Hold) -> LentConnection | None:
+    def lend(self, hold: TryLock) -> LentConnection | None:
         """Let a thread that has ``hold`` receive and write here by itself. Called on the loop.
 
         The loop leaves the connection alone until it is given back, and no other caller may use it meanwhile. Returns

@@ -20,7 +20,7 @@ from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, Re
 from penstock.interfaces.channel import Channel, Connection, Outgoing
 from penstock.interfaces.framing import Buffer, Buffers, Frame, Stretch
 from penstock.model import Endpoint, Partition
-from penstock.records.validation import Checked
+from penstock.records.validation import ValidatedBatch
 
 __all__ = [
     "Abilities",
@@ -28,15 +28,15 @@ __all__ = [
     "Batch",
     "Budget",
     "ChannelRelay",
+    "DiskSpace",
     "Enode",
     "Extent",
     "FetchPart",
     "Fetched",
     "Find",
     "Heard",
-    "Place",
+    "PartitionLocation",
     "Relay",
-    "Room",
     "Stored",
     "TopicState",
     "Writer",
@@ -87,7 +87,7 @@ class Abilities:
             raise Unsupported(f"the log behind this node has no {', '.join(sorted(missing))}")
 
 
-Batch = Buffer | Checked
+Batch = Buffer | ValidatedBatch
 """One record batch v2 to be stored."""
 
 
@@ -104,7 +104,7 @@ class TopicState(Protocol):
     def config(self) -> Mapping[str, str]: ...
 
 
-class Place(NamedTuple):
+class PartitionLocation(NamedTuple):
     """Where a partition is: its leader ``epoch``, and in a cluster its ``node`` and its ``id`` on that node.
 
     ``led`` is False while its whole cluster is unreachable, but others are not: readers of the others should not wait.
@@ -155,7 +155,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DiskSpace:
     """The disk that holds the logs, its size and its free space; -1 if unknown."""
 
     path: str
@@ -280,7 +280,7 @@ class Enode(Protocol):
     async def topics(self) -> Sequence[TopicState]: ...
     async def topic(self, name: str) -> TopicState | None: ...
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None: ...
-    async def places(self, topic: str) -> Sequence[Place]:
+    async def places(self, topic: str) -> Sequence[PartitionLocation]:
         """Where each partition is, by partition number.
 
         The enode assigns the numbers; they stay when nodes come and go.
@@ -315,7 +315,7 @@ class Enode(Protocol):
         """Store one batch v2; returns once it is as durable as the enode promises.
 
         Checks an idempotent producer's sequence and epoch and its open transaction atomically with the append. Raises
-        CorruptBatch for an invalid batch; a `Checked` one is trusted.
+        CorruptBatch for an invalid batch; a `ValidatedBatch` one is trusted.
         """
         ...
 
@@ -367,7 +367,7 @@ class Enode(Protocol):
         """The size of a log's batches in bytes."""
         ...
 
-    async def room(self) -> Room: ...
+    async def room(self) -> DiskSpace: ...
 
     # Waiting.
 
@@ -383,7 +383,7 @@ class Enode(Protocol):
 
 def bytes_of(batch: Batch) -> Buffer:
     """The bytes of a batch for a log elsewhere, which validates them itself."""
-    return batch.data if isinstance(batch, Checked) else batch
+    return batch.data if isinstance(batch, ValidatedBatch) else batch
 
 
 async def fetch_one(enode: Enode, part: FetchPart, budget: Budget | None = None) -> Fetched:
@@ -434,7 +434,7 @@ class Relay(Protocol):
         ...
 
     async def hand_on(self, request: Outgoing, node: str | None, *, held_s: float = 0.0) -> Frame:
-        """Forward a request to a node (``Place.node``; None: any that knows the whole cluster) and return the answer.
+        """Forward a request to a node (`PartitionLocation`; None: any that knows the whole cluster), return its answer.
 
         ``held_s``: how long the server may delay the answer on purpose (a long poll). Requests to one node are written
         in the order of the calls; answers arrive in any order. A refusal by the server is an ordinary answer. A request

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.runtime import Later, Timer
+from penstock.concurrency.runtime import Deferred, Timer
 from penstock.errors import UsageError
 from penstock.interfaces.framing import Buffers, Frame, Framing, Pieces
 from penstock.model import Endpoint
@@ -69,7 +69,7 @@ class Session(Protocol):
 
     def framing(self) -> Framing: ...
 
-    async def handle(self, frame: Frame) -> Pieces | Later[Pieces] | None:
+    async def handle(self, frame: Frame) -> Pieces | Deferred[Pieces] | None:
         """Serve one request: return framed bytes to write, or None for no answer. Only unordered sessions may defer it.
 
         A PenstockError raised here closes this connection only. Any other exception is a bug: it is logged and closes

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OWN_TOPICS",
+    "BackendContext",
     "ChannelOf",
     "CommittedUntil",
     "Compose",
@@ -44,7 +45,6 @@ __all__ = [
     "Reachable",
     "Replayed",
     "Several",
-    "Surroundings",
     "VerifiesLogs",
     "Within",
     "locate_damage",
@@ -395,7 +395,7 @@ class ChannelOf(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BackendContext:
     """The context in which an enode is opened. ``journals``: where the node keeps its own state, if that is apart from
     the enode (None: in the enode)."""
 
@@ -405,5 +405,5 @@ class Surroundings:
     journals: Journals | None = None
 
 
-OpenEnode = Callable[[str, Surroundings], OpenedEnode]
+OpenEnode = Callable[[str, BackendContext], OpenedEnode]
 """Makes an enode from a URL with the protocol's scheme; it connects in `OpenedEnode.start`. Raises ConfigError."""

@@ -28,7 +28,7 @@ __all__ = [
 # They know primitives only, no messages and no framing. A read past the end or an impossible length raises
 # ProtocolViolation. A length is compared with the bytes that are left before anything is allocated for it.
 _ANY = 1 << 62
-_INLINE = 2_048
+INLINE = 2_048
 """Payloads up to this many bytes are copied into the buffer; larger ones are sent as separate buffers."""
 
 
@@ -49,13 +49,14 @@ def _replacement(error: UnicodeError) -> tuple[str, int]:
     return "\ufffd", error.start + (3 if 0x80 <= int.from_bytes(surrogate[2:], "big") <= 0xBF else 2)
 
 
-_AS_JAVA: Final = "penstock.java"
-codecs.register_error(_AS_JAVA, _replacement)
+AS_JAVA: Final = "penstock.java"
+"""The error handler of `java_text`, by the name that ``bytes.decode`` takes."""
+codecs.register_error(AS_JAVA, _replacement)
 
 
 def java_text(data: Buffer) -> str:
     """Decode UTF-8; invalid bytes become U+FFFD in the same places as in Java."""
-    return str(data, "utf-8", _AS_JAVA)
+    return str(data, "utf-8", AS_JAVA)
 
 
 class TooManyElements(ProtocolViolation):
@@ -158,7 +159,7 @@ class Reader:
         if count < 0 or count > len(self.data) - at:
             self.fail(f"a length of {count} with {len(self.data) - at} bytes left")
         self.at = at + count
-        return str(self.data[at : at + count], "utf-8", _AS_JAVA)
+        return str(self.data[at : at + count], "utf-8", AS_JAVA)
 
     def uvarint(self) -> int:
         """Unsigned base-128, at most five bytes (32 bits)."""
@@ -234,7 +235,7 @@ class Writer:
 
     def raw(self, data: Buffer) -> None:
         """Append bytes as they are."""
-        if len(data) <= _INLINE:
+        if len(data) <= INLINE:
             self.tail += data
             return
         self._parts.append(self.tail)

@@ -1,6 +1,7 @@
 """One connection of AsyncioChannel: requests out, answers matched by correlation id, one deadline per request.
 
-`AsyncioPending`, `AsyncioTold` and `AsyncioMany` are requests under way. `Lent` lets another thread read the socket.
+`AsyncioPending`, `AsyncioTold` and `AsyncioMany` are requests under way. `DetachedSocketReader` lets another thread
+read the socket.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
-from penstock.concurrency.locks import LOOP, Hold
+from penstock.concurrency.locks import LOOP, TryLock
 from penstock.errors import ConnectionLost, FirstContactTimeout, PenstockError, ProtocolViolation
 from penstock.interfaces.channel import Dialect, Many, Outgoing, Told, ToldOfMany
 from penstock.interfaces.framing import Buffer, Buffers, Frame
 from penstock.model import Endpoint
-from penstock.net.buffers import Intake, join_small
+from penstock.net.buffers import ReceiveBuffer, join_small
 from penstock.net.connecting import (
     FIRST_S,
     LARGEST_CORRELATION,
-    Away,
     FirstContact,
     Silence,
     TransportOptions,
+    UnreachableNodeLog,
     hung_up,
     lost,
     timed_out,
 )
 
-__all__ = ["AsyncioConnection", "AsyncioMany", "AsyncioPending", "AsyncioTold", "Lent", "own_socket"]
+__all__ = ["AsyncioConnection", "AsyncioMany", "AsyncioPending", "AsyncioTold", "DetachedSocketReader", "own_socket"]
 
 
 # Requests under way: awaited, with a callback, or several with one callback.
@@ -142,7 +143,7 @@ def own_socket(transport: asyncio.Transport) -> socket.socket | None:
     return own
 
 
-class Lent:
+class DetachedSocketReader:
     """``penstock.interfaces.channel.LentConnection``."""
 
     __slots__ = (
@@ -154,11 +155,11 @@ class Lent:
         self,
         connection: AsyncioConnection,
         loop: asyncio.AbstractEventLoop,
-        intake: Intake,
+        intake: ReceiveBuffer,
         sock: socket.socket,
         correlation: int,
         told: AsyncioTold,
-        hold: Hold,
+        hold: TryLock,
     ) -> None:
         """``told`` is waiting for the answer to ``correlation``."""
         self._connection = connection
@@ -321,7 +322,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         endpoint: Endpoint,
         dialect: Dialect[Any],
         options: TransportOptions,
-        away: Away,
+        away: UnreachableNodeLog,
         contact: FirstContact | None = None,
     ) -> None:
         self._contact = contact or FirstContact()
@@ -333,7 +334,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._dialect = dialect
         self._options = options
         self._loop = asyncio.get_running_loop()
-        self._intake = Intake(dialect.framing())
+        self._intake = ReceiveBuffer(dialect.framing())
         self._pending: dict[int, AsyncioPending | AsyncioTold | AsyncioMany] = {}
         self._clock: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
@@ -343,7 +344,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._window: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
         self._queued = 0
-        self._lent: Lent | None = None
+        self._lent: DetachedSocketReader | None = None
         self._end: PenstockError | None = None
         self._any_came = False
         self.received = self.sent = 0
@@ -444,7 +445,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     # Socket handover.
 
-    def lend(self, hold: Hold) -> Lent | None:
+    def lend(self, hold: TryLock) -> DetachedSocketReader | None:
         """``penstock.interfaces.channel.PromptConnection``."""
         transport, ready = self._transport, len(self._pending) == 1 and self._end is None and self._lent is None
         if transport is None or not ready or not self.free or self._intake.pending:
@@ -455,7 +456,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         if (sock := own_socket(transport)) is None:
             return None
         transport.pause_reading()
-        self._lent = Lent(self, self._loop, self._intake, sock, correlation, told, hold)
+        self._lent = DetachedSocketReader(self, self._loop, self._intake, sock, correlation, told, hold)
         return self._lent
 
     def returned(self, before: int, now: int | None) -> bool:

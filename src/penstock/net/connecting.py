@@ -1,7 +1,7 @@
 """What both client transports share: options, backoff, the first-contact deadline, TLS, errors and log lines.
 
-`Away` and `Silence` log servers that are unreachable or do not answer. `FirstContact` is the deadline for the very
-first answer. `Stop` ends blocking calls from another thread.
+`UnreachableNodeLog` and `Silence` log servers that are unreachable or do not answer. `FirstContact` is the deadline for
+the very first answer. `Stop` ends blocking calls from another thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ __all__ = [
     "LARGEST_CORRELATION",
     "NO_ADDRESS",
     "REFUSAL_S",
-    "Away",
     "Backoff",
     "FirstContact",
     "ListenerOptions",
@@ -36,6 +35,7 @@ __all__ = [
     "Silence",
     "Stop",
     "TransportOptions",
+    "UnreachableNodeLog",
     "client_context",
     "hung_up",
     "lost",
@@ -174,7 +174,7 @@ class _Absence:
     told: float | None = None
 
 
-class Away:
+class UnreachableNodeLog:
     """Logs unreachable nodes. ``until`` says how long a node is tried, by the name of an option; ``whose`` begins each
     line.
 
@@ -236,7 +236,7 @@ class Silence:
 
     __slots__ = ("_away", "_endpoint", "_since", "_told")
 
-    def __init__(self, endpoint: Endpoint, away: Away) -> None:
+    def __init__(self, endpoint: Endpoint, away: UnreachableNodeLog) -> None:
         self._endpoint = endpoint
         self._away = away
         self._since = 0.0

@@ -1,7 +1,7 @@
 """Limits on what a node's connections send, copy and hold.
 
-`Outgoing` sends one connection's answers in chunks, `Copying` limits how many bytes are copied per loop iteration, and
-`Budget` limits the bytes that all connections hold together.
+`Outgoing` sends one connection's answers in chunks, `CopyBudget` limits how many bytes are copied per loop iteration,
+and `Budget` limits the bytes that all connections hold together.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from penstock.concurrency.background import Turn
+from penstock.concurrency.background import LoopTurn
 from penstock.errors import PenstockError
 from penstock.interfaces.framing import Buffer, Pieces, Stretch
 from penstock.net.buffers import join_small
 
-__all__ = ["LITTLE", "LUMP_BYTES", "Budget", "Copying", "Holder", "Lumps", "Outgoing", "Sending"]
+__all__ = ["LITTLE", "LUMP_BYTES", "Budget", "ChunkPool", "CopyBudget", "Holder", "Outgoing", "Sending"]
 
 # Chunks: memory for bytes on their way out, reused when nothing references it. Fresh memory costs as much as the copy.
 #
@@ -32,7 +32,7 @@ _KEPT: Final = 4
 """The maximum of chunks kept. Clients that read slowly have further ones, which are freed with them."""
 
 
-class Lumps:
+class ChunkPool:
     """A pool of chunks; one per node."""
 
     def __init__(self) -> None:
@@ -67,12 +67,12 @@ _BYTES: Final = 2 << 20
 """Copied from a file to a socket within a millisecond or two."""
 
 
-class Copying(Turn):
+class CopyBudget(LoopTurn):
     """The budget of bytes to copy per loop iteration, and the pool of chunks; one per node."""
 
     def __init__(self) -> None:
         super().__init__(_BYTES, _soon)
-        self.lumps = Lumps()
+        self.lumps = ChunkPool()
 
 
 def _soon(callback: Callable[[], None]) -> None:
@@ -121,7 +121,7 @@ class Outgoing:
     )
 
     def __init__(
-        self, transport: asyncio.Transport, high_water: int, turn: Copying, lump: Callable[[], int], owner: Sending
+        self, transport: asyncio.Transport, high_water: int, turn: CopyBudget, lump: Callable[[], int], owner: Sending
     ) -> None:
         self._transport = transport
         self._high_water = high_water
@@ -313,7 +313,7 @@ class Budget:
         self._exhausted = False
         self._look: asyncio.TimerHandle | None = None
         self._hung_up = 0
-        self.turn = Copying()
+        self.turn = CopyBudget()
         self.now: Callable[[], float] | None = None
         """The clock of `Holder.progressed`; set by the first listener, since a budget is made before its loop runs."""
 

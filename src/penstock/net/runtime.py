@@ -1,7 +1,7 @@
 """AsyncioRuntime: the clock, timers, tasks and threads of a node, over the running event loop.
 
 This is the only place where a node's services touch asyncio. Everything here is virtual on a loop with virtual time, if
-``wall_clock_ms`` is virtual as well. `ServingClock` is the clock for deadlines of clients, and `begin` starts a
+``wall_clock_ms`` is virtual as well. `ServingClock` is the clock for deadlines of clients, and `run_eagerly` starts a
 coroutine without a task.
 """
 
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import coroutine
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["AsyncioPromise", "AsyncioRuntime", "ServingClock", "Waits", "begin", "waits"]
+__all__ = ["AsyncioPromise", "AsyncioRuntime", "ServingClock", "SuspendedCoroutine", "run_eagerly", "waits"]
 
 # Eager start: a coroutine runs where it is made, outside any task, and gets a task only if it has to wait.
 #
@@ -24,7 +24,7 @@ __all__ = ["AsyncioPromise", "AsyncioRuntime", "ServingClock", "Waits", "begin",
 # than the request itself. Code before the first wait must not use the current task (as `asyncio.timeout` does).
 
 
-class Waits:
+class SuspendedCoroutine:
     """The rest of a coroutine that has to wait. Await it once, in a task."""
 
     __slots__ = ("_for", "_work")
@@ -57,7 +57,7 @@ class Waits:
             return ended.value
 
 
-def begin(work: Coroutine[Any, Any, T]) -> T | Waits:
+def run_eagerly(work: Coroutine[Any, Any, T]) -> T | SuspendedCoroutine:
     """Run ``work`` up to its first wait. Return its result, or what is left to await. Raises its exceptions."""
     try:
         waits_for = work.send(None)
@@ -67,11 +67,11 @@ def begin(work: Coroutine[Any, Any, T]) -> T | Waits:
     return waits(work, waits_for)
 
 
-def waits(work: Coroutine[Any, Any, Any], waits_for: Any) -> Waits:
+def waits(work: Coroutine[Any, Any, Any], waits_for: Any) -> SuspendedCoroutine:
     """Wrap the rest of ``work``, which has been started and yielded ``waits_for``."""
     if asyncio.isfuture(waits_for):
         waits_for._asyncio_future_blocking = False  # otherwise others could not await it until there is a task
-    return Waits(work, waits_for)
+    return SuspendedCoroutine(work, waits_for)
 
 
 # ServingClock: the clock for deadlines of a node's clients, which stops while the event loop cannot serve them.
@@ -256,7 +256,7 @@ class AsyncioRuntime:
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         try:
-            begun = begin(work)
+            begun = run_eagerly(work)
         except Exception as error:
             self._tell(name, error)
         else:

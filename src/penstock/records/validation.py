@@ -1,7 +1,7 @@
 """Batches on their way into a log: checked once, as deeply as storing needs, and recompressed for the topic.
 
-`Checked` is a batch with a valid checksum, `walk_records` reads the heads of its records, `true_head` corrects the
-header, and `recompressed` changes the codec. Plain Python, because a node loads no compiler.
+`ValidatedBatch` is a batch with a valid checksum, `walk_records` reads the heads of its records, `true_head` corrects
+the header, and `recompressed` changes the codec. Plain Python, because a node loads no compiler.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from penstock.records.batch import (
 )
 
 __all__ = [
-    "Checked",
     "RecordTimes",
     "Target",
+    "ValidatedBatch",
     "largest_time",
     "longest_record",
     "plain_records",
@@ -311,7 +311,7 @@ _NO_TIME: Final = -1
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIME_AT = 17, 21, 35
 
 
-class Checked:
+class ValidatedBatch:
     """One whole batch v2 with nothing behind it and a valid checksum. Creating it is the check.
 
     ``data`` must not be changed afterwards.
@@ -334,7 +334,7 @@ class Checked:
     @classmethod
     def known(
         cls, data: bytes | bytearray | memoryview, header: BatchHeader, *, transaction_v2: bool = False
-    ) -> Checked:
+    ) -> ValidatedBatch:
         """Wrap a batch whose header and checksum the caller has just computed."""
         made = cls.__new__(cls)
         made.data, made.header, made.transaction_v2 = data, header, transaction_v2
@@ -349,7 +349,7 @@ def largest_time(header: BatchHeader, times: RecordTimes) -> int:
     return max(_NO_TIME, header.base_timestamp + times.largest)
 
 
-def true_head(batch: Checked, times: RecordTimes, *, append_time: bool | None = None) -> Checked:
+def true_head(batch: ValidatedBatch, times: RecordTimes, *, append_time: bool | None = None) -> ValidatedBatch:
     """Return the batch with the largest timestamp that its records (``times``) really have, and no delete horizon.
 
     It is the same object if its header is right, else a copy with a corrected header and checksum. ``append_time``
@@ -368,7 +368,7 @@ def true_head(batch: Checked, times: RecordTimes, *, append_time: bool | None = 
     struct.pack_into(">q", data, _MAX_TIME_AT, newest)
     crc = crc32c(data, CRC_START)
     struct.pack_into(">I", data, _CRC_AT, crc)
-    return Checked.known(data, header._replace(crc=crc, attributes=attributes, max_timestamp=newest))
+    return ValidatedBatch.known(data, header._replace(crc=crc, attributes=attributes, max_timestamp=newest))
 
 
 def plain_records(
@@ -383,12 +383,12 @@ def plain_records(
     return bytes(inflate(header.codec, packed, max_bytes))
 
 
-def verified(data: bytes | bytearray | memoryview) -> Checked:
+def verified(data: bytes | bytearray | memoryview) -> ValidatedBatch:
     """Check one whole batch from an untrusted source: checksum, records, and a header that agrees with them.
 
     Markers of the log have no ordinary records to check. Raises CorruptBatch.
     """
-    batch = Checked(data)
+    batch = ValidatedBatch(data)
     header = batch.header
     if header.control:
         return batch
