@@ -96,8 +96,9 @@ READER: Final = "the thread that reads"
 class TryLock:
     """Says which of two threads may touch something, where neither ever waits for the other. Free at first.
 
-    A thread that does not get the hold leaves the thing alone and takes another way. A lock would not do: a signal
-    handler that runs while its thread holds the lock may wait for the other thread, which would wait for the lock.
+    A thread that does not get the lock leaves the thing alone and takes another way. A lock that waits would not
+    do: a signal handler that runs while its thread holds the lock may wait for the other thread, which would wait for
+    the lock.
 
     Both calls take the thread's name and may be repeated, so code that was interrupted in between need not know how
     far it came.

@@ -234,28 +234,33 @@ class SidePorts(Protocol):
 class SnodeConfig:
     """Options of a service node.
 
-    ``store``: ``memory:``, ``file:DIRECTORY``, or the address of a cluster that stores everything. ``enodes``: further
-    clusters, for topics that the rules in ``topics`` place there. All others live in ``store``, unless there is a rule
-    for ``*``. See `penstock.config.snode` for the form of rules. ``listen``: one address per scheme; loopback, so that
-    a laptop in a café serves no one by accident. ``advertised``: the address that clients get per scheme, where it is
-    another one. ``fronts``: the protocols' own options, one object each.
+    ``store``: ``memory:``, ``file:DIRECTORY``, or the address of a cluster that stores everything.
+    ``enodes``: further clusters, for topics that the rules in ``topics`` place there. All others live in ``store``,
+    unless there is a rule for ``*``. See `penstock.config.snode` for the form of rules.
+    ``listen``: one address per scheme; loopback, so that a laptop in a café serves no one by accident.
+    ``advertised``: the address that clients get per scheme, where it is another one.
+    ``fronts``: the protocols' own options, one object each.
 
     ``journals``: a place for the node's own state (groups, offsets) outside the cluster, for clusters without durable
-    storage, and for people who want nothing of the node in their cluster. ``node_id`` 1 suits a single node; some
-    clients take 0 for "unknown". If one cluster stores the topics of several nodes, each needs its own id, and the same
-    id after a restart, because its state is found by it. ``default_partitions`` 1: order over a whole topic, unless
-    more partitions are asked for. ``auto_create_topics``: as Kafka's brokers do. ``allow_remote``: listen on other
-    addresses than loopback, for anyone who can reach them: there is no password yet.
+    storage, and for people who want nothing of the node in their cluster.
+    ``node_id`` 1 suits a single node; some clients take 0 for "unknown". If one cluster stores the topics of several
+    nodes, each needs its own id, and the same id after a restart, because its state is found by it.
+    ``default_partitions`` 1: order over a whole topic, unless more partitions are asked for.
+    ``auto_create_topics``: as Kafka's brokers do.
+    ``allow_remote``: listen on other addresses than loopback, for anyone who can reach them: there is no password yet.
 
     ``flush``: what an acknowledgement survives. ``os``: the death of the process; ``always``: also a loss of power;
-    ``interval``: also a loss of power, except for the last ``flush_interval_ms``. ``repair``: start although a log has
-    damage that no crash leaves; the damaged part is cut off and kept next to the log, and topics of the node's own are
-    read in full. ``max_message_bytes``: the largest batch, Kafka's default. ``offsets_partitions``: partitions of the
-    topic for committed offsets, Kafka's number; fixed once the topic exists. ``memory_bytes``: five of the largest
-    requests. When it is used up, clients that hold more than a little wait, and the connections of those that stall
-    meanwhile are closed. ``address_share_percent`` 50: one address cannot lock out the others; use 100 if all clients
-    come from one (a proxy, a translated network). ``max_committed_offsets``: enough for three thousand groups that read
-    sixty partitions each; Kafka has no limit. ``retention_check_ms``: how often old segments are looked for.
+    ``interval``: also a loss of power, except for the last ``flush_interval_ms``.
+    ``repair``: start although a log has damage that no crash leaves; the damaged part is cut off and kept next to the
+    log, and topics of the node's own are read in full.
+    ``max_message_bytes``: the largest batch, Kafka's default.
+    ``offsets_partitions``: partitions of the topic for committed offsets, Kafka's number; fixed once the topic exists.
+    ``memory_bytes``: five of the largest requests. When it is used up, clients that hold more than a little wait, and
+    the connections of those that stall meanwhile are closed.
+    ``address_share_percent`` 50: one address cannot lock out the others; use 100 if all clients come from one (a proxy,
+    a translated network).
+    ``max_committed_offsets``: enough for three thousand groups that read sixty partitions each; Kafka has no limit.
+    ``retention_check_ms``: how often old segments are looked for.
     ``drain_ms``: the time for requests in progress, and then for the disk, when the node stops.
 
     ``processes`` share the listeners and ``memory_bytes``; only a node that stores nothing itself can have several.

@@ -115,7 +115,7 @@ class LentConnection(Protocol):
     """A connection in the hands of a thread that waits for its answers, with one request under way at a time.
 
     The first such request is the one that was under way when it was lent. Its caller receives the answer to the last
-    request once the connection is given back. All calls but ``over`` need the hold.
+    request once the connection is given back. All calls but ``over`` need the `TryLock`.
     """
 
     @property
@@ -408,7 +408,7 @@ class Routing:
     def told_unasked(self, name: str) -> None:
         """Note an unrequested answer about this topic.
 
-        It clears doubts, but the topic is still due for its next caller.
+        It clears doubts, but a topic that is due stays due.
         """
         self._distrusted.pop(name, None)
 

@@ -571,7 +571,7 @@ class MatchesPatterns(Protocol):
 class LentRead(Protocol):
     """A read under way, in the hands of the thread that waits for its records.
 
-    All calls but ``over`` need the hold. Anything that the thread cannot handle goes back to the loop; then the
+    All calls but ``over`` need the `TryLock`. Anything that the thread cannot handle goes back to the loop; then the
     callback of ``read_again`` gets the result, unless the answer was delivered here.
     """
 

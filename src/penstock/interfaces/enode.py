@@ -52,15 +52,19 @@ class Abilities:
     """Requests beyond these abilities get the protocol's own error, or the protocol announces that it lacks them.
 
     ``records``: storing and reading batches at all, those of the node itself included. Without it a node serves only
-    fronts for which the enode has a `Relay`, and the other abilities are meaningless. ``sequences``: an idempotent
-    producer's batch is stored only once. ``numbered``: such a batch is accepted. With ``numbered`` but no ``sequences``
-    the log ignores the numbers: a batch that is sent twice is stored twice, and fronts make sure that nothing is stored
-    behind a batch that failed. ``transactions``: readers of committed records do not see batches of open transactions,
-    and markers end these. ``epochs``: leader epochs, and the end offset of each. ``compaction``: of topics, by key.
-    ``deletion``: of records before the topic's limits delete them. ``times``: finding an offset by time, exactly.
-    Protocols have no word for "about there", so an enode whose cluster finds only a nearby place reads on from it.
-    ``groups``: committed offsets are kept, in the enode or in separate journals. ``topics``: topics can be created,
-    extended and deleted; ``options``: their options can be changed. ``sizes``: sizes of logs in bytes, and free space.
+    fronts for which the enode has a `Relay`, and the other abilities are meaningless.
+    ``sequences``: an idempotent producer's batch is stored only once.
+    ``numbered``: such a batch is accepted. With ``numbered`` but no ``sequences`` the log ignores the numbers: a batch
+    that is sent twice is stored twice, and fronts make sure that nothing is stored behind a batch that failed.
+    ``transactions``: readers of committed records do not see batches of open transactions, and markers end these.
+    ``epochs``: leader epochs, and the end offset of each.
+    ``compaction``: of topics, by key.
+    ``deletion``: of records before the topic's limits delete them.
+    ``times``: finding an offset by time, exactly. Protocols have no word for "about there", so an enode whose cluster
+    finds only a nearby place reads on from it.
+    ``groups``: committed offsets are kept, in the enode or in separate journals.
+    ``topics``: topics can be created, extended and deleted; ``options``: their options can be changed.
+    ``sizes``: sizes of logs in bytes, and free space.
     """
 
     records: bool = True

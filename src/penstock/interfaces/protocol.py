@@ -50,21 +50,25 @@ class WireProtocol:
     """One protocol.
 
     ``title`` is its name for people, ``config`` what it adds to addresses and options, ``extra`` the optional
-    dependencies it needs. ``front``: its server side; None if a node cannot listen for it. ``offsets``: its format for
-    committed offsets, if a node may store them in it. ``enode``: opens a cluster that speaks the protocol as the store
-    behind a node, if that is possible. ``keeps_journals``: such a cluster stores the node's journals durably, as
-    topics. ``relays``: its front forwards frames where the only cluster behind the node speaks the same protocol.
+    dependencies it needs.
+    ``front``: its server side; None if a node cannot listen for it.
+    ``offsets``: its format for committed offsets, if a node may store them in it.
+    ``enode``: opens a cluster that speaks the protocol as the store behind a node, if that is possible.
+    ``keeps_journals``: such a cluster stores the node's journals durably, as topics.
+    ``relays``: its front forwards frames where the only cluster behind the node speaks the same protocol.
     ``own_topics``: name prefixes of topics that its front makes for groups; they are stored where the groups are.
     ``columns``: further columns that readers may ask for, as name to header; ``column_options`` are the client options
-    that make it read those headers. ``loads``: modules to import by role: a ``consumer``, a ``producer``, a ``member``
-    of a group (in addition to a consumer's) and a ``newer member`` if there is a second group protocol. Clients on an
-    event loop import them early, because otherwise the imports would happen in the middle of traffic. ``kernels``: the
-    package of its own loops over bytes (with `_pure` and `_numba`), or "". ``faults``: makes the protocol's part of
-    fault injection in tests. ``greeting``: the first bytes of its connections, if they are always the same.
+    that make it read those headers.
+    ``loads``: modules to import by role: a ``consumer``, a ``producer``, a ``member`` of a group (in addition to a
+    consumer's) and a ``newer member`` if there is a second group protocol. Clients on an event loop import them early,
+    because otherwise the imports would happen in the middle of traffic.
+    ``kernels``: the package of its own loops over bytes (with `_pure` and `_numba`), or "".
+    ``faults``: makes the protocol's part of fault injection in tests.
+    ``greeting``: the first bytes of its connections, if they are always the same.
     ``skips_bad_records``: its own clients skip records that cannot be decoded; others stop with an error.
     ``named_nodes``: partitions belong to named brokers, and several brokers have the same partition ids and offsets.
-    Rows have the column ``node`` unless other columns are asked for. ``exact_times``: an offset found by time is that
-    of the first record whose own timestamp is not before it.
+    Rows have the column ``node`` unless other columns are asked for.
+    ``exact_times``: an offset found by time is that of the first record whose own timestamp is not before it.
     """
 
     scheme: str

@@ -123,7 +123,7 @@ class AsyncioMany:
 #
 # The transport stops reading meanwhile. The thread has its own descriptor of the socket, because the loop may close the
 # transport's at any time. Neither side waits for the other: work for the loop is posted to it, and work that must not
-# overlap with the thread's needs the hold.
+# overlap with the thread's needs the `TryLock`.
 _CAN_WAIT: Final = hasattr(select, "poll")
 _MOMENT_MS: Final = 1
 """How long to wait for the rest of a small answer."""

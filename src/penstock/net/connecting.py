@@ -69,12 +69,13 @@ class OpenLink(Generic[AnyConnection, State]):
 class TransportOptions:
     """Settings of a client's connections. Defaults are those of Kafka's Java clients unless noted otherwise.
 
-    ``connect_timeout_s``: for one attempt, TCP (and TLS) plus the protocol's greeting. ``reconnect_backoff_ms`` doubles
-    with each failure of an endpoint up to ``reconnect_backoff_max_ms``, give or take 20 %. ``idle_timeout_s``: a
-    connection unused for longer is reopened, before the server (600 s) closes it under a request.
-    ``write_high_water_bytes``: a call waits while more than this is unsent, until a quarter of it is left. ``whose``
-    begins each line in the log; ``tried_until`` ends it, saying how long an unreachable server is tried. With ``ssl``,
-    ``tls_server_name`` is the name that the certificate must have; None: the host of the address.
+    ``connect_timeout_s``: for one attempt, TCP (and TLS) plus the protocol's greeting.
+    ``reconnect_backoff_ms`` doubles with each failure of an endpoint up to ``reconnect_backoff_max_ms``, give or take
+    20 %.
+    ``idle_timeout_s``: a connection unused for longer is reopened, before the server (600 s) closes it under a request.
+    ``write_high_water_bytes``: a call waits while more than this is unsent, until a quarter of it is left.
+    ``whose`` begins each line in the log; ``tried_until`` ends it, saying how long an unreachable server is tried. With
+    ``ssl``, ``tls_server_name`` is the name that the certificate must have; None: the host of the address.
     """
 
     connect_timeout_s: float = 10.0
