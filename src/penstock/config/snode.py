@@ -264,7 +264,7 @@ class SnodeConfig:
     ``drain_ms``: the time for requests in progress, and then for the disk, when the node stops.
 
     ``processes`` share the listeners and ``memory_bytes``; only a node that stores nothing itself can have several.
-    ``process_port``: the port where they reach each other, and where other nodes of the cluster reach them; a firewall
+    ``process_port``: the first of the ports where they, and other nodes of the cluster, reach each of them; a firewall
     must allow it.
     """
 
