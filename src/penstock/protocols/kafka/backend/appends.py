@@ -40,9 +40,9 @@ from penstock.protocols.kafka.wire.produce import (
 )
 from penstock.records.batch import APPEND_TIME, BATCH_HEADER, CRC_START, HEADER_BYTES, BatchHeader, crc32c, parse_header
 from penstock.records.scalar_reader import read_record
-from penstock.records.validation import Checked
+from penstock.records.validation import ValidatedBatch
 
-__all__ = ["Couriers", "Identity", "Writing", "count_that_fit", "merged", "new_producer"]
+__all__ = ["Identity", "ProduceBatcher", "Writing", "count_that_fit", "merged", "new_producer"]
 
 # Produce requests: what waits for one broker goes together, a batch of each partition, while others are under way.
 #
@@ -66,7 +66,7 @@ class _Letter(NamedTuple):
     told: Promise[Told]
 
 
-class Couriers:
+class ProduceBatcher:
     """To all brokers of a cluster."""
 
     def __init__(self, calls: Calls, runtime: Runtime) -> None:
@@ -320,7 +320,7 @@ class Writing:
     def __init__(self, asking: Asking, runtime: Runtime) -> None:
         self._asking = asking
         self._runtime = runtime
-        self._couriers = Couriers(asking.cluster.calls, runtime)
+        self._couriers = ProduceBatcher(asking.cluster.calls, runtime)
         self._identity = Identity(asking.cluster, runtime.promise)
         self._lines: dict[Partition, _Line] = {}
 
@@ -331,7 +331,7 @@ class Writing:
 
     def _put(self, partition: Partition, batch: Batch) -> Promise[Appended | PenstockError] | PenstockError:
         try:
-            checked = batch if isinstance(batch, Checked) else Checked(batch)
+            checked = batch if isinstance(batch, ValidatedBatch) else ValidatedBatch(batch)
         except PenstockError as error:
             return as_log_says(error, partition)
         told: Promise[Appended | PenstockError] = self._runtime.promise()

@@ -38,7 +38,7 @@ from penstock.protocols.kafka.wire.metadata import (
 __all__ = [
     "UNKNOWN",
     "Cluster",
-    "Lineage",
+    "LeaderEpochs",
     "NamedLeader",
     "NamedNode",
     "Stretch",
@@ -65,7 +65,7 @@ class Stretch(NamedTuple):
     end: int
 
 
-class Lineage:
+class LeaderEpochs:
     """One partition's stretches, one an epoch, in the order of offsets, which is that of epochs."""
 
     __slots__ = ("_stretches", "validated")
@@ -194,7 +194,7 @@ class Cluster:
         self._topics: dict[str, TopicInfo] = {}
         self._names_by_id: dict[bytes, str] = {}
         self._leaders: dict[Partition, PartitionInfo] = {}
-        self._lineages: dict[Partition, Lineage] = {}
+        self._lineages: dict[Partition, LeaderEpochs] = {}
         self._moved: set[Partition] = set()
         self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.told_leader)
         self.leader = self._routing.leader
@@ -242,11 +242,11 @@ class Cluster:
         known = self._leaders.get(partition)
         return -1 if known is None else known.leader_epoch
 
-    def lineage(self, partition: Partition) -> Lineage:
+    def lineage(self, partition: Partition) -> LeaderEpochs:
         """What is known of its past; empty for another topic of the same name."""
         found = self._lineages.get(partition)
         if found is None:
-            found = self._lineages[partition] = Lineage()
+            found = self._lineages[partition] = LeaderEpochs()
         return found
 
     def distrust(self, partition: Partition) -> None:

@@ -54,10 +54,10 @@ __all__ = [
     "EpochEnd",
     "Event",
     "FetchForm",
+    "FetchPosition",
     "FetchSession",
     "KafkaFetched",
     "Key",
-    "Place",
     "ReadReplicas",
     "State",
     "alone",
@@ -244,7 +244,7 @@ def _stretches(records: Buffer) -> Sequence[Stretch]:
         base, length, epoch, magic, delta = _ALONE.unpack_from(records)
         if length + _LENGTH_AFTER == len(records):  # nothing else is there, as with a record that comes alone
             return (Stretch(UNKNOWN, base, base + 1) if magic < _MAGIC_V2 else Stretch(epoch, base, base + delta + 1),)
-    kernel = kernels.at_hand()  # without one: a loop here costs less than NumPy, which who reads little does without
+    kernel = kernels.if_loaded()  # without one: a loop here costs less than NumPy, which who reads little does without
     if kernel is None:
         last = last_whole(as_view(records), 0, len(records))
     else:
@@ -342,7 +342,7 @@ TABLE: Final = Table(
 )
 
 
-class Place(NamedTuple):
+class FetchPosition(NamedTuple):
     """What a broker is told of one partition."""
 
     offset: int
@@ -356,7 +356,7 @@ class Asked(NamedTuple):
 
     session_id: int
     epoch: int
-    named: Mapping[Key, Place]
+    named: Mapping[Key, FetchPosition]
     forgotten: Collection[Key] = ()
 
     @property
@@ -365,7 +365,7 @@ class Asked(NamedTuple):
         return self.epoch > _FULL
 
 
-def alone(wanted: Mapping[Key, Place]) -> Asked:
+def alone(wanted: Mapping[Key, FetchPosition]) -> Asked:
     """A request that belongs to no session."""
     return Asked(_NO_SESSION, _WITHOUT, wanted)
 
@@ -380,10 +380,10 @@ class FetchSession:
         self._id = _NO_SESSION
         self._epoch = _FULL
         self._by_ids = False
-        self._known: Mapping[Key, Place] = {}
+        self._known: Mapping[Key, FetchPosition] = {}
         self._asked: Asked | None = None
 
-    def ask(self, wanted: Mapping[Key, Place], *, by_ids: bool) -> Asked:
+    def ask(self, wanted: Mapping[Key, FetchPosition], *, by_ids: bool) -> Asked:
         """What to send, where ``wanted`` is to be read; it must not be changed afterwards.
 
         Each one that is part of the session has to end in ``answered`` or ``lost``.
@@ -404,11 +404,11 @@ class FetchSession:
         """The broker's name for it; 0 while there is none."""
         return self._id
 
-    def knows(self, wanted: Mapping[Key, Place]) -> bool:
+    def knows(self, wanted: Mapping[Key, FetchPosition]) -> bool:
         """Whether the broker keeps it, and was told exactly this last."""
         return self.state is State.KEPT and self._known is wanted
 
-    def ask_again(self, moved: Mapping[Key, Place]) -> Asked | None:
+    def ask_again(self, moved: Mapping[Key, FetchPosition]) -> Asked | None:
         """What to send where all is wanted as before, but these elsewhere; None where ``ask`` has to say more."""
         if self.state is not State.KEPT or self._asked is not None:
             return None
@@ -469,7 +469,9 @@ class FetchSession:
             self._id = _NO_SESSION
 
 
-def _difference(known: Mapping[Key, Place], wanted: Mapping[Key, Place]) -> tuple[Mapping[Key, Place], Collection[Key]]:
+def _difference(
+    known: Mapping[Key, FetchPosition], wanted: Mapping[Key, FetchPosition]
+) -> tuple[Mapping[Key, FetchPosition], Collection[Key]]:
     """What is new or elsewhere, and what is not wanted any more."""
     if known == wanted:
         return {}, ()
@@ -726,10 +728,10 @@ class FetchForm:
         """Whether topics go by their ids in this version."""
         return version > _HIGHEST_WITH_NAMES
 
-    def places(self, version: int) -> Mapping[Key, Place]:
+    def places(self, version: int) -> Mapping[Key, FetchPosition]:
         """What is wanted, in the order given, by what it is called in this version."""
         by_ids, epochs = self.by_ids(version), version >= _FIRST_WITH_LAST_EPOCH
-        found: dict[Key, Place] = {}
+        found: dict[Key, FetchPosition] = {}
         for each, topic_id in zip(self._reads, self._ids, strict=True):
             partition = each.partition
             name = topic_id or NO_UUID if by_ids else partition.topic
@@ -737,11 +739,11 @@ class FetchForm:
         self._keys = tuple(found)
         return found
 
-    def _place(self, read: ReadFrom, epochs: bool) -> Place:
+    def _place(self, read: ReadFrom, epochs: bool) -> FetchPosition:
         known = UNKNOWN
         if epochs and leads(self._cluster, self._node, read.partition):
             known = self._cluster.lineage(read.partition).epoch_before(read.offset)
-        return Place(read.offset, self._cluster.leader_epoch(read.partition), known, read.max_bytes)
+        return FetchPosition(read.offset, self._cluster.leader_epoch(read.partition), known, read.max_bytes)
 
     def request(self, asked: Asked, limits: ReadLimits) -> FetchRequest:
         """The message; ``asked`` names partitions as ``places`` does."""
@@ -833,7 +835,7 @@ def leads(cluster: Cluster, node: Node, partition: Partition) -> bool:
     return known is None or known.name == node.name
 
 
-def _topics(named: Mapping[Key, Place]) -> list[FetchRequestTopic]:
+def _topics(named: Mapping[Key, FetchPosition]) -> list[FetchRequestTopic]:
     found: dict[str | bytes, list[FetchRequestPartition]] = {}
     for (topic, number), place in named.items():
         part = FetchRequestPartition(
