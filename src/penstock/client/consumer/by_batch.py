@@ -296,7 +296,7 @@ class ManualAssignment:
         return bool(self._member.events)
 
     def settle(self) -> None:
-        """Book lost partitions again: they return once they are free. Until then polls raise an error with the owner."""
+        """Book lost partitions again; they return once they are free. Until then polls raise who owns them."""
         events, self._member.events = self._member.events, []
         for partition in frozenset[Partition]().union(*(beat.lost for beat in events)):
             state = self._partitions.get(partition)
