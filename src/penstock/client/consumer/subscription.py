@@ -100,7 +100,10 @@ class Subscribed:
         return self.topics
 
     async def looked_up(self, ask: Callable[[], Awaitable[Mapping[str, TopicInfo]]]) -> frozenset[str]:
-        """``topics``; with patterns, after ``ask`` or an earlier call has found the existing ones. Raises as ``ask``."""
+        """``topics``; with patterns, after ``ask`` or an earlier call has found the existing ones.
+
+        Raises the errors of ``ask``.
+        """
         if not self._looked:
             self.choose(await ask())
         return self.topics
