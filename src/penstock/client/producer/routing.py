@@ -40,8 +40,8 @@ __all__ = [
 
 # Other choices than those of the log's own clients: librdkafka's hashes, round robin, or a user's function.
 #
-# Sources: librdkafka 2.x, ``rd_kafka_msg_partitioner_*``; Apache Kafka 4.x, ``RoundRobinPartitioner``. Tests compare with
-# both.
+# Sources: librdkafka 2.x, ``rd_kafka_msg_partitioner_*``; Apache Kafka 4.x, ``RoundRobinPartitioner``. Tests compare
+# with both.
 PartitionerFunction: TypeAlias = Callable[[str, bytes | None, int], int | None]
 """Topic, key, number of partitions: returns the partition of a record that names none; None for any."""
 
