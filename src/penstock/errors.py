@@ -168,7 +168,7 @@ class InvalidPartitionCount(StoreError):
 
 
 class InvalidTopicConfig(StoreError):
-    """A topic option that the log itself obeys has a value that it cannot obey."""
+    """A topic option that the log itself applies has a value that it cannot apply."""
 
 
 class LogOffsetOutOfRange(StoreError):

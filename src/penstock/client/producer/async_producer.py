@@ -210,7 +210,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         return await (await self._start()).transactions.prepare()
 
     async def commit_transaction(self) -> None:
-        """Store all records sent and make them visible to readers, at once.
+        """Store all records sent and make them visible to readers, all together.
 
         Raises the first error of a record that was sent; the transaction must then be aborted. Raises RequestTimeout or
         ConnectionLost if the outcome is unknown: call it again. Raises FencedError if another producer now has the

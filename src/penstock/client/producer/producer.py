@@ -182,7 +182,7 @@ class Producer(Handle, Generic[K, V]):
         return self._loop.run(self._inner.prepare_transaction)
 
     def commit_transaction(self) -> None:
-        """Store all records sent and make them visible to readers, at once.
+        """Store all records sent and make them visible to readers, all together.
 
         Raises the first error of a record that was sent; the transaction must then be aborted. Raises RequestTimeout or
         ConnectionLost if the outcome is unknown: call it again. Raises FencedError if another producer now has the
