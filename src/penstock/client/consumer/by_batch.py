@@ -296,7 +296,10 @@ class ManualAssignment:
         return bool(self._member.events)
 
     def settle(self) -> None:
-        """Book lost partitions again; they return once they are free. Until then polls raise who owns them."""
+        """Book lost partitions again; they return once they are free.
+
+        Until then polls raise an error that names the owner.
+        """
         events, self._member.events = self._member.events, []
         for partition in frozenset[Partition]().union(*(beat.lost for beat in events)):
             state = self._partitions.get(partition)

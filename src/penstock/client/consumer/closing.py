@@ -75,7 +75,7 @@ class ConsumerEnd(Handle):
             self._interceptors.closed()
 
     async def _leave(self, error: BaseException, who: object = None) -> None:
-        """Close because of an exception, which goes on: use the short timeout and do not replace the exception."""
+        """Close because of an exception, which continues: use the short timeout, and do not replace the exception."""
         try:
             await self._end(on_error_s(self._settings.config), handled=False, who=who)
         except Exception as failure:  # a listener's errors included

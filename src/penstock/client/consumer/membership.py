@@ -415,7 +415,7 @@ class Member:
                     self._failed(error)
 
     async def _rest(self, seconds: float) -> None:
-        """Wait until the next heartbeat, or less if the group must soon hear of a completed join."""
+        """Wait until the next heartbeat, or less if the group should soon learn of a completed join."""
         try:
             async with asyncio.timeout(seconds):
                 await self._hurry.wait()

@@ -308,7 +308,7 @@ class AsyncProducer(Handle, Generic[K, V]):
             self._interceptors.closed()
 
     async def _leave(self, error: BaseException) -> None:
-        """Close because of an exception, which goes on: use the short timeout and do not replace the exception."""
+        """Close because of an exception, which continues: use the short timeout, and do not replace the exception."""
         try:
             ending = await self._end(on_error_s(self._settings.config))
         except PenstockError as failure:
