@@ -444,7 +444,7 @@ class Member:
         if self.state not in _HOLDS:
             return
         if beat.revoked or beat.assigned or beat.lost:
-            # A late poll must not revoke partitions in the normal way that are lost by now.
+            # Partitions that are lost by now must not be revoked as usual by a late poll.
             self.events = [replace(each, revoked=each.revoked - beat.lost) for each in self.events]
             self.events.append(beat)
             self._news()
