@@ -17,6 +17,7 @@ __all__ = [
     "CPU_DONE",
     "CPU_EACH",
     "DONE_S",
+    "FILES",
     "FIRST_S",
     "GOALS",
     "HELD_KB",
@@ -61,6 +62,7 @@ IDLE_SHARE = "% of a core"
 DONE_S = "s until all is done"
 CPU_DONE = "CPU s of the server"
 HELD_MB = "MB of the server"
+FILES = "files of penstock"
 _FEW = "160 records a batch"
 
 
@@ -354,6 +356,17 @@ GOALS: Sequence[Goal] = (
         "consumer that idles",
         "fresh", "nothing to read, Kafka", IDLE_SHARE, "penstock Consumer", "", 0.1, 0.05,
         smaller_is_better=True, unit=" %",
+    ),
+    *(
+        Goal(f"files on the way: {way}", "hops", way, FILES, "penstock", "", None, 14, smaller_is_better=True)
+        for way in (
+            "client: Kafka, send and wait",
+            "client: Kafka, a lone record to poll",
+            "client: TubeMQ, send and wait",
+            "node: Kafka, produce",
+            "node: RocketMQ, send",
+            "Snode: RocketMQ, relayed pull",
+        )
     ),
     Goal(
         "embedded snode: ready",

@@ -197,6 +197,11 @@ _ABOUT = {
         "that it reads fastest with, and in a row of its own its defaults. Memory is the process's highest. An idle "
         "consumer polls for 5 s at a time."
     ),
+    "hops": (
+        "Thirty requests of each way after two hundred, with every Python function noted that begins meanwhile, in all "
+        "threads; the smallest count, without what timers do. Clients of a node, and the node of a client, are other "
+        "processes."
+    ),
     "groups": (
         "A real Kafka broker (4.3.1, 1 GB heap) and our node (file store) run all the time and are asked in turn; all "
         "members are driven by one process that shares their cores, with a connection a member. They beat when they "

@@ -18,4 +18,4 @@ def comes_to(look: Callable[[], T], expected: T, within_s: float = 10.0) -> None
     deadline = time.monotonic() + within_s
     while (found := look()) != expected and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert found == expected
+    assert found == expected, f"{found!r}, {expected!r} expected, {within_s:g} s later"

@@ -21,18 +21,18 @@ from penstock.interfaces.enode import (
     Appended,
     Batch,
     Budget,
+    DiskSpace,
     Enode,
     Extent,
     Fetched,
     FetchPart,
-    Place,
-    Room,
+    PartitionLocation,
     TopicState,
     Writer,
     bytes_of,
 )
 from penstock.model import Partition
-from penstock.records.validation import Checked
+from penstock.records.validation import ValidatedBatch
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class LateEnode:
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         return await self._far(lambda: self._enode.topic_by_id(topic_id))
 
-    async def places(self, topic: str) -> Sequence[Place]:
+    async def places(self, topic: str) -> Sequence[PartitionLocation]:
         return await self._far(lambda: self._enode.places(topic))
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
@@ -169,7 +169,7 @@ class LateEnode:
     async def size(self, partition: Partition) -> int:
         return await self._far(lambda: self._enode.size(partition))
 
-    async def room(self) -> Room:
+    async def room(self) -> DiskSpace:
         return await self._far(self._enode.room)
 
     # Waiting.
@@ -263,6 +263,6 @@ class LateEnode:
 
 def _copied(batch: Batch) -> Batch:
     data = bytearray(bytes_of(batch))
-    if isinstance(batch, Checked):
-        return Checked.known(data, batch.header, transaction_v2=batch.transaction_v2)
+    if isinstance(batch, ValidatedBatch):
+        return ValidatedBatch.known(data, batch.header, transaction_v2=batch.transaction_v2)
     return data

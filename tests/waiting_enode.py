@@ -11,10 +11,10 @@ from penstock.interfaces.enode import (
     Appended,
     Batch,
     Budget,
+    DiskSpace,
     Extent,
     Fetched,
     FetchPart,
-    Room,
     TopicState,
     Writer,
 )
@@ -122,6 +122,6 @@ class WaitingEnode(LocalEnode):
         self._can("sizes")
         return await super().size(partition)
 
-    async def room(self) -> Room:
+    async def room(self) -> DiskSpace:
         self._can("sizes")
         return await super().room()

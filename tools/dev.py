@@ -77,7 +77,13 @@ def check(arguments: Arguments) -> int:
     }
     if unknown := set(names) - set(steps):
         raise Stop(f"check knows {', '.join(steps)} and --fix, not {', '.join(sorted(unknown))}")
-    return _all_of({name: ["-m", *command] for name, command in steps.items() if name in names or not names})
+    code = _all_of({name: ["-m", *command] for name, command in steps.items() if name in names or not names})
+    if not names:
+        from tools.weigh import notes
+
+        for note in notes():
+            say(f"note: {note}")
+    return code
 
 
 def _all_of(steps: dict[str, list[str]]) -> int:

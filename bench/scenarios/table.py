@@ -12,6 +12,7 @@ from bench.scenarios import (
     failover,
     fresh,
     groups,
+    hops,
     produce,
     rocketmq,
     rocketmq_front,
@@ -60,6 +61,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "small": Scenario(small.run, "single records: sent and waited for, read as they come", small.RIVALS, small.PARTS),
     "fresh": Scenario(fresh.run, "fresh processes: to the first record, to the millionth, memory; idle consumers"),
     "groups": Scenario(groups.run, "large groups and many of them, at our node and at a real Kafka", groups.RIVALS),
+    "hops": Scenario(hops.run, "how many files a request runs through"),
     "rocketmq": Scenario(rocketmq.run, "a real RocketMQ broker: reading and writing", rocketmq.RIVALS),
     "rocketmq-front": Scenario(
         rocketmq_front.run, "RocketMQ's Java client at our node and at a real broker", rocketmq_front.RIVALS

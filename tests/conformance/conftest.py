@@ -15,7 +15,7 @@ import pytest
 
 from penstock.client import Admin
 from penstock.interfaces import NewTopic
-from penstock.interfaces.node import Surroundings
+from penstock.interfaces.node import BackendContext
 from penstock.model import Partition
 from penstock.protocols import register
 from penstock.snode import node
@@ -182,7 +182,7 @@ def far(opened: Opening, plan: Plan) -> Opening:
 
     @contextmanager
     def opened_far() -> Iterator[Log]:
-        def open_late(url: str, around: Surroundings) -> Any:
+        def open_late(url: str, around: BackendContext) -> Any:
             return LateEnode(open_enode(url, around), around.runtime, plan)
 
         with ExitStack() as stack:

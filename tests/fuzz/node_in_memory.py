@@ -17,7 +17,7 @@ from penstock.config import ListenAddress, SnodeConfig
 from penstock.model import Endpoint
 from penstock.net.network import MemoryNetwork
 from penstock.net.runtime import AsyncioRuntime
-from penstock.net.server import Tap
+from penstock.net.server import FaultHook
 from penstock.protocols.kafka.wire.framing import api_of, read_response, request
 from penstock.snode import Node
 from tests.unit.client.virtual_time import VirtualLoop
@@ -66,7 +66,7 @@ class Line(asyncio.BufferedProtocol):
 class World:
     """One node and its network, inside a running loop. ``bugs`` are errors that were only logged."""
 
-    def __init__(self, bugs: list[BaseException], tap: Tap | None = None) -> None:
+    def __init__(self, bugs: list[BaseException], tap: FaultHook | None = None) -> None:
         self.network = MemoryNetwork()
         self.bugs = bugs
         loop = asyncio.get_running_loop()

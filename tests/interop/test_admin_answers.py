@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import product
 from typing import Any
@@ -18,6 +17,7 @@ from penstock.protocols.kafka.wire import cluster, configs
 from penstock.protocols.kafka.wire import cluster as placing
 from penstock.protocols.kafka.wire import configs as altering
 from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest, ListTransactionsRequest
+from penstock.protocols.kafka.wire.declarations import Message, all_fields
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.groups import ConsumerGroupHeartbeatRequest
 from penstock.protocols.kafka.wire.metadata import (
@@ -70,8 +70,12 @@ class Asking:
 
     def _plain(self, value: Any) -> Any:
         """Without what differs between any two clusters."""
-        if is_dataclass(value):
-            return {each.name: self._plain(getattr(value, each.name)) for each in fields(value) if each.name not in OWN}
+        if isinstance(value, Message):
+            return {
+                each.name: self._plain(getattr(value, each.name))
+                for each in all_fields(type(value))
+                if each.name not in OWN
+            }
         if isinstance(value, Sequence) and not isinstance(value, str | bytes):
             return sorted((self._plain(each) for each in value), key=repr)
         return "T" if value == self.topic else str(value).replace(self.topic, "T") if isinstance(value, str) else value

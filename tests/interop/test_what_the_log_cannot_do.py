@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.interfaces.enode import Abilities
-from penstock.interfaces.node import OpenedEnode, Surroundings
+from penstock.interfaces.node import BackendContext, OpenedEnode
 from penstock.protocols import _registered, protocol, register
 from penstock.snode.local_enode import LocalEnode, open_local
 from penstock.testing import Broker
@@ -29,7 +29,7 @@ def lacking(ability: str) -> Iterator[str]:
         def abilities(self) -> Abilities:
             return Abilities(**{ability: False})
 
-    def opened(url: str, around: Surroundings) -> OpenedEnode:
+    def opened(url: str, around: BackendContext) -> OpenedEnode:
         return Lacking(open_local("memory:", around)._store, around.runtime, url=url)
 
     register(replace(protocol("kafka"), scheme="lacking", enode=opened))

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.producer.delivery import Outcome
+from penstock.client.producer.delivery import BatchFuture
 from penstock.client.producer.routing import KeyPartitions, TopicRouter
 from penstock.model import Node, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.kafka.client.sender import partition_for
@@ -45,7 +45,7 @@ def router(partitions: int, batch_bytes: int, ill: frozenset[int]) -> TopicRoute
     return TopicRouter(info, KeyPartitions(_Keys()), batch_bytes, lambda partition: partition.id % 3, dice(), avoids)
 
 
-class _Seen(Outcome):
+class _Seen(BatchFuture):
     """Asked at the very moment at which its runs are told, as from another thread: is everything there?"""
 
     __slots__ = ()

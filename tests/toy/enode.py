@@ -37,18 +37,18 @@ from penstock.interfaces.enode import (
     Batch,
     Budget,
     ChannelRelay,
+    DiskSpace,
     Extent,
     Fetched,
     FetchPart,
-    Place,
+    PartitionLocation,
     Relay,
-    Room,
     TopicState,
     Writer,
     bytes_of,
 )
 from penstock.interfaces.framing import Buffer
-from penstock.interfaces.node import EnodeIdentity, Surroundings
+from penstock.interfaces.node import BackendContext, EnodeIdentity
 from penstock.model import Endpoint, Node, Partition
 from penstock.records import decode_v2, encode_v2
 from penstock.records.batch import as_array, parse_header
@@ -88,7 +88,7 @@ class ToyEnode:
     )
     near = False
 
-    def __init__(self, url: str, around: Surroundings) -> None:
+    def __init__(self, url: str, around: BackendContext) -> None:
         self.url = url
         self.identity = EnodeIdentity(around.config.node_id, "a-cluster-of-toy-nodes", 1)
         self._known: dict[str, Node] = {}
@@ -134,9 +134,9 @@ class ToyEnode:
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         return next((each for each in await self.topics() if each.id == topic_id), None)
 
-    async def places(self, topic: str) -> Sequence[Place]:
+    async def places(self, topic: str) -> Sequence[PartitionLocation]:
         await self._look()
-        return [Place(0, number, node) for node, number in self._numbering.homes(topic)]
+        return [PartitionLocation(0, number, node) for node, number in self._numbering.homes(topic)]
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
         if await self.topic(name) is not None:
@@ -243,8 +243,8 @@ class ToyEnode:
     async def size(self, partition: Partition) -> int:
         raise Unsupported("a toy does not tell sizes")
 
-    async def room(self) -> Room:
-        return Room(self.url, -1, -1)
+    async def room(self) -> DiskSpace:
+        return DiskSpace(self.url, -1, -1)
 
     # Waiting: a held pull for each partition.
 

@@ -27,7 +27,7 @@ from penstock.protocols import USUAL, configs, default_port
 if TYPE_CHECKING:
     from penstock.config import SnodeConfig
     from penstock.snode import Node
-    from penstock.snode.processes import Place
+    from penstock.snode.processes import ProcessPart
 
 _DEFAULT_LISTENER: Final = f"{USUAL}://127.0.0.1:{default_port(USUAL)}"
 
@@ -201,7 +201,7 @@ async def _serve(config: SnodeConfig, *, until_stdin_closes: bool) -> None:
     await run(config, ready=lambda node: _print(_ready(node)), stop=stop)
 
 
-def _work(config: SnodeConfig, place: Place, say: Callable[[str], None]) -> int:
+def _work(config: SnodeConfig, place: ProcessPart, say: Callable[[str], None]) -> int:
     """One process of several: its exit code."""
     from penstock.snode.node import run
 

@@ -29,8 +29,8 @@ from penstock.protocols import USUAL, address_of, protocol, schemes
 __all__ = [
     "FILE_OPTION",
     "Backoff",
+    "ClientClock",
     "FileOfOffsets",
-    "Surroundings",
     "open_asyncio",
     "open_blocking",
     "protocol_of",
@@ -196,7 +196,7 @@ def wall_clock_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ClientClock:
     """``dice`` is uniform in [0, 1); ``now_ns`` the wall clock, in what Python has a function for."""
 
     dice: Callable[[], float] = random.random

@@ -10,11 +10,11 @@ from penstock.concurrency.limits import Memory
 from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import UsageError
 
-__all__ = ["ENTRY_BYTES", "STEP_BYTES", "Beside", "Pace", "Turn", "Turns"]
+__all__ = ["ENTRY_BYTES", "STEP_BYTES", "BackgroundWorker", "LoopBudget", "LoopTurn", "RequestPacer"]
 
 
 # How much all clients of a node do in one turn of its event loop, so that a small request waits for few of them.
-class Turn:
+class LoopTurn:
     """``most`` is done in each turn of the loop, or little more; who comes when that is used up waits for a later one.
 
     ``soon`` calls back in the next turn.
@@ -70,7 +70,7 @@ ENTRY_BYTES: Final = 1_000
 """What one entry of a request takes, decoded, with what is answered to it: measured from 300 to 900 bytes."""
 
 
-class Beside:
+class BackgroundWorker:
     """One a front."""
 
     def __init__(self, runtime: Runtime, memory: Memory) -> None:
@@ -91,7 +91,7 @@ class Beside:
             busy.set(None)
 
 
-class Turns:
+class LoopBudget:
     """What all clients of a front do in one turn of the loop is bounded, so that small requests come in between.
 
     It is counted in steps of about ten microseconds; to copy ``STEP_BYTES`` is one.
@@ -99,7 +99,7 @@ class Turns:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._turn = Turn(_STEPS, lambda callback: runtime.call_later(0, callback))
+        self._turn = LoopTurn(_STEPS, lambda callback: runtime.call_later(0, callback))
 
     async def take(self, steps: int) -> None:
         """Return in a turn in which so much may be done, after all who came before."""
@@ -123,7 +123,7 @@ class Turns:
         to.set(None)
 
 
-class Pace:
+class RequestPacer:
     """How one request goes through its entries: the loop is given back between them, and their answers are counted.
 
     A request of few entries never waits for its turn.
@@ -131,7 +131,7 @@ class Pace:
 
     __slots__ = ("_held", "_left", "_memory", "_most", "_turns", "entries")
 
-    def __init__(self, turns: Turns, memory: Memory, most: int) -> None:
+    def __init__(self, turns: LoopBudget, memory: Memory, most: int) -> None:
         self._turns = turns
         self._memory = memory
         self._most = most
@@ -180,7 +180,7 @@ class _Paced(AsyncIterator[T]):
 
     __slots__ = ("_entries", "_pace", "_steps", "_things")
 
-    def __init__(self, pace: Pace, things: Iterable[T], steps: float, entries: int) -> None:
+    def __init__(self, pace: RequestPacer, things: Iterable[T], steps: float, entries: int) -> None:
         self._pace = pace
         self._things = iter(things)
         self._steps = steps

@@ -16,8 +16,8 @@ __all__ = [
     "ADDRESS_PERCENT",
     "UNLIMITED",
     "Divided",
-    "Hold",
     "Memory",
+    "MemoryReservation",
     "NoRoom",
     "Owner",
     "Portion",
@@ -63,7 +63,7 @@ class _Unlimited:
 UNLIMITED: Final = _Unlimited()
 
 
-class Hold:
+class MemoryReservation:
     """Bytes that one piece of work has of a `Portion`."""
 
     __slots__ = ("_portion", "size")
@@ -94,7 +94,7 @@ class Portion:
         return self._used
 
     @asynccontextmanager
-    async def held(self, size: int) -> AsyncIterator[Hold]:
+    async def held(self, size: int) -> AsyncIterator[MemoryReservation]:
         """Entered when ``size`` bytes are left, or all of them where it asks for more than there are."""
         size = min(size, self._most)
         if self._waiting or self._used + size > self._most:
@@ -110,7 +110,7 @@ class Portion:
                 raise
         else:
             self.changed(size)
-        hold = Hold(self, size)
+        hold = MemoryReservation(self, size)
         try:
             yield hold
         finally:

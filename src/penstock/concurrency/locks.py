@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from penstock.concurrency.runtime import Promise
 
-__all__ = ["LOOP", "READER", "Hold", "Locks"]
+__all__ = ["LOOP", "READER", "Locks", "TryLock"]
 
 K = TypeVar("K", bound=Hashable)
 _NOBODY: Final[deque[Promise[None]]] = deque()
@@ -93,7 +93,7 @@ LOOP: Final = "the loop"
 READER: Final = "the thread that reads"
 
 
-class Hold:
+class TryLock:
     """Free at first. Taken and left by name, so that nobody who was interrupted in between needs to know how far."""
 
     __slots__ = ("_by",)

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from penstock.errors import UpstreamLost
 
-__all__ = ["Deadlines", "Later", "Parking", "arrived", "patiently"]
+__all__ = ["Deadlines", "Deferred", "WaiterSet", "arrived", "retry_while_unreachable"]
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Runtime(Protocol):
 # A task that waits for an answer costs a node more than most answers do.
 
 
-class Later(Generic[T]):
+class Deferred(Generic[T]):
     """Given once, and told once: either by a call of what `tell` was given, or to who awaits it.
 
     >>> later: Later[int] = Later(runtime.promise)    # doctest: +SKIP
@@ -110,13 +110,13 @@ class Later(Generic[T]):
         return (yield from promise.__await__())
 
 
-async def arrived(answer: T | Later[T] | None) -> T | None:
+async def arrived(answer: T | Deferred[T] | None) -> T | None:
     """What it is in the end, whether it came at once, comes later, or is none."""
-    return await answer if isinstance(answer, Later) else answer
+    return await answer if isinstance(answer, Deferred) else answer
 
 
 # Where a connection's handlers wait: for promises that come early when nobody is there to be answered.
-class Parking:
+class WaiterSet:
     """One connection's. ``over``: it has ended, or the node stops."""
 
     __slots__ = ("_parked", "over")
@@ -155,7 +155,7 @@ class Parking:
 _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
-async def patiently(runtime: Runtime, work: Callable[[], Awaitable[T]]) -> T:
+async def retry_while_unreachable(runtime: Runtime, work: Callable[[], Awaitable[T]]) -> T:
     """The result of ``work``, tried again for about three seconds. Raises UpstreamLost where that is not enough."""
     for pause_s in _PAUSES_S:
         try:

@@ -109,7 +109,9 @@ def _endpoint(part: str, default_port: Callable[[], int | None], whole: str) -> 
         if ":" in port and _is_ipv6(part) and not _is_ipv6(part.rpartition(":")[0]):
             host, colon, port = part, "", ""  # its last part can be no port
         elif ":" in port:
-            raise ConfigError(f"{part!r} has more than one ':'", hint="An IPv6 host stands in brackets: [::1]:9092")
+            before, _, last = part.rpartition(":")
+            written = f"[{before}]:{last}" if _is_ipv6(before) else "[HOST]:PORT"
+            raise ConfigError(f"{part!r} has more than one ':'", hint=f"An IPv6 host stands in brackets: {written}")
     if not host:
         raise ConfigError(f"{whole!r} has an empty host")
     if any(letter.isspace() for letter in host):

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from penstock.model import Committed, Partition
 
-__all__ = ["CommittedTable", "Latest", "Undecided", "Wanted"]
+__all__ = ["CommittedTable", "Latest", "PendingTxnOffsets", "Wanted"]
 
 # What of a log is the latest of each key, in whatever order one hears of it: the later position wins.
 K = TypeVar("K", bound=Hashable)
@@ -101,7 +101,7 @@ class Wanted(NamedTuple):
     position: int
 
 
-class Undecided:
+class PendingTxnOffsets:
     """By place (the number of a partition of the log) and producer id.
 
     >>> undecided = Undecided()

@@ -79,12 +79,12 @@ if TYPE_CHECKING:
     from penstock.interfaces.enode import Appended as Appended
     from penstock.interfaces.enode import Budget as Budget
     from penstock.interfaces.enode import ChannelRelay as ChannelRelay
+    from penstock.interfaces.enode import DiskSpace as DiskSpace
     from penstock.interfaces.enode import Enode as Enode
     from penstock.interfaces.enode import Extent as Extent
     from penstock.interfaces.enode import FetchPart as FetchPart
-    from penstock.interfaces.enode import Place as Place
+    from penstock.interfaces.enode import PartitionLocation as PartitionLocation
     from penstock.interfaces.enode import Relay as Relay
-    from penstock.interfaces.enode import Room as Room
     from penstock.interfaces.enode import TopicState as TopicState
     from penstock.interfaces.enode import Writer as Writer
     from penstock.interfaces.enode import extent as extent
@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from penstock.interfaces.front import Front as Front
     from penstock.interfaces.front import Peer as Peer
     from penstock.interfaces.front import Session as Session
+    from penstock.interfaces.node import BackendContext as BackendContext
     from penstock.interfaces.node import CommittedUntil as CommittedUntil
     from penstock.interfaces.node import EnodeIdentity as EnodeIdentity
     from penstock.interfaces.node import NodeIdentity as NodeIdentity
@@ -118,7 +119,6 @@ if TYPE_CHECKING:
     from penstock.interfaces.node import OpenEnode as OpenEnode
     from penstock.interfaces.node import Replayed as Replayed
     from penstock.interfaces.node import Services as Services
-    from penstock.interfaces.node import Surroundings as Surroundings
     from penstock.interfaces.protocol import ChannelFactory as ChannelFactory
     from penstock.interfaces.protocol import OpenClient as OpenClient
     from penstock.interfaces.protocol import OpenFront as OpenFront

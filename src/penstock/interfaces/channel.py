@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.concurrency.locks import Hold
+from penstock.concurrency.locks import TryLock
 from penstock.errors import FirstContactTimeout, PenstockError
 from penstock.interfaces.framing import Buffers, Frame, Framing
 from penstock.model import Endpoint, Node, Partition
@@ -100,7 +100,7 @@ class PromptConnection(Connection, Protocol):
         """
         ...
 
-    def lend(self, hold: Hold) -> LentConnection | None:
+    def lend(self, hold: TryLock) -> LentConnection | None:
         """Have a thread receive here and write by itself, which has ``hold`` while it does. Called on the loop, which
         leaves the connection alone until it is given back: nobody else may ask for anything meanwhile.
 

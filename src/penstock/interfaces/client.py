@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.locks import Hold
+from penstock.concurrency.locks import TryLock
 from penstock.errors import ConfigError, CorruptBatch, LogTruncated, OffsetOutOfRange, PenstockError
 from penstock.interfaces.channel import Channel, RetryLimits
 from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo
@@ -603,7 +603,7 @@ class LentRead(Protocol):
 class LendsReads(Protocol):
     """A LogClient whose reads, once asked again, can be received by the thread that waits for records."""
 
-    def lend_read(self, node: Node, hold: Hold) -> LentRead | None:
+    def lend_read(self, node: Node, hold: TryLock) -> LentRead | None:
         """The node's read that is under way; None where only the loop can receive it. Called on the loop."""
         ...
 

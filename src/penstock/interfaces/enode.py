@@ -18,7 +18,7 @@ from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, Re
 from penstock.interfaces.channel import Channel, Connection, Outgoing
 from penstock.interfaces.framing import Buffer, Buffers, Frame, Stretch
 from penstock.model import Endpoint, Partition
-from penstock.records.validation import Checked
+from penstock.records.validation import ValidatedBatch
 
 __all__ = [
     "Abilities",
@@ -26,15 +26,15 @@ __all__ = [
     "Batch",
     "Budget",
     "ChannelRelay",
+    "DiskSpace",
     "Enode",
     "Extent",
     "FetchPart",
     "Fetched",
     "Find",
     "Heard",
-    "Place",
+    "PartitionLocation",
     "Relay",
-    "Room",
     "Stored",
     "TopicState",
     "Writer",
@@ -86,7 +86,7 @@ class Abilities:
             raise Unsupported(f"the log behind this node has no {', '.join(sorted(missing))}")
 
 
-Batch = Buffer | Checked
+Batch = Buffer | ValidatedBatch
 """One record batch v2 to be stored."""
 
 
@@ -103,7 +103,7 @@ class TopicState(Protocol):
     def config(self) -> Mapping[str, str]: ...
 
 
-class Place(NamedTuple):
+class PartitionLocation(NamedTuple):
     """Where a partition is: its leader ``epoch``, and in a cluster the ``node`` that has it and its ``id`` there.
 
     ``led``: not while all of its cluster is away, and others are not: who reads those should not wait for it.
@@ -154,7 +154,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DiskSpace:
     """Where logs lie, how much can be there and how much still fits; -1 where nobody knows."""
 
     path: str
@@ -279,7 +279,7 @@ class Enode(Protocol):
     async def topics(self) -> Sequence[TopicState]: ...
     async def topic(self, name: str) -> TopicState | None: ...
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None: ...
-    async def places(self, topic: str) -> Sequence[Place]:
+    async def places(self, topic: str) -> Sequence[PartitionLocation]:
         """Where each partition is, by its number. Numbers are the enode's: stable while nodes come and go."""
         ...
 
@@ -310,7 +310,7 @@ class Enode(Protocol):
     async def append(self, partition: Partition, batch: Batch) -> Appended:
         """Store one batch v2; returns when it is as durable as the enode promises. Checks an idempotent producer's
         sequence and epoch, and whether its transaction is open: that and the append are one. Raises CorruptBatch for
-        what is none; a `Checked` one is believed."""
+        what is none; a `ValidatedBatch` one is believed."""
         ...
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
@@ -362,7 +362,7 @@ class Enode(Protocol):
         """Bytes of a log's batches."""
         ...
 
-    async def room(self) -> Room: ...
+    async def room(self) -> DiskSpace: ...
 
     # Waiting.
 
@@ -378,7 +378,7 @@ class Enode(Protocol):
 
 def bytes_of(batch: Batch) -> Buffer:
     """What goes to a log that is elsewhere, and looks itself."""
-    return batch.data if isinstance(batch, Checked) else batch
+    return batch.data if isinstance(batch, ValidatedBatch) else batch
 
 
 async def fetch_one(enode: Enode, part: FetchPart, budget: Budget | None = None) -> Fetched:
@@ -430,7 +430,7 @@ class Relay(Protocol):
         ...
 
     async def hand_on(self, request: Outgoing, node: str | None, *, held_s: float = 0.0) -> Frame:
-        """Ask a node (``Place.node``; None: whoever tells of the whole cluster), and return its answer.
+        """Ask a node (``PartitionLocation.node``; None: whoever tells of the whole cluster), and return its answer.
 
         ``held_s``: for how long the server may keep the answer on purpose (a long poll). Requests to one node are
         written in the order of the calls; answers come in any. What the server refuses is an answer like any other.

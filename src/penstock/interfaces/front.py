@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.runtime import Later, Timer
+from penstock.concurrency.runtime import Deferred, Timer
 from penstock.errors import UsageError
 from penstock.interfaces.framing import Buffers, Frame, Framing, Pieces
 from penstock.model import Endpoint
@@ -64,7 +64,7 @@ class Session(Protocol):
 
     def framing(self) -> Framing: ...
 
-    async def handle(self, frame: Frame) -> Pieces | Later[Pieces] | None:
+    async def handle(self, frame: Frame) -> Pieces | Deferred[Pieces] | None:
         """Serve one request: framed bytes to write, or None for no answer. Only unordered sessions answer later.
 
         A PenstockError raised here closes the connection (and only this one); anything else is a bug: it is logged

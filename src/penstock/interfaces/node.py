@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OWN_TOPICS",
+    "BackendContext",
     "ChannelOf",
     "CommittedUntil",
     "Compose",
@@ -42,7 +43,6 @@ __all__ = [
     "Reachable",
     "Replayed",
     "Several",
-    "Surroundings",
     "VerifiesLogs",
     "Within",
     "locate_damage",
@@ -386,7 +386,7 @@ class ChannelOf(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BackendContext:
     """What an enode is opened in. ``journals``: where the node keeps what it remembers itself, if that is beside the
     enode (None: with it)."""
 
@@ -396,7 +396,7 @@ class Surroundings:
     journals: Journals | None = None
 
 
-OpenEnode = Callable[[str, Surroundings], OpenedEnode]
+OpenEnode = Callable[[str, BackendContext], OpenedEnode]
 """Makes an enode of a URL that has the protocol's scheme; nothing is connected before `OpenedEnode.start`.
 
 Raises ConfigError."""

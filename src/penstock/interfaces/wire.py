@@ -28,7 +28,7 @@ __all__ = [
 # Knows primitives only: no message, no framing. Reading past the end and a length that lies are ProtocolViolation;
 # nothing is allocated for a length before it was compared with what is left.
 _ANY = 1 << 62
-_INLINE = 2_048
+INLINE = 2_048
 """Payloads up to this many bytes are copied beside their neighbours; larger ones travel as buffers of their own."""
 
 
@@ -49,13 +49,14 @@ def _replacement(error: UnicodeError) -> tuple[str, int]:
     return "\ufffd", error.start + (3 if 0x80 <= int.from_bytes(surrogate[2:], "big") <= 0xBF else 2)
 
 
-_AS_JAVA: Final = "penstock.java"
-codecs.register_error(_AS_JAVA, _replacement)
+AS_JAVA: Final = "penstock.java"
+"""How `java_text` decodes what is not UTF-8, by the name that ``bytes.decode`` takes."""
+codecs.register_error(AS_JAVA, _replacement)
 
 
 def java_text(data: Buffer) -> str:
     """Return bytes of UTF-8 as text; U+FFFD stands for what is not UTF-8, in the same places as in Java."""
-    return str(data, "utf-8", _AS_JAVA)
+    return str(data, "utf-8", AS_JAVA)
 
 
 class TooManyElements(ProtocolViolation):
@@ -155,7 +156,7 @@ class Reader:
         if count < 0 or count > len(self.data) - at:
             self.fail(f"a length of {count} with {len(self.data) - at} bytes left")
         self.at = at + count
-        return str(self.data[at : at + count], "utf-8", _AS_JAVA)
+        return str(self.data[at : at + count], "utf-8", AS_JAVA)
 
     def uvarint(self) -> int:
         """Unsigned base-128, at most five bytes (32 bits)."""
@@ -231,7 +232,7 @@ class Writer:
 
     def raw(self, data: Buffer) -> None:
         """Bytes as they are."""
-        if len(data) <= _INLINE:
+        if len(data) <= INLINE:
             self.tail += data
             return
         self._parts.append(self.tail)

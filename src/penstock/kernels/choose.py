@@ -23,7 +23,7 @@ from penstock.kernels.cache import MAIN, being_compiled, folder, forget_unmarked
 if TYPE_CHECKING:
     from penstock.kernels.interface import Kernel
 
-__all__ = ["at_hand", "compile_beside", "kernel", "kernel_of", "load", "load_beside", "name", "using", "warm"]
+__all__ = ["compile_beside", "if_loaded", "kernel", "kernel_of", "load", "load_beside", "name", "using", "warm"]
 
 _log = logging.getLogger("penstock.kernels")
 
@@ -92,7 +92,7 @@ def kernel_of(home: str, size: int | None = None) -> ModuleType:
     return _State.loaded.get(home) or _import("pure", home)
 
 
-def at_hand() -> Kernel | None:
+def if_loaded() -> Kernel | None:
     """Return the chosen kernel if it is loaded; nothing is imported for whoever can do without."""
     return cast("Kernel | None", _State.loaded.get(MAIN))
 

@@ -16,22 +16,22 @@ from penstock.net.asyncio_connection import AsyncioConnection, AsyncioPending
 from penstock.net.connecting import (
     NO_ADDRESS,
     REFUSAL_S,
-    Away,
     Backoff,
     FirstContact,
     OpenLink,
     TransportOptions,
+    UnreachableNodeLog,
     no_connection,
     silent,
 )
 from penstock.net.network import Network, Tcp
 
-__all__ = ["AsyncioChannel", "Carried"]
+__all__ = ["AsyncioChannel", "ChannelStats"]
 
 
 # What a channel's connections have carried, all together: added up when somebody looks.
 @dataclass(slots=True)
-class Carried:
+class ChannelStats:
     """``connections`` are open now and have ``under_way`` requests; the rest has been counted since the beginning."""
 
     connections: int = 0
@@ -76,16 +76,16 @@ class AsyncioChannel(Generic[State]):
         self._wall_clock_ms = wall_clock_ms
         self._loop = asyncio.get_running_loop()
         self._backoff = Backoff(self._options)
-        self._away = Away(self._options.tried_until, self._options.whose)
+        self._away = UnreachableNodeLog(self._options.tried_until, self._options.whose)
         self._slots: dict[tuple[Endpoint, str], _Slot[State]] = {}
         self._connections: set[AsyncioConnection] = set()
-        self._gone = Carried()
+        self._gone = ChannelStats()
         self._closed = False
 
-    def carried(self) -> Carried:
+    def carried(self) -> ChannelStats:
         """What its connections have carried so far, those that are gone included."""
         here, gone = self._connections, self._gone
-        return Carried(
+        return ChannelStats(
             len(here),
             sum(each.under_way for each in here),
             gone.opened,

@@ -11,25 +11,25 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
-from penstock.concurrency.locks import LOOP, Hold
+from penstock.concurrency.locks import LOOP, TryLock
 from penstock.errors import ConnectionLost, FirstContactTimeout, PenstockError, ProtocolViolation
 from penstock.interfaces.channel import Dialect, Many, Outgoing, Told, ToldOfMany
 from penstock.interfaces.framing import Buffer, Buffers, Frame
 from penstock.model import Endpoint
-from penstock.net.buffers import Intake, join_small
+from penstock.net.buffers import ReceiveBuffer, join_small
 from penstock.net.connecting import (
     FIRST_S,
     LARGEST_CORRELATION,
-    Away,
     FirstContact,
     Silence,
     TransportOptions,
+    UnreachableNodeLog,
     hung_up,
     lost,
     timed_out,
 )
 
-__all__ = ["AsyncioConnection", "AsyncioMany", "AsyncioPending", "AsyncioTold", "Lent", "own_socket"]
+__all__ = ["AsyncioConnection", "AsyncioMany", "AsyncioPending", "AsyncioTold", "DetachedSocketReader", "own_socket"]
 
 
 # Requests of a connection that are on their way: who waits for the answer, or is told of it.
@@ -139,7 +139,7 @@ def own_socket(transport: asyncio.Transport) -> socket.socket | None:
     return own
 
 
-class Lent:
+class DetachedSocketReader:
     """``penstock.interfaces.channel.LentConnection``."""
 
     __slots__ = (
@@ -151,11 +151,11 @@ class Lent:
         self,
         connection: AsyncioConnection,
         loop: asyncio.AbstractEventLoop,
-        intake: Intake,
+        intake: ReceiveBuffer,
         sock: socket.socket,
         correlation: int,
         told: AsyncioTold,
-        hold: Hold,
+        hold: TryLock,
     ) -> None:
         """``told`` waits for the answer to ``correlation``."""
         self._connection = connection
@@ -318,7 +318,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         endpoint: Endpoint,
         dialect: Dialect[Any],
         options: TransportOptions,
-        away: Away,
+        away: UnreachableNodeLog,
         contact: FirstContact | None = None,
     ) -> None:
         self._contact = contact or FirstContact()
@@ -330,7 +330,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._dialect = dialect
         self._options = options
         self._loop = asyncio.get_running_loop()
-        self._intake = Intake(dialect.framing())
+        self._intake = ReceiveBuffer(dialect.framing())
         self._pending: dict[int, AsyncioPending | AsyncioTold | AsyncioMany] = {}
         self._clock: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
@@ -340,7 +340,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._window: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
         self._queued = 0
-        self._lent: Lent | None = None
+        self._lent: DetachedSocketReader | None = None
         self._end: PenstockError | None = None
         self._any_came = False
         self.received = self.sent = 0
@@ -441,7 +441,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     # For a thread that receives by itself.
 
-    def lend(self, hold: Hold) -> Lent | None:
+    def lend(self, hold: TryLock) -> DetachedSocketReader | None:
         """``penstock.interfaces.channel.PromptConnection``."""
         transport, ready = self._transport, len(self._pending) == 1 and self._end is None and self._lent is None
         if transport is None or not ready or not self.free or self._intake.pending:
@@ -452,7 +452,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         if (sock := own_socket(transport)) is None:
             return None
         transport.pause_reading()
-        self._lent = Lent(self, self._loop, self._intake, sock, correlation, told, hold)
+        self._lent = DetachedSocketReader(self, self._loop, self._intake, sock, correlation, told, hold)
         return self._lent
 
     def returned(self, before: int, now: int | None) -> bool:

@@ -31,13 +31,13 @@ from penstock.net.connecting import (
     LARGEST_CORRELATION,
     NO_ADDRESS,
     REFUSAL_S,
-    Away,
     Backoff,
     FirstContact,
     OpenLink,
     Silence,
     Stop,
     TransportOptions,
+    UnreachableNodeLog,
     hung_up,
     lost,
     no_connection,
@@ -91,7 +91,7 @@ class BlockingConnection:
         endpoint: Endpoint,
         sock: socket.socket,
         dialect: Dialect[Any],
-        away: Away,
+        away: UnreachableNodeLog,
         stop: Stop,
         *,
         greeted_until: float = float("inf"),
@@ -320,7 +320,7 @@ class BlockingChannel(Generic[State]):
         self._options = options or TransportOptions()
         self._stop = stop or Stop()
         self._backoff = Backoff(self._options)
-        self._away = Away(self._options.tried_until, self._options.whose)
+        self._away = UnreachableNodeLog(self._options.tried_until, self._options.whose)
         self._links: dict[tuple[Endpoint, str], OpenLink[BlockingConnection, State]] = {}
         self._closed = False
 

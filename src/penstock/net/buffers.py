@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from penstock.interfaces.framing import Buffer, Buffers, Frame, Framing, TakesWhole
 
-__all__ = ["Intake", "allocate", "allocate_mapped", "join_small"]
+__all__ = ["ReceiveBuffer", "allocate", "allocate_mapped", "join_small"]
 
 _SCRATCH_BYTES = 32 * 1024
 _DIRECT_BYTES = 16 * 1024
@@ -63,7 +63,7 @@ def join_small(buffers: Buffers) -> Iterator[Buffer]:
         yield small[0] if len(small) == 1 else b"".join(small)
 
 
-class Intake:
+class ReceiveBuffer:
     """Turns reads of any size into the exact chunks that a framing asks for.
 
     Two modes: *scratch* (``_body`` is None; bytes ``[_start, _end)`` of the scratch buffer are unread) and *direct*

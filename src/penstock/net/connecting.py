@@ -24,7 +24,6 @@ __all__ = [
     "LARGEST_CORRELATION",
     "NO_ADDRESS",
     "REFUSAL_S",
-    "Away",
     "Backoff",
     "FirstContact",
     "ListenerOptions",
@@ -32,6 +31,7 @@ __all__ = [
     "Silence",
     "Stop",
     "TransportOptions",
+    "UnreachableNodeLog",
     "client_context",
     "hung_up",
     "lost",
@@ -169,7 +169,7 @@ class _Absence:
     told: float | None = None
 
 
-class Away:
+class UnreachableNodeLog:
     """``until`` says for how long it is tried, in the words of an option; ``whose`` begins each line, if given.
 
     Times are a monotonic clock's seconds.
@@ -230,7 +230,7 @@ class Silence:
 
     __slots__ = ("_away", "_endpoint", "_since", "_told")
 
-    def __init__(self, endpoint: Endpoint, away: Away) -> None:
+    def __init__(self, endpoint: Endpoint, away: UnreachableNodeLog) -> None:
         self._endpoint = endpoint
         self._away = away
         self._since = 0.0

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from penstock.concurrency.background import Turn
+from penstock.concurrency.background import LoopTurn
 from penstock.errors import PenstockError
 from penstock.interfaces.framing import Buffer, Pieces, Stretch
 from penstock.net.buffers import join_small
 
-__all__ = ["LITTLE", "LUMP_BYTES", "Budget", "Copying", "Holder", "Lumps", "Outgoing", "Sending"]
+__all__ = ["LITTLE", "LUMP_BYTES", "Budget", "ChunkPool", "CopyBudget", "Holder", "Outgoing", "Sending"]
 
 # Memory for lumps on their way out, used again once nobody looks at it: fresh memory costs as much as the copying.
 #
@@ -28,7 +28,7 @@ _KEPT: Final = 4
 """More are not kept: clients that read slowly have memory of their own, which goes with them."""
 
 
-class Lumps:
+class ChunkPool:
     """One a node."""
 
     def __init__(self) -> None:
@@ -63,12 +63,12 @@ _BYTES: Final = 2 << 20
 """Copied from a file to a socket within a millisecond or two."""
 
 
-class Copying(Turn):
+class CopyBudget(LoopTurn):
     """One a node; bytes are spent."""
 
     def __init__(self) -> None:
         super().__init__(_BYTES, _soon)
-        self.lumps = Lumps()
+        self.lumps = ChunkPool()
 
 
 def _soon(callback: Callable[[], None]) -> None:
@@ -111,7 +111,7 @@ class Outgoing:
     )
 
     def __init__(
-        self, transport: asyncio.Transport, high_water: int, turn: Copying, lump: Callable[[], int], owner: Sending
+        self, transport: asyncio.Transport, high_water: int, turn: CopyBudget, lump: Callable[[], int], owner: Sending
     ) -> None:
         self._transport = transport
         self._high_water = high_water
@@ -305,7 +305,7 @@ class Budget:
         self._exhausted = False
         self._look: asyncio.TimerHandle | None = None
         self._hung_up = 0
-        self.turn = Copying()
+        self.turn = CopyBudget()
         self.now: Callable[[], float] | None = None
         """The clock of `Holder.progressed`; set by the first listener, since a budget is made before its loop runs."""
 

@@ -16,7 +16,16 @@ from penstock.model import Endpoint
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Door", "Listening", "MemoryNetwork", "Network", "ProtocolFactory", "Tcp", "TcpThrough", "doors"]
+__all__ = [
+    "Listening",
+    "MemoryNetwork",
+    "Network",
+    "ProtocolFactory",
+    "SharedListenSocket",
+    "Tcp",
+    "TcpThrough",
+    "doors",
+]
 
 ProtocolFactory = Callable[[], asyncio.BufferedProtocol]
 
@@ -78,7 +87,7 @@ _WAITING = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class SharedListenSocket:
     """One process's sockets for one listener."""
 
     shared: socket.socket
@@ -107,7 +116,7 @@ class Door:
             each.close()
 
 
-def doors(at: Endpoint, count: int, first_port: int, beside: Sequence[int] = ()) -> list[Door]:
+def doors(at: Endpoint, count: int, first_port: int, beside: Sequence[int] = ()) -> list[SharedListenSocket]:
     """For ``count`` processes; ``first_port``: of the ports that are theirs alone, one after the other; 0: any.
 
     ``beside``: further ports that all share.
@@ -134,7 +143,7 @@ def doors(at: Endpoint, count: int, first_port: int, beside: Sequence[int] = ())
         own_ports = range(first_port, first_port + count) if first_port else [0] * count
         owns = [listening((where[0], port, *where[2:]), socket.SO_REUSEADDR) for port in own_ports]
         opened.pop_all()
-    return [Door(main[number], owns[number], [side[number] for side in sides]) for number in range(count)]
+    return [SharedListenSocket(main[number], owns[number], [side[number] for side in sides]) for number in range(count)]
 
 
 class TcpThrough(Tcp):

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import coroutine
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["AsyncioPromise", "AsyncioRuntime", "ServingClock", "Waits", "begin", "waits"]
+__all__ = ["AsyncioPromise", "AsyncioRuntime", "ServingClock", "SuspendedCoroutine", "run_eagerly", "waits"]
 
 # A coroutine that is begun where it is made, in no task; only one that has to wait becomes a task's.
 #
@@ -24,7 +24,7 @@ __all__ = ["AsyncioPromise", "AsyncioRuntime", "ServingClock", "Waits", "begin",
 # (`asyncio.timeout` does).
 
 
-class Waits:
+class SuspendedCoroutine:
     """The rest of a coroutine that waits. Await it once, in a task."""
 
     __slots__ = ("_for", "_work")
@@ -57,7 +57,7 @@ class Waits:
             return ended.value
 
 
-def begin(work: Coroutine[Any, Any, T]) -> T | Waits:
+def run_eagerly(work: Coroutine[Any, Any, T]) -> T | SuspendedCoroutine:
     """Run ``work`` as far as it goes without waiting: its result, or what is to be awaited. Raises what it raises."""
     try:
         waits_for = work.send(None)
@@ -67,11 +67,11 @@ def begin(work: Coroutine[Any, Any, T]) -> T | Waits:
     return waits(work, waits_for)
 
 
-def waits(work: Coroutine[Any, Any, Any], waits_for: Any) -> Waits:
+def waits(work: Coroutine[Any, Any, Any], waits_for: Any) -> SuspendedCoroutine:
     """The rest of ``work``, which was begun and waits for that."""
     if asyncio.isfuture(waits_for):
         waits_for._asyncio_future_blocking = False  # others could not wait for it until there is a task
-    return Waits(work, waits_for)
+    return SuspendedCoroutine(work, waits_for)
 
 
 # ServingClock: the clock for deadlines of a node's clients. It stands still while the event loop cannot serve them.
@@ -256,7 +256,7 @@ class AsyncioRuntime:
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         try:
-            begun = begin(work)
+            begun = run_eagerly(work)
         except Exception as error:
             self._tell(name, error)
         else:

@@ -11,18 +11,28 @@ from functools import partial
 from typing import Protocol, cast
 
 from penstock.concurrency.limits import divided
-from penstock.concurrency.runtime import Later, arrived
+from penstock.concurrency.runtime import Deferred, arrived
 from penstock.errors import PenstockError
 from penstock.interfaces.framing import ForeignProtocol, Frame, Pieces
 from penstock.interfaces.front import Handle, Opens, Peer, Session
 from penstock.model import Endpoint
-from penstock.net.buffers import Intake, allocate_mapped
+from penstock.net.buffers import ReceiveBuffer, allocate_mapped
 from penstock.net.connecting import ListenerOptions
 from penstock.net.flow_control import LITTLE, LUMP_BYTES, Budget, Outgoing
 from penstock.net.network import Listening, Network, Tcp
-from penstock.net.runtime import ServingClock, ServingTimer, Waits, waits
+from penstock.net.runtime import ServingClock, ServingTimer, SuspendedCoroutine, waits
 
-__all__ = ["Budget", "Handle", "Late", "Listener", "Owner", "Receiver", "ServerConnection", "Tap", "serve"]
+__all__ = [
+    "Budget",
+    "DeferredResponses",
+    "FaultHook",
+    "Handle",
+    "Listener",
+    "Owner",
+    "Receiver",
+    "ServerConnection",
+    "serve",
+]
 
 
 # What one client's connection needs of the listener that it came through.
@@ -48,7 +58,7 @@ class Owner(Protocol):
 
 
 # What may stand between a connection and its session, for tests that inject faults.
-class Tap(Protocol):
+class FaultHook(Protocol):
     """Stands between a connection and its session: may wait, change the frame or the answer, or hang up."""
 
     async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Pieces | None: ...
@@ -67,7 +77,7 @@ class Receiver(Protocol):
         ...
 
 
-class Late:
+class DeferredResponses:
     """``count`` answers to come, to requests of ``bytes``."""
 
     __slots__ = ("_empty", "_loop", "_outgoing", "_receiver", "_waking", "bytes", "count")
@@ -80,7 +90,7 @@ class Late:
         self._empty: asyncio.Future[None] | None = None
         self.count = self.bytes = 0
 
-    def expect(self, answer: Later[Pieces], size: int) -> None:
+    def expect(self, answer: Deferred[Pieces], size: int) -> None:
         """Have it written when it comes; ``size`` is its request's in bytes."""
         self.count += 1
         self.bytes += size
@@ -134,7 +144,9 @@ _RECEIVED_LATE = 16 * 1024
 class ServerConnection(asyncio.BufferedProtocol):
     """Runs one Session over one transport."""
 
-    def __init__(self, owner: Owner, front: Opens, options: ListenerOptions, tap: Tap | None, budget: Budget) -> None:
+    def __init__(
+        self, owner: Owner, front: Opens, options: ListenerOptions, tap: FaultHook | None, budget: Budget
+    ) -> None:
         self._owner = owner
         self._budget = budget
         self._front = front
@@ -158,9 +170,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._peer: Peer
         self._session: Session | None = None
-        self._intake: Intake
+        self._intake: ReceiveBuffer
         self._outgoing: Outgoing
-        self._late: Late
+        self._late: DeferredResponses
 
     # What the transport calls.
 
@@ -177,13 +189,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         high = self._options.write_high_water_bytes
         self._outgoing = Outgoing(self._transport, high, self._budget.turn, self._lump, self)
-        self._late = Late(self._loop, self._outgoing, self)
+        self._late = DeferredResponses(self._loop, self._outgoing, self)
         self._peer = Peer(Endpoint(host, port), self._write, self.hang_up)
         self._session = session = self._front.session(self._peer)
         self._in_order = session.ordered
         self._at_once = session.at_once and self._tap is None
         # Not Arrow's pool: a node does without Arrow, whose import alone would take longer than many requests.
-        self._intake = Intake(session.framing(), allocate_mapped)
+        self._intake = ReceiveBuffer(session.framing(), allocate_mapped)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         del sizehint
@@ -368,10 +380,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._begin(self._answer(frame, begun.rest()))
         self._adjust_reading()
 
-    def _begin_serving(self, frame: Frame) -> Waits | None:
+    def _begin_serving(self, frame: Frame) -> SuspendedCoroutine | None:
         """Answer a frame where it has arrived; what is left to be done if its answer has to wait for something."""
         assert self._session is not None
-        answer: Pieces | Later[Pieces] | None = None
+        answer: Pieces | Deferred[Pieces] | None = None
         try:
             work = self._session.handle(frame)
             waits_for = work.send(None)  # `begin`, without a call for each request
@@ -386,8 +398,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._give(answer, frame)
         return None
 
-    def _give(self, answer: Pieces | Later[Pieces] | None, frame: Frame) -> None:
-        if isinstance(answer, Later):
+    def _give(self, answer: Pieces | Deferred[Pieces] | None, frame: Frame) -> None:
+        if isinstance(answer, Deferred):
             self._late.expect(answer, len(frame.body))
             self._adjust_reading()
         elif answer is not None:
@@ -404,7 +416,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self._in_order:
             self._adjust_reading()
 
-    async def _serve_in_order(self, frame: Frame | None = None, begun: Waits | None = None) -> None:
+    async def _serve_in_order(self, frame: Frame | None = None, begun: SuspendedCoroutine | None = None) -> None:
         try:
             if frame is not None and begun is not None:
                 await self._answer(frame, begun.rest())
@@ -428,7 +440,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         assert self._session is not None
         return await arrived(await self._session.handle(frame))
 
-    async def _answer(self, frame: Frame, work: Awaitable[Pieces | Later[Pieces] | None]) -> None:
+    async def _answer(self, frame: Frame, work: Awaitable[Pieces | Deferred[Pieces] | None]) -> None:
         self._serving += 1
         self._serving_bytes += len(frame.body)
         try:
@@ -655,7 +667,7 @@ async def serve(
     *,
     options: ListenerOptions | None = None,
     network: Network | None = None,
-    tap: Tap | None = None,
+    tap: FaultHook | None = None,
     budget: Budget | None = None,
     beside: Mapping[int, Opens] | None = None,
     clock: ServingClock | None = None,

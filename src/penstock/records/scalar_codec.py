@@ -25,7 +25,7 @@ from penstock.records.batch import (
 )
 from penstock.records.scalar_reader import read_bytes, read_record, read_varint
 from penstock.records.scalar_writer import FewRows, encode_few, varint
-from penstock.records.validation import Checked
+from penstock.records.validation import ValidatedBatch
 
 __all__ = [
     "MAX_INFLATED_BYTES",
@@ -72,7 +72,7 @@ def header_name(name: str) -> bytes:
 
 def encode_one(
     key: bytes | None, value: bytes | None, headers: Sequence[bytes], timestamp_ms: int, *, append_time: bool = False
-) -> Checked:
+) -> ValidatedBatch:
     """The batch of one uncompressed record that was made at ``timestamp_ms``; its offset is 0.
 
     ``headers`` are a piece each: a `header_name`, then its value behind its length. With ``append_time`` the time is
@@ -88,7 +88,7 @@ def encode_one(
     summed = _SUMMED.pack(attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + _length(len(body)) + body
     crc = _crc(summed)
     length = len(summed) + _HEAD_BYTES
-    return Checked.known(
+    return ValidatedBatch.known(
         _HEAD.pack(0, length - _LENGTH_BEFORE, -1, 2, crc) + summed,
         _header((0, length, -1, 2, crc, attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1, 0)),
     )
@@ -128,7 +128,7 @@ def encode_batch(records: Sequence[Stored]) -> memoryview:
     return encode_few(rows, append_time=not records[0].timed)
 
 
-def encode_single(record: Stored) -> Checked:
+def encode_single(record: Stored) -> ValidatedBatch:
     """The batch that `encode_batch` makes of one record, sooner, and with its header at hand."""
     _, timestamp_ms, timed, key, value, headers = record
     named: Sequence[bytes] = ()
@@ -223,13 +223,13 @@ class Ended(NamedTuple):
     commit: bool
 
 
-def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> Checked:
+def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> ValidatedBatch:
     """One uncompressed batch v2 of all entries; with a producer id, one of its transaction, without sequence."""
     if len(entries) == 1 and producer_id < 0:
         key, value = entries[0]
         return encode_one(key, value, (), now_ms)
     rows = FewRows([key for key, _ in entries], [value for _, value in entries], [now_ms] * len(entries))
-    return Checked(encode_few(rows, producing=Producing(producer_id, epoch, transactional=producer_id >= 0)))
+    return ValidatedBatch(encode_few(rows, producing=Producing(producer_id, epoch, transactional=producer_id >= 0)))
 
 
 def entries_of(data: bytes | bytearray | memoryview) -> Iterator[Noted | Ended]:

@@ -25,9 +25,9 @@ from penstock.records.batch import (
 )
 
 __all__ = [
-    "Checked",
     "RecordTimes",
     "Target",
+    "ValidatedBatch",
     "largest_time",
     "longest_record",
     "plain_records",
@@ -307,7 +307,7 @@ _NO_TIME: Final = -1
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIME_AT = 17, 21, 35
 
 
-class Checked:
+class ValidatedBatch:
     """One whole batch v2, and nothing behind it, whose checksum fits. Making it is the check, so there is no other.
 
     Nobody writes to ``data`` afterwards.
@@ -329,7 +329,7 @@ class Checked:
     @classmethod
     def known(
         cls, data: bytes | bytearray | memoryview, header: BatchHeader, *, transaction_v2: bool = False
-    ) -> Checked:
+    ) -> ValidatedBatch:
         """The batch whose header and checksum the caller has just computed itself."""
         made = cls.__new__(cls)
         made.data, made.header, made.transaction_v2 = data, header, transaction_v2
@@ -344,7 +344,7 @@ def largest_time(header: BatchHeader, times: RecordTimes) -> int:
     return max(_NO_TIME, header.base_timestamp + times.largest)
 
 
-def true_head(batch: Checked, times: RecordTimes, *, append_time: bool | None = None) -> Checked:
+def true_head(batch: ValidatedBatch, times: RecordTimes, *, append_time: bool | None = None) -> ValidatedBatch:
     """The batch with the largest timestamp that its records, walked to ``times``, really have, and no delete horizon.
 
     It is the same one where its head is right, else a copy with another head and checksum. ``append_time`` says whose
@@ -363,7 +363,7 @@ def true_head(batch: Checked, times: RecordTimes, *, append_time: bool | None = 
     struct.pack_into(">q", data, _MAX_TIME_AT, newest)
     crc = crc32c(data, CRC_START)
     struct.pack_into(">I", data, _CRC_AT, crc)
-    return Checked.known(data, header._replace(crc=crc, attributes=attributes, max_timestamp=newest))
+    return ValidatedBatch.known(data, header._replace(crc=crc, attributes=attributes, max_timestamp=newest))
 
 
 def plain_records(
@@ -378,12 +378,12 @@ def plain_records(
     return bytes(inflate(header.codec, packed, max_bytes))
 
 
-def verified(data: bytes | bytearray | memoryview) -> Checked:
+def verified(data: bytes | bytearray | memoryview) -> ValidatedBatch:
     """One whole batch from a source that nobody has looked at: checksum, records, and a head that agrees with them.
 
     Markers of the log have no records of that kind. Raises CorruptBatch.
     """
-    batch = Checked(data)
+    batch = ValidatedBatch(data)
     header = batch.header
     if header.control:
         return batch

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from penstock.concurrency.limits import ADDRESS_PERCENT, UNLIMITED, Memory, NoRoom, Shares
-from penstock.groups.offsets import CommittedTable, Latest, Undecided, Wanted
+from penstock.groups.offsets import CommittedTable, Latest, PendingTxnOffsets, Wanted
 from penstock.interfaces.node import (
     Ended,
     Entry,
@@ -54,7 +54,7 @@ class OffsetsService:
         self._codec = codec
         self._journal = journals.journal(codec.topic, places=partitions, config=codec.config)
         self._table = CommittedTable()
-        self._undecided = Undecided()
+        self._undecided = PendingTxnOffsets()
         self._records: dict[str, bytes] = {}
         self._records_order: Latest[str] = Latest()
         self._writing: dict[str, list[list[Replayed]]] = {}

@@ -20,15 +20,15 @@ from penstock.interfaces.enode import (
     Appended,
     Batch,
     Budget,
+    DiskSpace,
     Extent,
     Fetched,
     FetchPart,
-    Place,
-    Room,
+    PartitionLocation,
     TopicState,
     Writer,
 )
-from penstock.interfaces.node import EnodeIdentity, OpenedEnode, Surroundings
+from penstock.interfaces.node import BackendContext, EnodeIdentity, OpenedEnode
 from penstock.model import Partition
 from penstock.protocols import protocol, schemes
 from penstock.store import (
@@ -254,10 +254,10 @@ class LocalEnode:
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         return self._store.topic_by_id(topic_id)
 
-    async def places(self, topic: str) -> list[Place]:
+    async def places(self, topic: str) -> list[PartitionLocation]:
         found = self._store.topic(topic)
         count = 0 if found is None else found.partitions
-        return [Place(self._store.log(topic, number).leader_epoch, number) for number in range(count)]
+        return [PartitionLocation(self._store.log(topic, number).leader_epoch, number) for number in range(count)]
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
         with self._errors:
@@ -395,15 +395,15 @@ class LocalEnode:
         """``penstock.interfaces.node.VerifiesLogs``."""
         await self._runtime.in_thread(self._log(partition).verify)
 
-    async def room(self) -> Room:
+    async def room(self) -> DiskSpace:
         return await self._runtime.in_thread(self._room)
 
-    def _room(self) -> Room:
+    def _room(self) -> DiskSpace:
         folder = Path(self._store.path).absolute()
         if not folder.is_dir():
-            return Room(self._store.path, -1, -1)
+            return DiskSpace(self._store.path, -1, -1)
         usage = shutil.disk_usage(folder)
-        return Room(str(folder), usage.total, usage.free)
+        return DiskSpace(str(folder), usage.total, usage.free)
 
     async def writers(self, partition: Partition) -> list[Writer]:
         producers = self._log(partition).producers
@@ -538,7 +538,7 @@ class LocalEnode:
             self._arrivals.changed(partition)
 
 
-def open_local(url: str, around: Surroundings) -> LocalEnode:
+def open_local(url: str, around: BackendContext) -> LocalEnode:
     """The embedded log at ``memory:`` or ``file:DIRECTORY``. Raises ConfigError, StoreError and its kin."""
     config, runtime = around.config, around.runtime
     store_config = StoreConfig(
@@ -572,7 +572,7 @@ def _check_epoch(log: PartitionLog, claimed: int) -> None:
 #
 # ``memory:`` and ``file:DIRECTORY`` are the embedded log; any other scheme belongs to a protocol, whose registered
 # attribute says how a cluster that speaks it is opened (``enode``).
-def open_enode(url: str, around: Surroundings) -> OpenedEnode:
+def open_enode(url: str, around: BackendContext) -> OpenedEnode:
     """The enode at a URL, not started yet. Raises ConfigError; StoreError and its kin for the embedded log."""
     scheme = url.partition(":")[0]
     if "://" in url and scheme in schemes():

@@ -23,6 +23,7 @@ from penstock.interfaces.enode import Enode
 from penstock.interfaces.front import Front, HangsUpIdle, HasSideDoors, Meters, OpensDoors, Refusals, SharesGroups
 from penstock.interfaces.node import (
     OWN_TOPICS,
+    BackendContext,
     EnodeIdentity,
     Journals,
     KeepsOffsets,
@@ -30,19 +31,18 @@ from penstock.interfaces.node import (
     OffsetsCodec,
     OpenedEnode,
     Services,
-    Surroundings,
 )
 from penstock.model import Endpoint
 from penstock.net.connecting import ListenerOptions, TransportOptions, client_context
 from penstock.net.loops import connections_for, raise_limit, tell_of_accept_once
 from penstock.net.network import Network, TcpThrough
 from penstock.net.runtime import AsyncioRuntime
-from penstock.net.server import Budget, Listener, Tap, serve
+from penstock.net.server import Budget, FaultHook, Listener, serve
 from penstock.protocols import USUAL, default_port, protocol, schemes
 from penstock.snode.committed_offsets import OffsetsService, kept_offsets
 from penstock.snode.journals import JournalService
 from penstock.snode.local_enode import open_enode
-from penstock.snode.processes import Place
+from penstock.snode.processes import ProcessPart
 from penstock.snode.status import Stage, Watched
 
 __all__ = ["Node", "run"]
@@ -73,9 +73,9 @@ class Node:
         topics: Sequence[str] | None = None,
         listen: Sequence[str | ListenAddress] | None = None,
         network: Network | None = None,
-        taps: Mapping[str, Tap] | None = None,
+        taps: Mapping[str, FaultHook] | None = None,
         runtime: AsyncioRuntime | None = None,
-        place: Place | None = None,
+        place: ProcessPart | None = None,
     ) -> None:
         config = config or SnodeConfig(listen=(ListenAddress(USUAL, Endpoint("127.0.0.1", 0)),))
         if store is not None or enodes is not None or topics is not None:
@@ -169,7 +169,7 @@ class Node:
             _log.warning("%s", found)
         own = enode.identity
         keeper = enode if isinstance(enode, KeepsOffsets) and beside is None else None
-        kept_in = enode if keeper is None else open_enode("memory:", Surroundings(runtime, config, self._channel_of))
+        kept_in = enode if keeper is None else open_enode("memory:", BackendContext(runtime, config, self._channel_of))
         journals = beside or _journals_in(kept_in, runtime, own)
         own_offsets = OffsetsService(
             journals,
@@ -196,8 +196,8 @@ class Node:
     def _open_enode(self, runtime: AsyncioRuntime, beside: JournalService | None) -> OpenedEnode:
         config = self.config
 
-        def around(journals: Journals | None) -> Surroundings:
-            return Surroundings(runtime, config, self._channel_of, journals)
+        def around(journals: Journals | None) -> BackendContext:
+            return BackendContext(runtime, config, self._channel_of, journals)
 
         if not config.enodes:
             return open_enode(config.store, around(beside))
@@ -231,7 +231,7 @@ class Node:
         """Where the node's own journals are, if that is not where its data is."""
         if not self.config.journals:
             return None
-        kept = open_enode(self.config.journals, Surroundings(runtime, self.config, self._channel_of))
+        kept = open_enode(self.config.journals, BackendContext(runtime, self.config, self._channel_of))
         self._journals = kept
         for found in await kept.start():
             _log.warning("%s", found)
@@ -412,7 +412,7 @@ async def run(
     *,
     ready: Callable[[Node], None],
     stop: asyncio.Event | None = None,
-    place: Place | None = None,
+    place: ProcessPart | None = None,
 ) -> None:
     """Run a node until SIGTERM, SIGINT or ``stop``; ``ready`` is called once, when it listens.
 

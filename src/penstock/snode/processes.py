@@ -24,9 +24,9 @@ from penstock._dataclasses import dataclass
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
-from penstock.net.network import Door, doors
+from penstock.net.network import SharedListenSocket, doors
 
-__all__ = ["Place", "run_processes"]
+__all__ = ["ProcessPart", "run_processes"]
 
 _log = logging.getLogger("penstock.node")
 
@@ -39,20 +39,20 @@ _BEYOND_DRAIN_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProcessPart:
     """One process's part: its sockets by scheme, and where it and the others are reached.
 
     ``lives`` can be read from when the process that watches is gone. ``again``: the others are there already.
     """
 
     lives: int
-    doors: Mapping[str, Door]
+    doors: Mapping[str, SharedListenSocket]
     reached: Mapping[str, Endpoint]
     siblings: Mapping[str, Sequence[Endpoint]]
     again: bool = False
 
 
-Work = Callable[[SnodeConfig, Place, Callable[[str], None]], int]
+Work = Callable[[SnodeConfig, ProcessPart, Callable[[str], None]], int]
 """Serves until a signal comes: the process's exit code. Is told what to call with the ready line, once."""
 
 
@@ -84,9 +84,9 @@ def run_processes(
     return _Watch(share, places, work, ready, life).run(until_stdin_closes=until_stdin_closes)
 
 
-def _places(config: SnodeConfig, lives: int) -> tuple[tuple[ListenAddress, ...], list[Place]]:
+def _places(config: SnodeConfig, lives: int) -> tuple[tuple[ListenAddress, ...], list[ProcessPart]]:
     """The listeners with the ports that they really have, and each process's part of them."""
-    made: dict[str, list[Door]] = {}
+    made: dict[str, list[SharedListenSocket]] = {}
     first = config.process_port
     for each in config.listen:
         try:
@@ -100,7 +100,7 @@ def _places(config: SnodeConfig, lives: int) -> tuple[tuple[ListenAddress, ...],
         scheme: [Endpoint(hosts[scheme], door.own_address.port) for door in found] for scheme, found in made.items()
     }
     return listen, [
-        Place(
+        ProcessPart(
             lives,
             {scheme: found[number] for scheme, found in made.items()},
             {scheme: found[number] for scheme, found in reached.items()},
@@ -123,7 +123,7 @@ def _own_page(config: SnodeConfig, number: int) -> SnodeConfig:
 class _Running:
     """One process; ``pid`` 0 while there is none, and then ``due`` says when there will be one."""
 
-    place: Place
+    place: ProcessPart
     pid: int = 0
     since: float = 0.0
     due: float = 0.0
@@ -133,7 +133,7 @@ class _Running:
 
 class _Watch:
     def __init__(
-        self, config: SnodeConfig, places: Sequence[Place], work: Work, ready: Callable[[str], None], life: int
+        self, config: SnodeConfig, places: Sequence[ProcessPart], work: Work, ready: Callable[[str], None], life: int
     ) -> None:
         self._config = config
         self._work = work
@@ -237,7 +237,7 @@ class _Watch:
                 with suppress(ProcessLookupError):
                     os.kill(each.pid, number)
 
-    def _forked(self, number: int, place: Place) -> int:
+    def _forked(self, number: int, place: ProcessPart) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
@@ -245,7 +245,7 @@ class _Watch:
             os._exit(self._serve(number, place))
         return pid
 
-    def _serve(self, number: int, place: Place) -> int:
+    def _serve(self, number: int, place: ProcessPart) -> int:
         """In the new process: its exit code."""
         try:
             signal.set_wakeup_fd(-1)

@@ -23,19 +23,19 @@ from penstock.interfaces.enode import (
     Appended,
     Batch,
     Budget,
+    DiskSpace,
     Enode,
     Extent,
     Fetched,
     FetchPart,
     Heard,
-    Place,
-    Room,
+    PartitionLocation,
     TopicState,
     Writer,
     extent,
 )
 from penstock.interfaces.framing import Frame
-from penstock.interfaces.node import EnodeIdentity, Journals, OpenedEnode, Reachable, Surroundings, VerifiesLogs
+from penstock.interfaces.node import BackendContext, EnodeIdentity, Journals, OpenedEnode, Reachable, VerifiesLogs
 from penstock.interfaces.protocol import WireProtocol
 from penstock.model import Partition
 from penstock.protocols import protocol, schemes
@@ -212,7 +212,7 @@ class Member:
             self._known.pop(name, None)
         return found
 
-    async def places(self, name: str) -> Sequence[Place]:
+    async def places(self, name: str) -> Sequence[PartitionLocation]:
         """While it is away, without leaders: clients ask for them again, and members of groups keep theirs. Raises as
         `topic`."""
         try:
@@ -220,7 +220,7 @@ class Member:
         except UpstreamLost:
             if name not in self._known:
                 raise
-            return [Place(-1, number, led=False) for number in range(self._known[name].partitions)]
+            return [PartitionLocation(-1, number, led=False) for number in range(self._known[name].partitions)]
 
     # Writing, in the order of the calls.
 
@@ -581,7 +581,7 @@ class Union:
             raise lost
         return None
 
-    async def places(self, topic: str) -> Sequence[Place]:
+    async def places(self, topic: str) -> Sequence[PartitionLocation]:
         return await self._of(topic).places(topic)
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
@@ -664,7 +664,7 @@ class Union:
     async def size(self, partition: Partition) -> int:
         return await self._of(partition.topic).asked(lambda enode: enode.size(partition))
 
-    async def room(self) -> Room:
+    async def room(self) -> DiskSpace:
         return await self._home.enode.room()
 
     # Waiting.
@@ -702,7 +702,7 @@ def _together(of_members: Sequence[Abilities], home: Abilities) -> Abilities:
 def open_several(
     config: SnodeConfig,
     runtime: Runtime,
-    around: Callable[[Journals | None], Surroundings],
+    around: Callable[[Journals | None], BackendContext],
     beside: OpenedEnode | None,
     journals_in: Callable[[OpenedEnode], Journals],
 ) -> Union:

@@ -16,7 +16,7 @@ from typing import Final
 
 from penstock.errors import CorruptBatch
 from penstock.records.batch import BatchHeader
-from penstock.records.validation import Checked, plain_records, true_head, walk_records
+from penstock.records.validation import ValidatedBatch, plain_records, true_head, walk_records
 from penstock.store.errors import StoreDamaged
 from penstock.store.log_state import LogState
 from penstock.store.partition_folder import PREFIX, PartitionFolder, rewriting, swap
@@ -85,7 +85,7 @@ class HeadCheck:
                 self._rewrite()
             self._complete = True
 
-    def _batches(self) -> Iterator[tuple[bytes, BatchHeader, Checked | None]]:
+    def _batches(self) -> Iterator[tuple[bytes, BatchHeader, ValidatedBatch | None]]:
         """Each batch, and what it should be where its head is wrong."""
         with contextlib.closing(self._directory.open(f"{self._segment.name}.log", create=False)) as file:
             scan = VerifiedBatches(file, self.size)
@@ -153,7 +153,7 @@ class HeadCheck:
                 self._output.remove()
 
 
-def _mended(raw: bytes, header: BatchHeader) -> Checked | None:
+def _mended(raw: bytes, header: BatchHeader) -> ValidatedBatch | None:
     """The batch with the right head; None if it has that, or nobody can say."""
     if header.control or header.delete_horizon_ms is not None:  # a compaction has written that head
         return None
@@ -162,6 +162,6 @@ def _mended(raw: bytes, header: BatchHeader) -> Checked | None:
         times = walk_records(plain_records(raw, header), header.record_count)
     except CorruptBatch:
         return None  # its records cannot be read, now or later
-    checked = Checked.known(raw, header)
+    checked = ValidatedBatch.known(raw, header)
     mended = true_head(checked, times)
     return None if mended is checked else mended

@@ -29,7 +29,7 @@ from penstock.errors import (
     WriteFailed,
 )
 from penstock.records.batch import CONTROL, BatchHeader, stamp_append_time
-from penstock.records.validation import Checked, verified
+from penstock.records.validation import ValidatedBatch, verified
 from penstock.store.batch_heads import HeadCheck, plan_check
 from penstock.store.compaction import Compaction, plan
 from penstock.store.config import FlushPolicy, LogConfig, StoreConfig
@@ -340,10 +340,10 @@ class PartitionLog:
 
     # -- append
 
-    def append(self, batch: Buffer | Checked, *, now_ms: int, epoch: int | None = None) -> Appended:
+    def append(self, batch: Buffer | ValidatedBatch, *, now_ms: int, epoch: int | None = None) -> Appended:
         """Append one batch v2, unless it repeats a batch of an idempotent producer.
 
-        A `Checked` batch is not checked again; of any other, the head is made to agree with the records (`verified`).
+        A `ValidatedBatch` is not checked again; of any other, the head is made to agree with the records (`verified`).
         ``now_ms`` is the wall clock; ``epoch`` is the leader epoch that the caller expects, None for any. Raises
         CorruptBatch (not one whole batch, a wrong checksum or count), BatchTooLarge, the errors of
         `ProducerTable.check`, FencedLeaderEpoch, and WriteFailed, which leaves the log as it was.
@@ -354,7 +354,7 @@ class PartitionLog:
                 self._durability.check()
             if epoch is not None and epoch != self._context.epoch:
                 raise FencedLeaderEpoch(f"the log is in leader epoch {self._context.epoch}, not in {epoch}")
-            checked = batch if isinstance(batch, Checked) else verified(batch)
+            checked = batch if isinstance(batch, ValidatedBatch) else verified(batch)
             header = checked.header
             entry = entry_of(header, checked.data) if header.attributes & CONTROL or header.producer_id >= 0 else None
             if entry is not None:

@@ -11,11 +11,12 @@ import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.protocols.kafka.wire.consumer_protocol import Subscription, write_subscription
 from penstock.protocols.kafka.wire.coordinator_admin import DescribeGroupsRequest
+from penstock.protocols.kafka.wire.declarations import Message, all_fields
 from penstock.protocols.kafka.wire.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -102,8 +103,8 @@ class Asking:
         return answer
 
     def plain(self, value: Any) -> Any:
-        if is_dataclass(value):
-            names = [each.name for each in fields(value) if each.name not in _LEFT_OUT]
+        if isinstance(value, Message):
+            names = [each.name for each in all_fields(type(value)) if each.name not in _LEFT_OUT]
             return {each: self.plain(getattr(value, each)) for each in names}
         if isinstance(value, str):
             return self._renamed(value)

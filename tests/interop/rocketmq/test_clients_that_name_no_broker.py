@@ -78,12 +78,13 @@ def test_javas_vip_channel_is_served_by_a_log_of_our_own() -> None:
 
 def test_java_before_4_9_5_sends_and_reads_at_each_broker_and_commits_there(fronted: Fronted) -> None:
     fronted.create_topic("old", 2)
+    before = sum(end for _, end in fronted.ends("old").values())  # both Snodes may have the same cluster behind them
     mails = [*each_queue("old", 2), Mail("old", [b"3", b"4"], tags="B"), Mail("old", [b"5"], how="oneway")]
     with rocketmq_clients.producer(fronted.address, version=OLD) as sender:
         answers = sender.send(mails)
     assert [each["event"] for each in answers] == ["sent"] * len(mails)
     assert [(each["broker"], each["queue"]) for each in answers[:8]] == [mail.queue for mail in mails[:8]]
-    comes_to(lambda: sum(end for _, end in fronted.ends("old").values()), 11, WITHIN_S)
+    comes_to(lambda: sum(end for _, end in fronted.ends("old").values()), before + 11, WITHIN_S)
     with rocketmq_clients.push(fronted.address, "old-readers", "old", version=OLD, fail=1, retry_level=1) as reader:
         reader.wait_messages(11, WITHIN_S)  # each fails once, and comes again
         assert len(fronted.members("old-readers")) == 1

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.protocols.kafka.client.fetch import FetchSession, Key, Place, State
+from penstock.protocols.kafka.client.fetch import FetchPosition, FetchSession, Key, State
 from tests.unit.kafka_client.session_keeper import Keeper
 
 PARTITIONS = st.tuples(st.sampled_from("ab"), st.integers(0, 2))
-PLACES = st.builds(Place, st.integers(0, 3), st.integers(0, 1), st.just(-1), st.just(1))
+PLACES = st.builds(FetchPosition, st.integers(0, 3), st.integers(0, 1), st.just(-1), st.just(1))
 WANTED = st.dictionaries(PARTITIONS, PLACES, min_size=1)
 
 
@@ -30,12 +30,12 @@ class Fate(enum.Enum):
 STEPS = st.lists(st.tuples(WANTED, st.booleans(), st.sampled_from(Fate), st.booleans()), max_size=30)
 
 
-def called(wanted: Mapping[tuple[str, int], Place], by_ids: bool) -> dict[Key, Place]:
+def called(wanted: Mapping[tuple[str, int], FetchPosition], by_ids: bool) -> dict[Key, FetchPosition]:
     """The same by topic ids."""
     return {(topic.encode() * 16 if by_ids else topic, number): at for (topic, number), at in wanted.items()}
 
 
-def step(session: FetchSession, keeper: Keeper, wanted: Mapping[Key, Place], by_ids: bool, fate: Fate) -> bool:
+def step(session: FetchSession, keeper: Keeper, wanted: Mapping[Key, FetchPosition], by_ids: bool, fate: Fate) -> bool:
     """One request; whether it was answered without an error."""
     asked = session.ask(wanted, by_ids=by_ids)
     if fate is Fate.LOST_ON_THE_WAY:
@@ -63,7 +63,7 @@ def step(session: FetchSession, keeper: Keeper, wanted: Mapping[Key, Place], by_
 
 @given(STEPS, st.booleans())
 def test_what_a_broker_reads_is_what_is_wanted(
-    steps: list[tuple[dict[tuple[str, int], Place], bool, Fate, bool]], room: bool
+    steps: list[tuple[dict[tuple[str, int], FetchPosition], bool, Fate, bool]], room: bool
 ) -> None:
     session, keeper = FetchSession(), Keeper(1_000 if room else 0)
     by_ids = False
@@ -74,14 +74,16 @@ def test_what_a_broker_reads_is_what_is_wanted(
         places = called(wanted, by_ids)
         if not step(session, keeper, places, by_ids, fate) and fate is not Fate.LOST_ON_THE_WAY:
             assert step(session, keeper, places, by_ids, Fate.ANSWERED), "what was refused is read when asked again"
-    last = called({("a", 0): Place(0, 0, -1, 1)}, by_ids)
+    last = called({("a", 0): FetchPosition(0, 0, -1, 1)}, by_ids)
     assert any(step(session, keeper, last, by_ids, Fate.ANSWERED) for _ in range(2))
     assert (session.state is State.KEPT) == room
 
 
 @given(WANTED, WANTED, WANTED)
 def test_what_is_asked_beside_a_request_belongs_to_no_session(
-    first: dict[tuple[str, int], Place], beside: dict[tuple[str, int], Place], after: dict[tuple[str, int], Place]
+    first: dict[tuple[str, int], FetchPosition],
+    beside: dict[tuple[str, int], FetchPosition],
+    after: dict[tuple[str, int], FetchPosition],
 ) -> None:
     session, keeper = FetchSession(), Keeper()
     assert step(session, keeper, called(first, False), False, Fate.ANSWERED)
@@ -97,18 +99,18 @@ def test_what_is_asked_beside_a_request_belongs_to_no_session(
 
 def test_what_is_unchanged_is_not_said_again() -> None:
     session, keeper = FetchSession(), Keeper()
-    wanted: dict[Key, Place] = {("a", number): Place(number, 0, -1, 1) for number in range(3)}
+    wanted: dict[Key, FetchPosition] = {("a", number): FetchPosition(number, 0, -1, 1) for number in range(3)}
     assert step(session, keeper, wanted, False, Fate.ANSWERED)
-    moved = {**wanted, ("a", 1): Place(7, 0, -1, 1)}
+    moved = {**wanted, ("a", 1): FetchPosition(7, 0, -1, 1)}
     del moved["a", 2]
     asked = session.ask(moved, by_ids=False)
-    assert (dict(asked.named), list(asked.forgotten)) == ({("a", 1): Place(7, 0, -1, 1)}, [("a", 2)])
+    assert (dict(asked.named), list(asked.forgotten)) == ({("a", 1): FetchPosition(7, 0, -1, 1)}, [("a", 2)])
     assert asked.incremental
 
 
 def test_numbers_begin_anew_behind_the_last_one() -> None:
     session, keeper = FetchSession(), Keeper()
-    wanted: dict[Key, Place] = {("a", 0): Place(0, 0, -1, 1)}
+    wanted: dict[Key, FetchPosition] = {("a", 0): FetchPosition(0, 0, -1, 1)}
     assert step(session, keeper, wanted, False, Fate.ANSWERED)
     (kept,) = keeper.sessions.values()
     session._epoch = kept.epoch = 2**31 - 1  # after 34 years of idling
@@ -119,7 +121,7 @@ def test_numbers_begin_anew_behind_the_last_one() -> None:
 def test_the_end_names_the_session_and_leaves_none() -> None:
     session, keeper = FetchSession(), Keeper()
     assert session.farewell() is None
-    assert step(session, keeper, {("a", 0): Place(0, 0, -1, 1)}, False, Fate.ANSWERED)
+    assert step(session, keeper, {("a", 0): FetchPosition(0, 0, -1, 1)}, False, Fate.ANSWERED)
     last = session.farewell()
     assert last is not None
     keeper.asked(last.session_id, last.epoch, last.named, last.forgotten, by_ids=False)

@@ -5,7 +5,6 @@ Made from the declarations themselves, so that a new message or field is tested 
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -15,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from penstock.protocols.kafka.errors import ROWS
-from penstock.protocols.kafka.wire.declarations import Wire
+from penstock.protocols.kafka.wire.declarations import MISSING, Message, Wire, all_fields
 from penstock.protocols.kafka.wire.framing import api_of, known, versions
 
 FEW = max(3, settings().max_examples // 10)
@@ -81,17 +80,14 @@ def name_of(versions: tuple[Shape, ...]) -> str:
 @cache
 def fields(message: type, version: int) -> tuple[Field, ...]:
     """Fields that the version has, in the order in which they are declared."""
-    hints = typing.get_type_hints(message, include_extras=True)
     return tuple(
-        Field(field.name, wire, field.default)
-        for field in dataclasses.fields(message)
-        if (wire := hints[field.name].__metadata__[0]).present(version)
+        Field(field.name, field.wire, field.default) for field in all_fields(message) if field.wire.present(version)
     )
 
 
 def plain(value: Any, version: int) -> Any:
     """A message as dicts, lists, bytes, text and numbers; only what the version has."""
-    if dataclasses.is_dataclass(value):
+    if isinstance(value, Message):
         return {field.name: plain(getattr(value, field.name), version) for field in fields(type(value), version)}
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
@@ -145,7 +141,7 @@ def bare(message: type, version: int) -> Any:
     for name, wire, default in fields(message, version):
         if wire.may_be_null(version):
             given[name] = None
-        elif default is dataclasses.MISSING or default is None:
+        elif default is MISSING or default is None:
             given[name] = _zero(wire, version)
     return message(**given)
 

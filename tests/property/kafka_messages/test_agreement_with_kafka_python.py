@@ -8,16 +8,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import warnings
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from penstock.protocols.kafka.wire.codec import encode
-from penstock.protocols.kafka.wire.declarations import NO_UUID
+from penstock.protocols.kafka.wire.declarations import NO_UUID, Message
 from penstock.protocols.kafka.wire.metadata import ApiVersionsResponse
 from tests.property.kafka_messages.shapes import FEW, Shape, bare, fields, filled, instances, messages, name_of, plain
 
@@ -80,7 +80,7 @@ def same(mine: Any, other: Any, version: int, where: str) -> None:
         assert len(mine) == len(other), where
         for one, another in zip(mine, other, strict=True):
             same(one, another, version, where)
-    elif hasattr(type(mine), "__dataclass_fields__"):
+    elif isinstance(mine, Message):
         compare(mine, other, version, where)
     else:
         assert plain(mine, version) == other, where

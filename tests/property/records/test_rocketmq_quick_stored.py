@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF
-from penstock.protocols.rocketmq.wire.log_records import Dress, form_of, properties_of
+from penstock.protocols.rocketmq.wire.log_records import MessageEncoder, form_of, properties_of
 from penstock.protocols.rocketmq.wire.message_format import Host, read_stored, write_stored
 from penstock.records.scalar_codec import Stored
 
@@ -48,14 +48,16 @@ HOSTS = st.sampled_from([HOST, Host(bytes(15) + b"\1", 10911)])
 @example(Stored(7, 1, True, None, b"v", ()), Host(b"\x7f\0\0\1", 1), "t")
 @example(Stored(7, 1, True, None, b"v", (("a", b"x" * 40_000),)), Host(b"\x7f\0\0\1", 1), "t")
 def test_both_ways_write_the_same_bytes(record: Stored, host: Host, topic: str) -> None:
-    dress = Dress(topic, 3, 5 << 40, host, "DefaultCluster")
+    dress = MessageEncoder(topic, 3, 5 << 40, host, "DefaultCluster")
     assert dress.stored(record) == write_stored(dress.message(record))
 
 
 @pytest.mark.parametrize("text", ["10.0.0.9:4711", "[fd00::1]:65535"])
 def test_a_message_says_the_address_that_it_was_sent_from(text: str) -> None:
     headers = (("colour", b"red"), ("rocketmq.born_host", text.encode()))
-    (message,) = read_stored(Dress("t", 3, 0, HOST, "DefaultCluster").stored(Stored(7, 1, True, None, b"v", headers)))
+    (message,) = read_stored(
+        MessageEncoder("t", 3, 0, HOST, "DefaultCluster").stored(Stored(7, 1, True, None, b"v", headers))
+    )
     assert (str(message.born_host), message.store_host) == (text, HOST)
     assert "rocketmq.born_host" not in message.property_map
 

@@ -16,11 +16,11 @@ from penstock.concurrency.limits import Shares
 from penstock.model import Partition
 from penstock.protocols.tubemq.errors import Refused
 from penstock.protocols.tubemq.server.balancing import TAKING, Event
-from penstock.protocols.tubemq.server.groups import Groups, Member, Patience, Subscription, Terms, Way
+from penstock.protocols.tubemq.server.groups import Groups, Member, MemberTimeouts, Subscription, Terms, Way
 
 MEMBERS = st.sampled_from("abcd")
 TERMS = Terms(Way.NORMAL, frozenset({"t", "u"}))
-PATIENCE = Patience(member_s=30.0, event_s=60.0)
+PATIENCE = MemberTimeouts(member_s=30.0, event_s=60.0)
 
 
 @dataclass

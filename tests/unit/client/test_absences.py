@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.client.consumer.subscription import Absences
+from penstock.client.consumer.subscription import MissingPartitionWarnings
 from penstock.config.client import ClientLog
 from penstock.model import Partition, PartitionInfo, TopicInfo
 from tests.unit.client.virtual_time import passing, run
@@ -29,7 +29,7 @@ class Known:
 
 async def complaints(assigned: list[Partition], there: list[Partition]) -> list[BaseException]:
     found: list[BaseException] = []
-    absences = Absences(ClientLog("penstock.consumer"), found.append)
+    absences = MissingPartitionWarnings(ClientLog("penstock.consumer"), found.append)
     known = Known(there)
     for _ in range(4):
         absences.renewed(known, assigned)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.client.runtime.waiting import Alarm
+from penstock.client.runtime.waiting import CoalescingTimer
 from penstock.net.loops import new_loop
 from tests.loops import LOOPS
 from tests.unit.client import virtual_time
@@ -16,7 +16,7 @@ def test_it_rings_once_by_the_earliest_time() -> None:
     async def work() -> None:
         loop = asyncio.get_running_loop()
         rung: list[float] = []
-        alarm = Alarm(loop, lambda: rung.append(round(loop.time() - begun, 3)))
+        alarm = CoalescingTimer(loop, lambda: rung.append(round(loop.time() - begun, 3)))
         begun = loop.time()
         for delay in (5.0, 2.0, 3.0):
             alarm.ring_by(begun + delay)
@@ -37,7 +37,7 @@ def test_one_that_rings_now_can_be_set_again(loop: str, monkeypatch: pytest.Monk
     async def work() -> None:
         running = asyncio.get_running_loop()
         rung = asyncio.Event()
-        alarm = Alarm(running, rung.set)
+        alarm = CoalescingTimer(running, rung.set)
         alarm.ring_by(running.time())
         alarm.ring_by(running.time() - 1)
         alarm.ring_by(running.time() + 60)

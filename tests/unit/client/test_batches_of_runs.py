@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.client.producer.delivery import Outcome, Run
+from penstock.client.producer.delivery import BatchFuture, PartitionRun
 from penstock.client.producer.sender import PartitionQueue
 from penstock.model import Partition
 from penstock.records.scalar_writer import FewRows
@@ -17,16 +17,18 @@ ZERO = Partition("t", 0)
 
 
 @pytest.fixture
-def outcome() -> Iterator[Outcome]:
+def outcome() -> Iterator[BatchFuture]:
     loop = asyncio.new_event_loop()
-    yield Outcome(loop, "t")
+    yield BatchFuture(loop, "t")
     loop.close()
 
 
-def batches(outcome: Outcome, sizes: list[int]) -> list[list[tuple[int, int]]]:
+def batches(outcome: BatchFuture, sizes: list[int]) -> list[list[tuple[int, int]]]:
     """What is taken one after the other of runs of so many rows of ten: (which run, rows) of each batch."""
     queue = PartitionQueue(ZERO)
-    runs = [Run(outcome, ZERO, FewRows([None] * rows, [b"x"] * rows, [1] * rows), 10 * rows, 0.0) for rows in sizes]
+    runs = [
+        PartitionRun(outcome, ZERO, FewRows([None] * rows, [b"x"] * rows, [1] * rows), 10 * rows, 0.0) for rows in sizes
+    ]
     for run in runs:
         queue.put(run)
     found = []
@@ -50,13 +52,13 @@ def batches(outcome: Outcome, sizes: list[int]) -> list[list[tuple[int, int]]]:
     ],
 )
 def test_runs_that_nearly_fill_a_batch_are_not_cut(
-    outcome: Outcome, sizes: list[int], expected: list[list[tuple[int, int]]]
+    outcome: BatchFuture, sizes: list[int], expected: list[list[tuple[int, int]]]
 ) -> None:
     assert batches(outcome, sizes) == expected
 
 
-def test_a_run_whose_rows_do_not_divide_its_size_leaves_no_room_for_a_piece_of_the_next(outcome: Outcome) -> None:
+def test_a_run_whose_rows_do_not_divide_its_size_leaves_no_room_for_a_piece_of_the_next(outcome: BatchFuture) -> None:
     queue = PartitionQueue(ZERO)
     for _ in range(2):
-        queue.put(Run(outcome, ZERO, FewRows([None] * 520, [b"x"] * 520, [1] * 520), MOST, 0.0))
+        queue.put(PartitionRun(outcome, ZERO, FewRows([None] * 520, [b"x"] * 520, [1] * 520), MOST, 0.0))
     assert [[segment.rows for segment in queue.take(MOST)] for _ in range(2)] == [[520], [520]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.runtime.imports import brisk
+from penstock.client.runtime.imports import faster_thread_switches
 
 
 def about(interval_s: float) -> Any:
@@ -28,8 +28,8 @@ def _put_back() -> Iterator[None]:
 def test_the_last_one_to_end_puts_back_what_was(first_ends_first: bool) -> None:
     sys.setswitchinterval(0.007)
     one, other = ExitStack(), ExitStack()
-    one.enter_context(brisk())
-    other.enter_context(brisk())
+    one.enter_context(faster_thread_switches())
+    other.enter_context(faster_thread_switches())
     assert sys.getswitchinterval() == about(0.000_5)
     for each in (one, other) if first_ends_first else (other, one):
         assert sys.getswitchinterval() == about(0.000_5)
@@ -39,10 +39,10 @@ def test_the_last_one_to_end_puts_back_what_was(first_ends_first: bool) -> None:
 
 @pytest.mark.parametrize("interval_s", [0.000_1, 0.02])
 def test_what_others_set_stays(interval_s: float) -> None:
-    with brisk():
+    with faster_thread_switches():
         sys.setswitchinterval(interval_s)
     assert sys.getswitchinterval() == about(interval_s)
     sys.setswitchinterval(0.000_1)
-    with brisk():
+    with faster_thread_switches():
         assert sys.getswitchinterval() == about(0.000_1)
     assert sys.getswitchinterval() == about(0.000_1)

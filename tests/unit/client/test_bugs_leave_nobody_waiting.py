@@ -13,7 +13,7 @@ import pytest
 from penstock.client import AsyncProducer, Producer
 from penstock.client.consumer.async_consumer import AsyncConsumer
 from penstock.client.consumer.membership import Member
-from penstock.client.producer.delivery import Outcome
+from penstock.client.producer.delivery import BatchFuture
 from penstock.client.producer.sender import PartitionQueue
 from penstock.client.runtime.background_loop import loop_thread
 from penstock.client.runtime.callbacks import CallbackFailure
@@ -183,7 +183,7 @@ def test_an_answer_that_comes_after_the_producer_broke_changes_nothing(
 
 def test_one_waiter_that_fails_keeps_no_other_waiting() -> None:
     async def main() -> None:
-        outcome = Outcome(asyncio.get_running_loop())
+        outcome = BatchFuture(asyncio.get_running_loop())
         heard: list[int] = []
 
         def fails() -> None:

@@ -13,7 +13,7 @@ from penstock.client.consumer.commits import Committer
 from penstock.client.consumer.membership import Event, Member, State
 from penstock.client.meters import ConsumerMeter
 from penstock.client.runtime.closing import Interrupts
-from penstock.client.runtime.waiting import Line
+from penstock.client.runtime.waiting import FairLock
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, ErrorKind, FencedError, ServerError
 from penstock.interfaces import CommitHeard, CommitRest
@@ -237,7 +237,7 @@ def test_nothing_is_held_up_by_one_that_could_not_be_begun_for_a_bug() -> None:
 
 def test_a_turn_that_comes_to_who_has_just_been_cancelled_goes_to_the_next() -> None:
     async def main() -> None:
-        line, got = Line(), []
+        line, got = FairLock(), []
 
         async def wait(number: int) -> None:
             async with line:

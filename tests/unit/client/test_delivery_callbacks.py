@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.client.producer.delivery import BatchDelivery, Delivery, Outcome
+from penstock.client.producer.delivery import BatchDelivery, BatchFuture, Delivery
 from penstock.errors import ConnectionLost
 
 
-class ComesMeanwhile(Outcome):
+class ComesMeanwhile(BatchFuture):
     """Its end comes on the loop's side just before, or just after, the waiter that looked first is registered."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, before: bool) -> None:

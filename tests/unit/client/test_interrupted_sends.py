@@ -1,6 +1,7 @@
 """A signal's handler may interrupt a send at any step, and raise there, send itself, or close.
 
-Each step of the interpreter in `Intake.put_plain`, one after the other; then real signals, in a process of their own.
+Each step of the interpreter in `RecordAccumulator.put_plain`, one after the other; then real signals, in a process of
+their own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.producer.accumulator import OVERHEAD, Intake, Staging
+from penstock.client.producer.accumulator import OVERHEAD, PendingBatch, RecordAccumulator
 from penstock.config import ProducerConfig
 from penstock.errors import Closed, UsageError
 from penstock.records.scalar_writer import FewRows
@@ -27,24 +28,24 @@ class StillLoop:
         return 0.0
 
 
-def lone_intake() -> Intake:
+def lone_intake() -> RecordAccumulator:
     """One without a loop: whatever wakes it is not heard."""
     loop: Any = StillLoop()
-    return Intake(loop, ProducerConfig(batch_size_bytes=10_000), lambda: None)
+    return RecordAccumulator(loop, ProducerConfig(batch_size_bytes=10_000), lambda: None)
 
 
-def put(intake: Intake, number: int) -> object:
+def put(intake: RecordAccumulator, number: int) -> object:
     key, value = b"%d" % number, b"v%d" % number
     delivery = intake.put_plain("t", value, key)
     return delivery or intake.put("t", key, value, None, None, 1, OVERHEAD + len(key) + len(value))
 
 
-def rows_of(intake: Intake) -> Pairs:
+def rows_of(intake: RecordAccumulator) -> Pairs:
     """What it holds, checked: no half of a record, and sizes that add up."""
     taken, _ = intake.take(1.0, 0.0)
     pairs: Pairs = []
     for staged in taken:
-        assert isinstance(staged, Staging)
+        assert isinstance(staged, PendingBatch)
         rows = staged.rows()
         assert isinstance(rows, FewRows)
         assert len(rows.keys) == len(rows.values) == len(rows.timestamps) == staged.outcome.rows
@@ -63,7 +64,7 @@ class Interrupted(BaseException):
 
 
 def interrupted_at(step: int, handler: Callable[[], object]) -> Callable[[FrameType, str, object], Any]:
-    """A tracer that calls ``handler`` before the ``step``-th instruction of `Intake.put_plain`, as a signal would."""
+    """A tracer that calls ``handler`` before the ``step``-th instruction of ``put_plain``, as a signal would."""
     left = [step]
 
     def local(frame: FrameType, event: str, _: object) -> Any:
@@ -76,7 +77,7 @@ def interrupted_at(step: int, handler: Callable[[], object]) -> Callable[[FrameT
         return local
 
     def tracer(frame: FrameType, event: str, _: object) -> Any:
-        if event == "call" and frame.f_code is Intake.put_plain.__code__:
+        if event == "call" and frame.f_code is RecordAccumulator.put_plain.__code__:
             frame.f_trace = local  # first: Python 3.13 counts instructions only of a frame that is traced already
             frame.f_trace_opcodes = True
             return local
@@ -85,14 +86,16 @@ def interrupted_at(step: int, handler: Callable[[], object]) -> Callable[[FrameT
     return tracer
 
 
-def each_step(handler: Callable[[Intake], object]) -> Iterator[tuple[Intake, BaseException | None]]:
+def each_step(
+    handler: Callable[[RecordAccumulator], object],
+) -> Iterator[tuple[RecordAccumulator, BaseException | None]]:
     """An intake with one record, into which a second was put, by the way of its own, with ``handler`` at each step."""
     for step in range(1, 1_000):
         intake = lone_intake()
         put(intake, 0)
         called: list[bool] = []
 
-        def handle(intake: Intake = intake, called: list[bool] = called) -> None:
+        def handle(intake: RecordAccumulator = intake, called: list[bool] = called) -> None:
             called.append(True)
             handler(intake)
 
@@ -112,7 +115,7 @@ def each_step(handler: Callable[[Intake], object]) -> Iterator[tuple[Intake, Bas
     raise AssertionError("it has no end")
 
 
-def free_for_others(intake: Intake) -> bool:
+def free_for_others(intake: RecordAccumulator) -> bool:
     """Whether another thread gets the lock."""
     got: list[bool] = []
     asks = threading.Thread(target=lambda: got.append(intake._lock.acquire(timeout=0)))
@@ -121,7 +124,7 @@ def free_for_others(intake: Intake) -> bool:
     return got == [True] and not intake.held_here
 
 
-def interrupt(_: Intake) -> None:
+def interrupt(_: RecordAccumulator) -> None:
     raise Interrupted
 
 
@@ -138,7 +141,7 @@ def test_an_exception_at_any_step_leaves_a_whole_record_or_none() -> None:
 
 
 def test_what_an_exception_leaves_half_way_is_mended_by_the_next_who_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Intake, "_interrupted", lambda _: None)  # another thread has taken the lock first
+    monkeypatch.setattr(RecordAccumulator, "_interrupted", lambda _: None)  # another thread has taken the lock first
     halves = 0
     for intake, _ in each_step(interrupt):
         halves += intake._putting
@@ -152,7 +155,7 @@ def test_a_handler_that_sends_at_any_step_is_refused_or_puts_in_a_whole_record()
     refused = []
     complaints = set()
 
-    def send(intake: Intake) -> None:
+    def send(intake: RecordAccumulator) -> None:
         try:
             put(intake, 7)
         except UsageError as error:
@@ -172,7 +175,7 @@ def test_a_handler_that_sends_at_any_step_is_refused_or_puts_in_a_whole_record()
 def test_what_a_handler_puts_off_at_any_step_is_done_once_the_record_is_in() -> None:
     done: list[Pairs] = []
 
-    def close(intake: Intake) -> None:
+    def close(intake: RecordAccumulator) -> None:
         if intake.held_here:
             intake.later(lambda: done.append(rows_of(intake)))
 

@@ -11,7 +11,7 @@ import pytest
 from penstock import Consumer, Partition
 from penstock.client import WakeUp
 from penstock.client.runtime.background_loop import LoopThread
-from penstock.client.runtime.waiting import News, Rung
+from penstock.client.runtime.waiting import Notifier, Rung
 from penstock.errors import Closed
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client import virtual_time
@@ -21,7 +21,7 @@ ADDRESS = "fake://h:1"
 
 def test_all_that_wait_are_woken() -> None:
     async def main() -> None:
-        news = News()
+        news = Notifier()
         waiting = [asyncio.ensure_future(news.wait(100 + number)) for number in range(3)]
         await virtual_time.passing(1)
         assert not any(each.done() for each in waiting)
@@ -41,7 +41,7 @@ def test_all_that_wait_are_woken() -> None:
 
 def test_everyone_is_woken_in_time_whoever_came_first() -> None:
     async def main() -> None:
-        news, loop = News(), asyncio.get_running_loop()
+        news, loop = Notifier(), asyncio.get_running_loop()
         ended: dict[int, float] = {}
 
         async def wait(until: int) -> None:
@@ -57,7 +57,7 @@ def test_everyone_is_woken_in_time_whoever_came_first() -> None:
 
 def test_a_timer_that_nobody_needs_ends_with_its_owner() -> None:
     async def main() -> None:
-        news = News()
+        news = Notifier()
         waiting = asyncio.ensure_future(news.wait(3_600))
         await asyncio.sleep(0)
         waiting.cancel()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.client import AsyncProducer, Producer, ProducerInterceptor
-from penstock.client.producer.accumulator import OVERHEAD, Intake, nothing_is_plain
+from penstock.client.producer.accumulator import OVERHEAD, RecordAccumulator, nothing_is_plain
 from penstock.client.producer.delivery import RecordMetadata
 from penstock.client.producer.engine import ProducerEngine
 from penstock.errors import Closed, PenstockError, UsageError
@@ -39,7 +39,7 @@ def plain(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     """Whether records go the way of their own. Tests with this run both."""
     is_plain: bool = request.param
     if not is_plain:
-        monkeypatch.setattr(Intake, "put_plain", nothing_is_plain)
+        monkeypatch.setattr(RecordAccumulator, "put_plain", nothing_is_plain)
     return is_plain
 
 
@@ -47,13 +47,13 @@ def plain(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 def usual(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The values that were put in by the usual way."""
     seen: list[object] = []
-    put = Intake.put
+    put = RecordAccumulator.put
 
-    def noted(self: Intake, topic: str, key: bytes | None, value: bytes | None, *rest: Any) -> object:
+    def noted(self: RecordAccumulator, topic: str, key: bytes | None, value: bytes | None, *rest: Any) -> object:
         seen.append(value)
         return put(self, topic, key, value, *rest)
 
-    monkeypatch.setattr(Intake, "put", noted)
+    monkeypatch.setattr(RecordAccumulator, "put", noted)
     return seen
 
 
@@ -81,7 +81,7 @@ def test_both_ways_store_the_same(
     before = run(main())
     first = in_the_log(log, topic)
     assert len(usual) < len(keyed) / 2
-    monkeypatch.setattr(Intake, "put_plain", nothing_is_plain)
+    monkeypatch.setattr(RecordAccumulator, "put_plain", nothing_is_plain)
     after = run(main())
     assert len(usual) > len(keyed)
     assert in_the_log(log, topic) == {partition: 2 * rows for partition, rows in first.items()}
@@ -160,7 +160,7 @@ def test_a_wrong_record_beside_good_ones_is_refused_in_the_same_words(
         return str(caught.value)
 
     told = complaint()
-    monkeypatch.setattr(Intake, "put_plain", nothing_is_plain)
+    monkeypatch.setattr(RecordAccumulator, "put_plain", nothing_is_plain)
     assert complaint() == told
     assert stored(log) == [b"good"] * 4
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import AsyncProducer, DeliveryTimeout, Producer
-from penstock.client.producer.delivery import Delivery, Fate, Outcome, RecordMetadata, Run
-from penstock.client.producer.sender import Delivering
+from penstock.client.producer.delivery import BatchFuture, Delivery, PartitionRun, RecordMetadata, RecordResult
+from penstock.client.producer.sender import BatchSender
 from penstock.errors import ConnectionLost, PenstockError, UsageError
 from penstock.model import Partition
 from penstock.records.scalar_writer import FewRows
@@ -29,13 +29,13 @@ PATIENCE_S = 30.0
 def walks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When all queues were walked through, in loop time."""
     found: list[float] = []
-    walk = Delivering._go_on
+    walk = BatchSender._go_on
 
-    def noted(self: Delivering) -> None:
+    def noted(self: BatchSender) -> None:
         found.append(self._loop.time())
         walk(self)
 
-    monkeypatch.setattr(Delivering, "_go_on", noted)
+    monkeypatch.setattr(BatchSender, "_go_on", noted)
     return found
 
 
@@ -228,7 +228,7 @@ def test_who_wakes_finds_its_memory_given_back(log: FakeLog) -> None:
 def test_a_delivery_leaves_nothing_to_the_collector(log: FakeLog) -> None:
     def outcomes() -> int:
         # isinstance would ask a proxy, which others may have left, for what is gone.
-        return sum(type(each) in (Outcome, Run, Fate) for each in gc.get_objects())
+        return sum(type(each) in (BatchFuture, PartitionRun, RecordResult) for each in gc.get_objects())
 
     async def main() -> None:
         async with AsyncProducer(ADDRESS, linger_ms=0) as producer:
@@ -295,13 +295,13 @@ def test_fates_are_never_seen_half_sorted() -> None:
     partition = Partition("t", 0)
     loop = asyncio.new_event_loop()
     try:
-        outcome = Outcome(loop, "t")
-        whole = Run(outcome, partition, FewRows([None] * 3, [b"x"] * 3, [1] * 3), 3, 0.0)
+        outcome = BatchFuture(loop, "t")
+        whole = PartitionRun(outcome, partition, FewRows([None] * 3, [b"x"] * 3, [1] * 3), 3, 0.0)
         outcome.runs = [whole]
         seen = whole.fates
-        whole.settle(Fate(2, 1, 12, -1, None))
+        whole.settle(RecordResult(2, 1, 12, -1, None))
         middle = whole.fates
-        whole.settle(Fate(0, 2, 10, -1, None))
+        whole.settle(RecordResult(0, 2, 10, -1, None))
         assert (seen, [fate.first for fate in middle]) == ([], [2])  # who looked then still has what it saw
         assert [Delivery.of(outcome, row, 5).result().offset for row in range(3)] == [10, 11, 12]
         assert whole.fate_of(3) is None
@@ -310,8 +310,10 @@ def test_fates_are_never_seen_half_sorted() -> None:
 
 
 def test_of_a_run_with_one_fate_only_the_rows_it_is_about_are_settled() -> None:
-    run_ = Run(Outcome.__new__(Outcome), Partition("t", 0), FewRows([None] * 3, [b"x"] * 3, [1] * 3), 3, 0.0)
-    run_.settle(Fate(1, 1, 7, -1, None))
+    run_ = PartitionRun(
+        BatchFuture.__new__(BatchFuture), Partition("t", 0), FewRows([None] * 3, [b"x"] * 3, [1] * 3), 3, 0.0
+    )
+    run_.settle(RecordResult(1, 1, 7, -1, None))
     assert [run_.fate_of(row) is not None for row in range(3)] == [False, True, False]
 
 

@@ -296,10 +296,10 @@ def started(script: str) -> subprocess.CompletedProcess[str]:
 
 
 SENDING = """
-from penstock.records import builder
+from penstock.records import encoding
 producer = Producer("fake://h:1")
 producer.send("t", b"first").result(60)
-taken, armed = builder.BatchBuilder._take_headers, [True]
+taken, armed = encoding.BatchBuilder._take_headers, [True]
 
 def in_the_middle(self, headers):
     # The thread that sends holds the lock under which records are put in.
@@ -307,7 +307,7 @@ def in_the_middle(self, headers):
         signal.raise_signal(signal.SIGTERM)
     return taken(self, headers)
 
-builder.BatchBuilder._take_headers = in_the_middle
+encoding.BatchBuilder._take_headers = in_the_middle
 """
 
 SEND_CLOSED = """

@@ -6,7 +6,7 @@ import threading
 import time
 
 from penstock.client import Consumer, Producer
-from penstock.client.consumer.direct_read import OwnReading
+from penstock.client.consumer.direct_read import CallerThreadFetcher
 from penstock.model import Partition
 
 __all__ = ["LONG_S", "TOPIC", "Trickle", "own"]
@@ -17,7 +17,7 @@ LONG_S = 30.0
 TOPIC = "t"
 
 
-def own(consumer: Consumer[bytes, bytes]) -> OwnReading:
+def own(consumer: Consumer[bytes, bytes]) -> CallerThreadFetcher:
     engine = consumer._inner._engine
     assert engine is not None
     found = engine._here._own

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import ServerError
 from penstock.protocols.kafka.client.connection import ByVersion
-from penstock.protocols.kafka.wire.codec import last_with_names
+from penstock.protocols.kafka.wire.declarations import last_with_names
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestTopic
 from penstock.protocols.kafka.wire.framing import api_of, known
 from penstock.protocols.kafka.wire.offsets import (

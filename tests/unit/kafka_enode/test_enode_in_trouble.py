@@ -18,7 +18,7 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.interfaces.enode import FetchPart, extent, fetch_one
-from penstock.interfaces.node import Surroundings
+from penstock.interfaces.node import BackendContext
 from penstock.model import Endpoint, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.runtime import AsyncioRuntime
@@ -43,7 +43,7 @@ def over(cluster: Broker, work: Callable[[KafkaEnode], Awaitable[T]]) -> T:
     async def run() -> T:
         runtime = AsyncioRuntime()
         config = SnodeConfig(listen=(ListenAddress("kafka", Endpoint("127.0.0.1", 0)),))
-        enode = open_enode(cluster.address, Surroundings(runtime, config, AsyncioChannel))  # type: ignore[arg-type]
+        enode = open_enode(cluster.address, BackendContext(runtime, config, AsyncioChannel))  # type: ignore[arg-type]
         await enode.start()
         try:
             return await asyncio.wait_for(work(enode), 30)

@@ -6,11 +6,13 @@ A request of several parts asks again for those only that were not done, as clie
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from penstock.protocols.kafka.errors import ErrorCode, row
 from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest
+from penstock.protocols.kafka.wire.declarations import Message, all_fields
 from penstock.protocols.kafka.wire.fetch import FetchRequest
 from penstock.protocols.kafka.wire.produce import ProduceRequest
 from penstock.protocols.kafka.wire.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
@@ -46,8 +48,8 @@ def codes(message: Any) -> Iterator[int]:
     if isinstance(message, Sequence) and not isinstance(message, str | bytes | bytearray | memoryview):
         for each in message:
             yield from codes(each)
-    elif is_dataclass(message):
-        for field in fields(message):
+    elif isinstance(message, Message):
+        for field in all_fields(type(message)):
             value = getattr(message, field.name)
             if field.name.endswith("error_code"):
                 yield value

@@ -1,8 +1,9 @@
 """Members, commits and their answers, as several tests of groups need them."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.wire.consumer_protocol import Subscription, write_subscription

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.concurrency.runtime import Deadlines
 from penstock.net.runtime import AsyncioRuntime
-from penstock.protocols.kafka.server.consumer_group_service import Alarm
+from penstock.protocols.kafka.server.consumer_group_service import CoordinatorTimer
 from tests.unit.distances import in_virtual_time
 
 
@@ -34,7 +34,7 @@ async def _beats(beats: int) -> tuple[list[tuple[float, list[str]]], int]:
         if due := list(deadlines.due(now)):
             rung.append((round(now - began, 3), due))
 
-    alarm = Alarm(runtime, deadlines.not_before, ring)
+    alarm = CoordinatorTimer(runtime, deadlines.not_before, ring)
     deadlines.set("still", began + 25)
     alarm.wake()
     for _ in range(beats):
@@ -58,7 +58,7 @@ def test_an_alarm_is_moved_to_what_is_due_earlier_and_stops() -> None:
         began = runtime.monotonic()
         rung: list[float] = []
         due: list[float | None] = [began + 5]
-        alarm = Alarm(
+        alarm = CoordinatorTimer(
             runtime, lambda: due[0], lambda: (rung.append(round(runtime.monotonic() - began, 3)), due.pop(0))[0]
         )
         alarm.wake()

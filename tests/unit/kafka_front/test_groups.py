@@ -1,10 +1,10 @@
 """Groups over the wire messages: versions, parking, descriptions, and what a restart keeps."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.interfaces.enode import extent
 from penstock.model import Partition

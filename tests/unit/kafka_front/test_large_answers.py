@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.concurrency.background import STEP_BYTES, Turns
+from penstock.concurrency.background import STEP_BYTES, LoopBudget
 from penstock.interfaces.framing import Buffer, Frame, Pieces, joined
 from penstock.model import Partition
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
@@ -112,7 +112,7 @@ def test_fetches_of_many_clients_are_spread_over_turns_of_the_loop() -> None:
 
 def test_what_is_taken_of_a_turn_is_bounded_and_in_order() -> None:
     async def test(kit: Kit) -> None:
-        turns = Turns(kit.runtime)
+        turns = LoopBudget(kit.runtime)
         served: list[int] = []
 
         async def one(number: int) -> None:

@@ -11,7 +11,7 @@ from penstock.interfaces.enode import Abilities, Appended, Batch, Stored
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server import handlers
-from penstock.protocols.kafka.server.handlers import Numbers, Unstored, numbers_of
+from penstock.protocols.kafka.server.handlers import FailedSequences, Numbers, numbers_of
 from tests.unit.kafka_front.kit import Kit, batch, run
 
 HOME = Partition("t", 0)
@@ -24,7 +24,7 @@ def test_a_batch_says_who_wrote_it() -> None:
 
 
 def test_what_follows_a_failure_waits_until_that_has_come_again() -> None:
-    those = Unstored()
+    those = FailedSequences()
     assert not those
     those.tell(HOME, Numbers(7, 0, 10), LOST)
     for first in (11, 20, 9):
@@ -44,7 +44,7 @@ def test_what_follows_a_failure_waits_until_that_has_come_again() -> None:
 
 
 def test_a_producer_that_began_anew_knows() -> None:
-    those = Unstored()
+    those = FailedSequences()
     those.tell(HOME, Numbers(7, 0, 10), LOST)
     those.check(HOME, Numbers(7, 1, 0))
     those.tell(HOME, Numbers(7, 1, 0), LOST)
@@ -56,7 +56,7 @@ def test_a_producer_that_began_anew_knows() -> None:
 
 def test_so_many_failures_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handlers, "MAX_FAILED", 2)
-    those = Unstored()
+    those = FailedSequences()
     for number in range(3):
         those.tell(HOME, Numbers(number, 0, 10), LOST)
     those.check(HOME, Numbers(0, 0, 11))

@@ -29,7 +29,7 @@ def test_unknown_tags_are_skipped(tags: bytes) -> None:
         (b"\x02\x03\x00\x03\x00", "tagged field 3 after 3"),
         (b"\x02\x03\x00\x02\x00", "tagged field 2 after 3"),
         (b"\x01\x00\x09abc", "a length of 9 with 3 bytes left"),
-        (b"", "varint that does not end"),
+        (b"", "the message ends within a value"),
     ],
 )
 def test_tags_that_lie_are_noticed(tags: bytes, said: str) -> None:

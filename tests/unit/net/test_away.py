@@ -21,7 +21,7 @@ from penstock.model import Endpoint
 from penstock.net import blocking_channel
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.blocking_channel import BlockingChannel, BlockingConnection, run
-from penstock.net.connecting import Away, Silence, Stop, TransportOptions
+from penstock.net.connecting import Silence, Stop, TransportOptions, UnreachableNodeLog
 from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from penstock.protocols.kafka.client.connection import KafkaDialect, KafkaOptions
@@ -37,7 +37,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_it_is_told_after_five_seconds_every_thirty_and_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
-    away = Away("tried for ever")
+    away = UnreachableNodeLog("tried for ever")
     with caplog.at_level(logging.INFO, "penstock.connection"):
         for second in range(70):
             away.failed(NOWHERE, second, second + 0.5, "cannot connect: refused")
@@ -50,7 +50,7 @@ def test_it_is_told_after_five_seconds_every_thirty_and_when_it_is_back(caplog: 
 
 
 def test_each_line_says_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    away = Away(whose=_transport(ConsumerConfig(client_id="orders", group="50%")).whose)
+    away = UnreachableNodeLog(whose=_transport(ConsumerConfig(client_id="orders", group="50%")).whose)
     with caplog.at_level(logging.INFO, "penstock.connection"):
         away.failed(NOWHERE, 0.0, 10.0, "refused")
         away.answered(NOWHERE, 11.0)
@@ -65,7 +65,7 @@ def test_each_line_says_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_moment_and_an_attempt_of_long_ago_are_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    away = Away()
+    away = UnreachableNodeLog()
     with caplog.at_level(logging.INFO, "penstock.connection"):
         away.failed(NOWHERE, 0.0, 1.0, "x")
         away.failed(NOWHERE, 500.0, 500.1, "x")
@@ -74,7 +74,7 @@ def test_a_moment_and_an_attempt_of_long_ago_are_not_told(caplog: pytest.LogCapt
 
 
 def test_one_long_attempt_is_told_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
-    away = Away()
+    away = UnreachableNodeLog()
     with caplog.at_level(logging.INFO, "penstock.connection"):
         away.failed(NOWHERE, 0.0, 10.0, "not ready within 10 s")
     assert said(caplog) == ["node nowhere:9 is away for 10 s: not ready within 10 s"]
@@ -175,7 +175,7 @@ def test_what_is_meant_to_take_long_is_no_silence(caplog: pytest.LogCaptureFixtu
 
 
 def test_several_connections_that_are_silent_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    away = Away()
+    away = UnreachableNodeLog()
     first, second = Silence(NOWHERE, away), Silence(NOWHERE, away)
     with caplog.at_level(logging.WARNING, "penstock.connection"):
         for each in (first, second):
@@ -214,7 +214,7 @@ def test_a_silent_server_is_told_over_blocking_sockets(
             return ours.recv_into(into)
 
     monkeypatch.setattr(blocking_channel, "_clock", SimpleNamespace(monotonic=lambda: now))
-    connection = BlockingConnection(NOWHERE, Passing(), ToyDialect(), Away(), Stop())  # type: ignore[arg-type]
+    connection = BlockingConnection(NOWHERE, Passing(), ToyDialect(), UnreachableNodeLog(), Stop())  # type: ignore[arg-type]
     theirs.sendall(b"".join(encode(1, b"late", reply=True)))
     with ours, theirs, caplog.at_level(logging.WARNING, "penstock.connection"):
         assert bytes(run(connection.call(ask(b"x"), timeout_s=100)).body) == b"late"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.net.runtime import AsyncioRuntime, Waits, begin
+from penstock.net.runtime import AsyncioRuntime, SuspendedCoroutine, run_eagerly
 
 
 async def after(waiting: Coroutine[Any, Any, Any], said: list[object]) -> str:
@@ -25,7 +25,7 @@ def test_what_needs_no_waiting_is_done_at_once() -> None:
         return 7
 
     said: list[object] = []
-    assert begin(after(nothing(), said)) == "done"
+    assert run_eagerly(after(nothing(), said)) == "done"
     assert said == [7]
 
 
@@ -34,7 +34,7 @@ def test_what_it_raises_is_raised_at_once() -> None:
         raise LookupError("as planned")
 
     with pytest.raises(LookupError, match="as planned"):
-        begin(after(bad(), []))
+        run_eagerly(after(bad(), []))
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["before the task runs", "later"])
@@ -50,8 +50,8 @@ def test_the_rest_goes_on_in_a_task_once_what_it_waits_for_is_there(early: bool)
             return first
 
         said: list[object] = []
-        begun = begin(after(wait(), said))
-        assert isinstance(begun, Waits)
+        begun = run_eagerly(after(wait(), said))
+        assert isinstance(begun, SuspendedCoroutine)
         if early:
             promise.set(7)
         task = asyncio.ensure_future(begun.rest())
@@ -71,8 +71,8 @@ def test_several_may_wait_for_one_future() -> None:
         async def wait() -> int:
             return await future
 
-        begun = [begin(wait()) for _ in range(3)]
-        tasks = [asyncio.ensure_future(each.rest()) for each in begun if isinstance(each, Waits)]
+        begun = [run_eagerly(wait()) for _ in range(3)]
+        tasks = [asyncio.ensure_future(each.rest()) for each in begun if isinstance(each, SuspendedCoroutine)]
         await asyncio.sleep(0)
         future.set_result(7)
         assert await asyncio.gather(*tasks) == [7, 7, 7]
@@ -83,8 +83,8 @@ def test_several_may_wait_for_one_future() -> None:
 def test_cancelling_the_task_reaches_the_coroutine() -> None:
     async def main() -> None:
         said: list[object] = []
-        begun = begin(after(asyncio.Event().wait(), said))
-        assert isinstance(begun, Waits)
+        begun = run_eagerly(after(asyncio.Event().wait(), said))
+        assert isinstance(begun, SuspendedCoroutine)
         task = asyncio.ensure_future(begun.rest())
         await asyncio.sleep(0)
         task.cancel()

@@ -16,7 +16,7 @@ from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.connecting import ListenerOptions, TransportOptions
 from penstock.net.network import MemoryNetwork, Network, Tcp
-from penstock.net.server import Listener, Tap, serve
+from penstock.net.server import FaultHook, Listener, serve
 from tests.unit.net.toy import ToyDialect, ToyFront, ask, turn_the_loop, until
 
 NETWORKS = [pytest.param(Tcp, id="tcp"), pytest.param(MemoryNetwork, id="memory")]
@@ -42,7 +42,7 @@ async def pair(
     ordered: bool = True,
     listening: ListenerOptions | None = None,
     transport: TransportOptions | None = None,
-    tap: Tap | None = None,
+    tap: FaultHook | None = None,
 ) -> AsyncIterator[Pair]:
     network, front, dialect = make(), ToyFront(ordered=ordered), ToyDialect()
     listener = await serve(front, Endpoint("127.0.0.1", 0), options=listening, network=network, tap=tap)

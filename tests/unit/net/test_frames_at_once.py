@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ProtocolViolation
 from penstock.interfaces import Frame
-from penstock.net.buffers import Intake
+from penstock.net.buffers import ReceiveBuffer
 from penstock.protocols.kafka.wire.framing import KafkaFraming
 from penstock.protocols.tubemq.wire.framing import TOKEN, TubeFraming
 
@@ -19,7 +19,7 @@ SIZES = st.one_of(st.integers(4, 40), st.sampled_from([16_380, 16_381, 16_384, 3
 CUTS = st.lists(st.one_of(st.integers(1, 60), st.integers(1, 40_000)), min_size=1, max_size=30)
 
 
-def read(intake: Intake, piece: bytes) -> list[Frame]:
+def read(intake: ReceiveBuffer, piece: bytes) -> list[Frame]:
     """As a connection takes what it has received."""
     found: list[Frame] = []
     while piece:
@@ -42,7 +42,7 @@ def framed(number: int, size: int) -> bytes:
 @given(st.lists(SIZES, max_size=6), CUTS)
 def test_all_frames_come_in_order_however_they_are_cut(sizes: list[int], cuts: list[int]) -> None:
     stream = b"".join(framed(number, size) for number, size in enumerate(sizes))
-    intake, found, at = Intake(KafkaFraming(answers=True, limit=LARGEST)), [], 0
+    intake, found, at = ReceiveBuffer(KafkaFraming(answers=True, limit=LARGEST)), [], 0
     for cut in [*cuts, len(stream)]:
         found += read(intake, stream[at : at + cut])
         at += cut
@@ -54,7 +54,7 @@ def test_all_frames_come_in_order_however_they_are_cut(sizes: list[int], cuts: l
 @pytest.mark.parametrize("size", [-1, 0, 3, LARGEST + 1, 0x16030100])
 @pytest.mark.parametrize("before", [0, 1, 2], ids=["first", "second", "third"])
 def test_a_size_that_lies_is_refused_whenever_it_comes(size: int, before: int) -> None:
-    intake = Intake(KafkaFraming(answers=True, limit=LARGEST))
+    intake = ReceiveBuffer(KafkaFraming(answers=True, limit=LARGEST))
     for number in range(before):
         assert len(read(intake, framed(number, 20))) == 1
     with pytest.raises(ProtocolViolation):
@@ -62,7 +62,7 @@ def test_a_size_that_lies_is_refused_whenever_it_comes(size: int, before: int) -
 
 
 def test_the_beginning_of_a_small_frame_waits_for_the_rest_and_counts_as_pending() -> None:
-    intake = Intake(KafkaFraming(answers=True))
+    intake = ReceiveBuffer(KafkaFraming(answers=True))
     read(intake, framed(0, 20))
     assert read(intake, framed(1, 20)[:15]) == []
     assert intake.pending == 15
@@ -81,7 +81,7 @@ def tubemq_frame(number: int, blocks: list[int]) -> bytes:
 @given(st.lists(BLOCKS.filter(len), max_size=6), CUTS)
 def test_frames_of_blocks_come_the_same_too(frames: list[list[int]], cuts: list[int]) -> None:
     stream = b"".join(tubemq_frame(number, blocks) for number, blocks in enumerate(frames))
-    intake, found, at = Intake(TubeFraming(answers=False)), [], 0
+    intake, found, at = ReceiveBuffer(TubeFraming(answers=False)), [], 0
     for cut in [*cuts, len(stream)]:
         found += read(intake, stream[at : at + cut])
         at += cut
@@ -105,7 +105,7 @@ def test_frames_of_blocks_come_the_same_too(frames: list[list[int]], cuts: list[
 )
 @pytest.mark.parametrize("before", [0, 1, 2], ids=["first", "second", "third"])
 def test_a_frame_of_blocks_that_lies_is_refused_whenever_it_comes(lie: bytes, before: int) -> None:
-    intake = Intake(TubeFraming(answers=False, limit=LARGEST))
+    intake = ReceiveBuffer(TubeFraming(answers=False, limit=LARGEST))
     for number in range(before):
         assert len(read(intake, tubemq_frame(number, [20]))) == 1
     with pytest.raises(ProtocolViolation):

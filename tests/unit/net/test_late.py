@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.concurrency.runtime import Later, arrived
+from penstock.concurrency.runtime import Deferred, arrived
 from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
@@ -25,10 +25,10 @@ class Patient:
         self.ordered, self.at_once = self._toy.ordered, self._toy.at_once
         self.lost = self._toy.lost
 
-    async def handle(self, frame: Frame) -> Buffers | Later[Buffers] | None:
+    async def handle(self, frame: Frame) -> Buffers | Deferred[Buffers] | None:
         if bytes(frame.body) == b"hello":
             return await self._toy.handle(frame)
-        later: Later[Buffers] = Later(AsyncioRuntime().promise)
+        later: Deferred[Buffers] = Deferred(AsyncioRuntime().promise)
         OWED.append((frame.correlation, later))
         return later
 
@@ -51,7 +51,7 @@ class Patience:
     async def stop(self) -> None: ...
 
 
-OWED: list[tuple[int, Later[Buffers]]] = []
+OWED: list[tuple[int, Deferred[Buffers]]] = []
 
 
 def give(*places: int) -> None:
@@ -122,7 +122,7 @@ def test_one_that_comes_when_the_client_is_gone_goes_nowhere() -> None:
 @pytest.mark.parametrize("early", [True, False], ids=["given before", "given after"])
 def test_it_can_be_awaited(early: bool) -> None:
     async def work() -> None:
-        later: Later[int] = Later(AsyncioRuntime().promise)
+        later: Deferred[int] = Deferred(AsyncioRuntime().promise)
         waiting: asyncio.Future[int | None] = asyncio.ensure_future(arrived(later))
         if not early:
             await asyncio.sleep(0)

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from penstock.client.connecting import _transport
-from penstock.concurrency.locks import LOOP, READER, Hold
+from penstock.concurrency.locks import LOOP, READER, TryLock
 from penstock.config import ClientConfig
 from penstock.errors import ConnectionLost, PenstockError
 from penstock.interfaces import Frame
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.asyncio_connection import AsyncioConnection, Lent
+from penstock.net.asyncio_connection import AsyncioConnection, DetachedSocketReader
 from penstock.net.connecting import ListenerOptions, TransportOptions
 from penstock.net.loops import new_loop
 from penstock.net.network import MemoryNetwork, Network, Tcp
@@ -88,13 +88,13 @@ def run(work: Coroutine[Any, Any, None], loop: str = "uvloop") -> None:
         runner.run(work)
 
 
-def lent_by(connection: AsyncioConnection, hold: Hold) -> Lent:
+def lent_by(connection: AsyncioConnection, hold: TryLock) -> DetachedSocketReader:
     lent = connection.lend(hold)
     assert lent is not None
     return lent
 
 
-async def answer_to(lent: Lent) -> Frame | None:
+async def answer_to(lent: DetachedSocketReader) -> Frame | None:
     """Received in a thread."""
 
     def wait() -> Frame | None:
@@ -113,7 +113,7 @@ async def answer_to(lent: Lent) -> Frame | None:
 def test_answers_come_to_the_thread_and_the_last_one_to_who_asked(loop: str) -> None:
     async def work() -> None:
         async with parked() as (front, connection, heard):
-            hold = Hold()
+            hold = TryLock()
             assert hold.take(READER)
             lent = lent_by(connection, hold)
             assert connection.lend(hold) is None  # once
@@ -142,7 +142,7 @@ def test_answers_come_to_the_thread_and_the_last_one_to_who_asked(loop: str) -> 
 def test_a_frame_that_is_given_back_is_heard_by_who_asked() -> None:
     async def work() -> None:
         async with parked() as (front, connection, heard):
-            lent = lent_by(connection, Hold())
+            lent = lent_by(connection, TryLock())
             front.gate.set()
             frame = await answer_to(lent)
             assert frame is not None
@@ -156,7 +156,7 @@ def test_a_frame_that_is_given_back_is_heard_by_who_asked() -> None:
 def test_after_an_answer_that_was_heard_here_the_loop_goes_on_with_what_it_is_told() -> None:
     async def work() -> None:
         async with parked() as (front, connection, heard):
-            lent = lent_by(connection, Hold())
+            lent = lent_by(connection, TryLock())
             front.gate.set()
             assert await answer_to(lent) is not None
             went_on = asyncio.Event()
@@ -172,7 +172,7 @@ def test_after_an_answer_that_was_heard_here_the_loop_goes_on_with_what_it_is_to
 def test_what_is_not_one_small_answer_goes_back_as_it_came(word: bytes) -> None:
     async def work() -> None:
         async with parked() as (front, connection, heard):
-            lent = lent_by(connection, Hold())
+            lent = lent_by(connection, TryLock())
             front.gate.set()
             assert await answer_to(lent) is not None
             assert lent.send(ask(word), timeout_s=30, held_s=0)
@@ -213,7 +213,7 @@ def test_pieces_of_an_answer_are_put_together() -> None:
         connection = link.connection
         assert isinstance(connection, AsyncioConnection)
         connection.tell(ask(b"park"), lambda _: None, timeout_s=30)
-        lent = lent_by(connection, Hold())
+        lent = lent_by(connection, TryLock())
         receiving = asyncio.create_task(answer_to(lent))
         while not receiving.done():
             pieces.put_nowait(b"")
@@ -233,7 +233,7 @@ def test_a_peer_that_hangs_up_and_a_connection_that_is_closed_are_told() -> None
     async def work() -> None:
         for close in (True, False):
             async with parked() as (_, connection, heard):
-                hold = Hold()
+                hold = TryLock()
                 assert hold.take(READER)
                 lent = lent_by(connection, hold)
                 waiting = asyncio.create_task(answer_to(lent))
@@ -251,7 +251,7 @@ def test_a_peer_that_hangs_up_and_a_connection_that_is_closed_are_told() -> None
 def test_the_loop_takes_it_back_only_from_nobody() -> None:
     async def work() -> None:
         async with parked() as (front, connection, heard):
-            hold = Hold()
+            hold = TryLock()
             lent = lent_by(connection, hold)
             assert hold.take(READER)
             assert not lent.recall()
@@ -269,7 +269,7 @@ def test_the_loop_takes_it_back_only_from_nobody() -> None:
 def test_what_was_broken_off_ends_the_connection_and_is_told() -> None:
     async def work() -> None:
         async with parked() as (_, connection, heard):
-            lent = lent_by(connection, Hold())
+            lent = lent_by(connection, TryLock())
             done = asyncio.Event()
             lent.break_off(done.set)
             await asyncio.wait_for(done.wait(), 5)
@@ -286,11 +286,11 @@ def test_over_tls_and_in_memory_nothing_is_lent(files: tuple[Path, Path]) -> Non
     async def work() -> None:
         options, transport = listening(files), _transport(config)
         async with parked(None, options, transport, Tcp(ssl=options.ssl)) as (front, connection, heard):
-            assert connection.lend(Hold()) is None
+            assert connection.lend(TryLock()) is None
             front.gate.set()
             await until(lambda: bool(heard))
         async with parked(MemoryNetwork()) as (_, connection, _):
-            assert connection.lend(Hold()) is None
+            assert connection.lend(TryLock()) is None
 
     run(work())
     run(work(), "asyncio")
@@ -300,13 +300,13 @@ def test_two_requests_under_way_are_the_loops() -> None:
     async def work() -> None:
         async with parked() as (_, connection, _):
             connection.tell(ask(b"silent"), lambda _: None, timeout_s=30)
-            assert connection.lend(Hold()) is None
+            assert connection.lend(TryLock()) is None
 
     run(work())
 
 
 def test_a_hold_is_one_parties_until_it_leaves() -> None:
-    hold = Hold()
+    hold = TryLock()
     assert hold.take(READER)
     assert hold.take(READER)  # who was interrupted need not know
     assert not hold.take(LOOP)

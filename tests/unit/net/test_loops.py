@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import ConfigError, MissingExtra
 from penstock.model import Endpoint
-from penstock.net.flow_control import LUMP_BYTES, Lumps
+from penstock.net.flow_control import LUMP_BYTES, ChunkPool
 from penstock.net.loops import new_loop
 from penstock.net.server import serve
 from tests.loops import HAS_UVLOOP, LOOPS
@@ -57,7 +57,7 @@ def missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_lump_is_lent_again_when_nobody_has_a_view_of_it() -> None:
-    lumps = Lumps()
+    lumps = ChunkPool()
     first = lumps.borrow()
     view = memoryview(first)[:10]
     lumps.give_back(first)

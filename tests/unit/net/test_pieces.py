@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.errors import Closed, ConnectionLost, ProtocolViolation
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
-from penstock.net.buffers import Intake, allocate, join_small
+from penstock.net.buffers import ReceiveBuffer, allocate, join_small
 from penstock.net.connecting import Backoff, TransportOptions
 from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
@@ -25,7 +25,7 @@ sizes = st.lists(st.one_of(st.integers(0, 50), st.integers(10_000, 70_000)), max
 def test_frames_are_the_same_however_the_stream_is_cut(lengths: list[int], reads: list[int]) -> None:
     bodies = [bytes([n]) * length for n, length in enumerate(lengths)]
     stream = b"".join(b"".join(encode(n, body, reply=True)) for n, body in enumerate(bodies))
-    intake, found, at, turn = Intake(ToyFraming()), [], 0, 0
+    intake, found, at, turn = ReceiveBuffer(ToyFraming()), [], 0, 0
     while at < len(stream):
         space = intake.space()
         assert len(space) > 0
@@ -38,7 +38,7 @@ def test_frames_are_the_same_however_the_stream_is_cut(lengths: list[int], reads
 
 
 def test_frames_before_a_violation_are_still_delivered() -> None:
-    intake = Intake(ToyFraming())
+    intake = ReceiveBuffer(ToyFraming())
     stream = b"".join(encode(1, b"good", reply=True)) + b"\xff\xff\xff\xff"
     intake.space()[: len(stream)] = stream
     frames = intake.received(len(stream))

@@ -11,7 +11,7 @@ from penstock.protocols.rocketmq.server.log_access import quick_batch
 from penstock.protocols.rocketmq.wire.log_records import record_of
 from penstock.protocols.rocketmq.wire.properties import NOT_KEPT
 from penstock.records.scalar_codec import encode_batch
-from penstock.records.validation import Checked
+from penstock.records.validation import ValidatedBatch
 
 NAMES = st.sampled_from(sorted({*KIND_OF, *(name.encode() for name in NOT_KEPT)} - set(CODED)))
 PIECES = st.one_of(NAMES, st.binary(max_size=200), st.sampled_from([b"", b"\x01", b"\x02", "ä".encode()]))
@@ -25,7 +25,7 @@ def test_it_is_the_long_way_s(pieces: list[bytes], body: bytes, born_ms: int, fl
     if quick is not None:
         wanted = record_of(body, properties, born_ms, born_ms + 7, flag=flag, born_host="10.0.0.9:1")
         assert bytes(quick.data) == bytes(encode_batch([wanted]))
-        assert quick.header == Checked(quick.data).header
+        assert quick.header == ValidatedBatch(quick.data).header
 
 
 def test_what_java_says_is_plain() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.concurrency.background import Turn
+from penstock.concurrency.background import LoopTurn
 
 
 class Loop:
@@ -24,7 +24,7 @@ class Loop:
 
 def test_who_comes_when_a_turn_is_used_up_goes_on_in_a_later_one_in_order() -> None:
     loop = Loop()
-    turn = Turn(10, loop.call_soon)
+    turn = LoopTurn(10, loop.call_soon)
     done: list[int] = []
 
     def does(number: int) -> Callable[[], None]:
@@ -53,7 +53,7 @@ def test_who_comes_when_a_turn_is_used_up_goes_on_in_a_later_one_in_order() -> N
 
 def test_a_turn_that_passes_gives_back_all_of_it() -> None:
     loop = Loop()
-    turn = Turn(10, loop.call_soon)
+    turn = LoopTurn(10, loop.call_soon)
     turn.spend(25)
     loop.turn()
     assert not turn.over

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import UpstreamLost
-from penstock.interfaces.enode import Abilities, Place, TopicState
-from penstock.interfaces.node import EnodeIdentity, OpenedEnode, Surroundings
+from penstock.interfaces.enode import Abilities, PartitionLocation, TopicState
+from penstock.interfaces.node import BackendContext, EnodeIdentity, OpenedEnode
 from penstock.model import Partition
 from penstock.protocols import _registered, protocol, register
 from penstock.store import Store, open_store
@@ -43,7 +43,7 @@ class Far(WaitingEnode):
     def identity(self) -> EnodeIdentity:
         return replace(super().identity, shared=True)
 
-    async def places(self, topic: str) -> list[Place]:
+    async def places(self, topic: str) -> list[PartitionLocation]:
         await self.before("places")
         return await super().places(topic)
 
@@ -80,7 +80,7 @@ class Fars:
         """What a cluster keeps."""
         return self.stores.setdefault(url, open_store("memory:"))
 
-    def opened(self, url: str, around: Surroundings) -> OpenedEnode:
+    def opened(self, url: str, around: BackendContext) -> OpenedEnode:
         return Far(self.store(url), around.runtime, url, self)
 
 

@@ -15,7 +15,7 @@ import pytest
 from penstock.config import SnodeConfig, parse_listener
 from penstock.interfaces.framing import Framing
 from penstock.model import Partition
-from penstock.net.buffers import Intake, allocate
+from penstock.net.buffers import ReceiveBuffer, allocate
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.framing import MAX_FRAME_BYTES, KafkaFraming, request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
@@ -96,7 +96,7 @@ def test_a_size_that_is_only_claimed_takes_no_memory(scheme: str, claim: bytes) 
     ids=["kafka", "tubemq"],
 )
 def test_a_broker_that_claims_a_large_answer_takes_no_memory_of_its_client(framing: Framing, claim: bytes) -> None:
-    intake = Intake(framing)
+    intake = ReceiveBuffer(framing)
     allocate(MB)  # loads what it allocates with
     before = resident()
     intake.space()[: len(claim)] = claim

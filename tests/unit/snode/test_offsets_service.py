@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.groups.offsets import CommittedTable, Undecided, Wanted
+from penstock.groups.offsets import CommittedTable, PendingTxnOffsets, Wanted
 from penstock.interfaces.enode import bytes_of
 from penstock.model import Committed, Partition
 from penstock.net.runtime import AsyncioRuntime
@@ -204,7 +204,7 @@ def test_the_table_is_what_the_log_says_in_whatever_order_it_hears_of_it(
 
 
 def test_a_transaction_that_repeats_an_offset_keeps_only_the_last() -> None:
-    undecided = Undecided()
+    undecided = PendingTxnOffsets()
     for position in (5, 9, 7):
         undecided.add(0, 1, Wanted("g", T0, Committed(position), position))
     undecided.forget(0, "g", T0, 8)

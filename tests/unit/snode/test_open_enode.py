@@ -10,7 +10,7 @@ import pytest
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError
 from penstock.interfaces.enode import extent
-from penstock.interfaces.node import OpenedEnode, Surroundings
+from penstock.interfaces.node import BackendContext, OpenedEnode
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols import _registered, protocol, register
@@ -21,11 +21,11 @@ from tests.unit.kafka_front.kit import batch
 CONFIG = SnodeConfig(listen=(parse_listener("kafka://127.0.0.1:0"),))
 
 
-def around(runtime: AsyncioRuntime) -> Surroundings:
+def around(runtime: AsyncioRuntime) -> BackendContext:
     def no_channel(dialect: object) -> object:
         raise AssertionError("nobody is called")
 
-    return Surroundings(runtime, CONFIG, no_channel)  # type: ignore[arg-type]
+    return BackendContext(runtime, CONFIG, no_channel)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def far_away() -> Iterator[list[str]]:
             did.append("close")
             await super().close(within_s)
 
-    def opened(url: str, surroundings: Surroundings) -> OpenedEnode:
+    def opened(url: str, surroundings: BackendContext) -> OpenedEnode:
         did.append(url)
         local = open_local("memory:", surroundings)
         return Far(local._store, surroundings.runtime, url=url)

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import CorruptBatch
 from penstock.records import validation
-from penstock.records.validation import Checked
+from penstock.records.validation import ValidatedBatch
 from penstock.store import open_store
 from tests.unit.kafka_front.kit import Kit, batch, run
 
@@ -16,7 +16,7 @@ def test_what_was_checked_is_believed_and_everything_else_is_looked_at() -> None
         store.create_topic("t", 1)
         log = store.log("t", 0)
         good = bytearray(batch())
-        believed = Checked(good)
+        believed = ValidatedBatch(good)
         good[-1] ^= 1  # what nobody may do: a log that looked would notice
         assert log.append(believed, now_ms=1).base_offset == 0
         with pytest.raises(CorruptBatch):
@@ -27,7 +27,7 @@ def test_what_was_checked_is_believed_and_everything_else_is_looked_at() -> None
 @pytest.mark.parametrize("data", [b"", batch()[:-1], batch() + b"\0", batch(crc_flip=1)])
 def test_no_bytes_are_checked_but_those_of_one_whole_batch(data: bytes) -> None:
     with pytest.raises(CorruptBatch):
-        Checked(data)
+        ValidatedBatch(data)
 
 
 def test_a_produced_batchs_checksum_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from penstock.records import decode_v2
 from penstock.records.batch import DELETE_HORIZON, batches, verify_crc
 from penstock.records.scalar_codec import stored_records
 from penstock.records.scalar_reader import read_few
-from penstock.records.validation import Checked, plain_records, walk_records
+from penstock.records.validation import ValidatedBatch, plain_records, walk_records
 from penstock.store import PartitionLog, Store, StoreConfig, StoreDamaged
 from penstock.store import compaction as module
 from penstock.store.filesystem import MemoryDirectory
@@ -263,7 +263,7 @@ def test_a_difference_of_more_than_64_bits_leaves_a_tombstone_for_good(home: Hom
     far = bytearray(batch([None], keys=[b"k"]))
     struct.pack_into(">q", far, 27, 1 - (1 << 63))
     struct.pack_into(">I", far, 17, module.crc32c(far, 21))
-    log.append(Checked(far), now_ms=NOW)
+    log.append(ValidatedBatch(far), now_ms=NOW)
     for _ in range(2):
         more(log)
         compact(store)
@@ -411,7 +411,7 @@ def test_producers_and_what_nobody_can_read_are_kept(home: Home) -> None:
     strange = bytearray(batch([b"not records"], keys=[b"k"]))
     strange[61:] = bytes(len(strange) - 61)
     struct.pack_into(">I", strange, 17, module.crc32c(strange, 21))
-    log.append(Checked(strange), now_ms=NOW)  # nobody looks into it, as an older node did not
+    log.append(ValidatedBatch(strange), now_ms=NOW)  # nobody looks into it, as an older node did not
     for number in range(0, 20, 2):
         log.append(batch([b"a", b"b"], keys=[b"k", b"k%d" % number], producer=(4, 0, number)), now_ms=NOW)
     compact(store)

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import CorruptBatch, WriteFailed
 from penstock.model import Codec
 from penstock.records.batch import CRC_START, batches, crc32c, verify_crc
-from penstock.records.validation import Checked, verified
+from penstock.records.validation import ValidatedBatch, verified
 from penstock.store import Store, StoreDamaged
 from tests.unit.store.homes import BIG, NOW, Home, batch, homes, read_records
 
@@ -60,7 +60,7 @@ def old_store(home: Home, claims: list[int], codec: Codec = Codec.NONE, **config
     log = store.log("t", 0)
     for row, claim in enumerate(claims):
         right = batch([b"%03d" % row * 20], keys=[b"k%d" % row], times=[NOW - 60_000 + row], codec=codec)
-        log.append(Checked(lying(right, claim)), now_ms=NOW)
+        log.append(ValidatedBatch(lying(right, claim)), now_ms=NOW)
     store.close()
     make_old(home)
     return home.open()
@@ -189,7 +189,7 @@ def test_markers_and_what_nobody_can_read_stay_as_they_are(home: Home) -> None:
     store = home.open()
     store.create_topic("t", 1)
     kept = lying(bytes(strange), NOW - 5)
-    store.log("t", 0).append(Checked(kept), now_ms=NOW)
+    store.log("t", 0).append(ValidatedBatch(kept), now_ms=NOW)
     store.close()
     make_old(home)
     store = home.open()
@@ -239,7 +239,7 @@ def test_a_tombstone_is_as_old_as_its_record(home: Home) -> None:
     log = store.log("t", 0)
     for row in range(3):
         dead = batch([None, b"v" * 60], keys=[b"k%d" % row, b"x%d" % row], times=[NOW, NOW])
-        log.append(Checked(lying(dead, NOW - 30 * DAY)), now_ms=NOW)
+        log.append(ValidatedBatch(lying(dead, NOW - 30 * DAY)), now_ms=NOW)
     store.flush()
     for compaction in store.prepare_compaction(NOW):
         compaction.run()

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import ServerError
 from penstock.model import Endpoint, Node, Partition
-from penstock.protocols.tubemq.client.assigned_partitions import Event, Holding, Holdings, State
+from penstock.protocols.tubemq.client.assigned_partitions import AssignedPartitions, Event, Holding, State
 from penstock.protocols.tubemq.client.cluster import Shared
 
 ZERO = Partition("demo", 0, "1")
@@ -23,14 +23,14 @@ WAYS = {
 }
 
 
-def holdings() -> Holdings:
+def holdings() -> AssignedPartitions:
     """Of a consumer that asks no broker anything."""
     options = SimpleNamespace(client_id="me", tube=SimpleNamespace(query_priority=-2))
     channel = SimpleNamespace(monotonic=lambda: 0.0)
-    return Holdings(cast(Shared, SimpleNamespace(options=options, channel=channel)), "readers", "me")
+    return AssignedPartitions(cast(Shared, SimpleNamespace(options=options, channel=channel)), "readers", "me")
 
 
-def in_state(each: Holdings, way: Sequence[Event]) -> Holding:
+def in_state(each: AssignedPartitions, way: Sequence[Event]) -> Holding:
     found = each.want(ZERO, Node("1", Endpoint("127.0.0.1", 8123)))
     for event in way:
         given: dict[str, Any] = {"token": 1} if event is Event.SELECT else {}

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError, InvalidTopicConfig, InvalidTopicName, Unsupported
-from penstock.interfaces.node import Surroundings
+from penstock.interfaces.node import BackendContext
 from penstock.model import Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.runtime import AsyncioRuntime
@@ -25,7 +25,7 @@ from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Cluster, Stage, go, stage
 
 CONFIG = SnodeConfig(listen=(parse_listener("kafka://127.0.0.1:0"),))
-Around = Callable[[], Surroundings]
+Around = Callable[[], BackendContext]
 Two = Callable[[Stage, Around], Awaitable[None]]
 
 
@@ -35,7 +35,7 @@ def on_stage(cluster: Cluster, work: Two, **options: Any) -> None:
     async def played() -> None:
         runtime = AsyncioRuntime(lambda error: None)
         async with stage(cluster, **options) as s:
-            bare = Surroundings(runtime, CONFIG, lambda dialect, **_: AsyncioChannel(dialect, network=s.network))
+            bare = BackendContext(runtime, CONFIG, lambda dialect, **_: AsyncioChannel(dialect, network=s.network))
             kept = open_local("memory:", bare)
             try:
                 await work(s, lambda: replace(bare, journals=JournalService(kept, runtime)))
@@ -126,7 +126,7 @@ def test_options_that_a_node_s_cluster_does_not_have_are_refused_by_name() -> No
         raise AssertionError("nobody is called")
 
     async def work() -> None:
-        around = Surroundings(AsyncioRuntime(lambda error: None), CONFIG, nobody)  # type: ignore[arg-type]
+        around = BackendContext(AsyncioRuntime(lambda error: None), CONFIG, nobody)  # type: ignore[arg-type]
         for url, words in (
             ("tubemq://here:8715?group=g", "no option 'group'"),
             ("tubemq://here:8715/topic", "names no TubeMQ cluster"),

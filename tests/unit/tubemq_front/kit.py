@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from penstock.concurrency.runtime import Later, arrived
+from penstock.concurrency.runtime import Deferred, arrived
 from penstock.interfaces.enode import Abilities
 from penstock.interfaces.framing import Buffers, Frame
 from penstock.interfaces.front import Peer
@@ -75,7 +75,7 @@ class Client:
         assert answered.correlation == serial
         return read_answer(method, answered)
 
-    def begin(self, data: bytes) -> Coroutine[Any, Any, Buffers | Later[Buffers] | None]:
+    def begin(self, data: bytes) -> Coroutine[Any, Any, Buffers | Deferred[Buffers] | None]:
         """What the session does of a framed request that comes alone, as a connection has it done."""
         frame = self.session.framing().whole(memoryview(data), len(data))
         return self.session.handle(frame if isinstance(frame, Frame) else self._cut(data))

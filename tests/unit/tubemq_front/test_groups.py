@@ -7,7 +7,7 @@ import pytest
 from penstock.concurrency.limits import Shares
 from penstock.model import Partition
 from penstock.protocols.tubemq.errors import Refused
-from penstock.protocols.tubemq.server.groups import Groups, Member, Patience, Producers, Subscription, Terms, Way
+from penstock.protocols.tubemq.server.groups import Groups, Member, MemberTimeouts, Producers, Subscription, Terms, Way
 
 TERMS = Terms(Way.NORMAL, frozenset({"t"}))
 PARTITIONS = [Partition("t", number) for number in range(4)]
@@ -18,7 +18,7 @@ class World:
 
     def __init__(self, members: int = 10) -> None:
         self.now = 0.0
-        self.groups = Groups(Patience(30.0, 60.0), lambda sides: 0, Shares("consumers", "max_clients", members))
+        self.groups = Groups(MemberTimeouts(30.0, 60.0), lambda sides: 0, Shares("consumers", "max_clients", members))
 
     def join(self, name: str, *holds: int) -> None:
         member = Member(name, holds=frozenset(PARTITIONS[number] for number in holds))

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from penstock.concurrency.runtime import Later, arrived
+from penstock.concurrency.runtime import Deferred, arrived
 from penstock.errors import WriteFailed
 from penstock.interfaces.enode import Appended, Batch, FetchPart, fetch_one
 from penstock.interfaces.framing import Buffers
 from penstock.model import Partition
-from penstock.net.runtime import Waits, begin
+from penstock.net.runtime import SuspendedCoroutine, run_eagerly
 from penstock.protocols.tubemq.errors import Code
 from penstock.protocols.tubemq.server import session
 from penstock.protocols.tubemq.server.context import TubeFrontOptions
@@ -145,7 +145,7 @@ def test_the_only_sender_has_its_answer_at_once_and_another_one_ends_that() -> N
         kinds = []
         for serial, client in enumerate((kit, kit, kit, other, kit, kit), 2):
             answered = await client.begin(framed(b"%d" % serial, serial))
-            kinds.append(isinstance(answered, Later))
+            kinds.append(isinstance(answered, Deferred))
             buffers = await arrived(answered)
             assert buffers is not None
             assert answer_of(buffers, serial).append_offset == 28 * serial
@@ -172,8 +172,8 @@ def test_what_comes_while_one_that_was_alone_is_synced_waits_in_line(tmp_path: P
         store = open_store(f"file:{tmp_path}", flush="always")
         async with serving(store=store) as kit:
             await kit.put(b"first")
-            begun = begin(kit.begin(framed(b"1", 1)))
-            assert isinstance(begun, Waits)
+            begun = run_eagerly(kit.begin(framed(b"1", 1)))
+            assert isinstance(begun, SuspendedCoroutine)
             others = [await kit.begin(framed(b"%d" % serial, serial)) for serial in (2, 3)]
             for serial, each in enumerate((await begun.rest(), *others), 1):
                 buffers = await arrived(each)

@@ -18,7 +18,7 @@ from penstock.client.consumer.membership import Member, group_options
 from penstock.client.consumer.positions import UNBOOKED, Partitions, PartitionState
 from penstock.client.consumer.subscription import Subscribed
 from penstock.client.meters import ConsumerMeter
-from penstock.client.runtime.closing import Patience
+from penstock.client.runtime.closing import CloseDeadline
 from penstock.client.runtime.waiting import failed_inside
 from penstock.client.status import PartitionStatus
 from penstock.config.client import ClientLog
@@ -104,7 +104,7 @@ class Acknowledger:
         if self._automatic:
             await self._confirm(self._settled(), consumed=True)
 
-    async def close(self, patience: Patience) -> None:
+    async def close(self, patience: CloseDeadline) -> None:
         """Wait for what is under way."""
         await finish(self._running, patience)
 
@@ -391,7 +391,7 @@ class BatchConsumption:
                 async with asyncio.timeout_at(deadline):
                     await chosen.leave(reason)
 
-    async def close(self, patience: Patience) -> None:
+    async def close(self, patience: CloseDeadline) -> None:
         """Wait for acknowledgements that are under way, and stop."""
         await self._acknowledger.close(patience)
         await self._puller.close()

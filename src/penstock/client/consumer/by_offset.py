@@ -20,9 +20,9 @@ from penstock.client.consumer.commits import (
 from penstock.client.consumer.fetcher import Fetcher, Reactions
 from penstock.client.consumer.membership import Member
 from penstock.client.consumer.positions import POLICIES, Partitions, PositionLookup
-from penstock.client.consumer.subscription import Absences, Subscribed, Topics
+from penstock.client.consumer.subscription import MissingPartitionWarnings, Subscribed, Topics
 from penstock.client.meters import ConsumerMeter
-from penstock.client.runtime.closing import Patience
+from penstock.client.runtime.closing import CloseDeadline
 from penstock.client.status import PartitionStatus
 from penstock.config import ConsumerConfig
 from penstock.config.client import ClientLog
@@ -116,7 +116,7 @@ class Consumption(Protocol):
         """
         ...
 
-    async def close(self, patience: Patience) -> None:
+    async def close(self, patience: CloseDeadline) -> None:
         """After ``end``: wait for commits that are under way, as long as ``patience`` lasts, and stop for good."""
         ...
 
@@ -203,7 +203,7 @@ class OffsetConsumption:
         self._news = within.news
         self._share_anew = within.renewed
         self._subscribed: Subscribed | None = None
-        self._absences = Absences(within.log, failed)
+        self._absences = MissingPartitionWarnings(within.log, failed)
         self._topics = Topics(client, config, backoff, self._renewed, failed)
         self._positions = PositionLookup(client, config, partitions, backoff, policy, self._found, failed, within.log)
         reactions = Reactions(within.news, self._topics.refresh, self._positions.kick, failed, policy, within.log)
@@ -267,7 +267,7 @@ class OffsetConsumption:
         self._committer.member = self._subscribed = None
         self._topics.want(frozenset())
 
-    async def close(self, patience: Patience) -> None:
+    async def close(self, patience: CloseDeadline) -> None:
         """Wait for commits that are under way, and stop."""
         await self._committer.close(patience)
         for part in (self._positions, self.fetcher, self._topics):

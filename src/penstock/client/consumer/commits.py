@@ -14,8 +14,8 @@ from penstock.client.arguments import LARGEST_OFFSET, check_partition, whole_num
 from penstock.client.consumer.membership import Member, State
 from penstock.client.errors import CommitFailed
 from penstock.client.meters import ConsumerMeter
-from penstock.client.runtime.closing import Patience
-from penstock.client.runtime.waiting import Line, failed_inside
+from penstock.client.runtime.closing import CloseDeadline
+from penstock.client.runtime.waiting import FairLock, failed_inside
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, ErrorKind, PenstockError, ServerError, TopicRecreated, UsageError
 from penstock.interfaces import CommitHeard, CommitRest, FoundOffset, LogClient
@@ -109,7 +109,7 @@ def as_group(group: str | GroupMetadata) -> GroupMetadata:
     return found
 
 
-async def finish(commits: Collection[asyncio.Task[None]], patience: Patience) -> None:
+async def finish(commits: Collection[asyncio.Task[None]], patience: CloseDeadline) -> None:
     """Return when commits that are under way are through; when the time is over the others are given up."""
     if not commits:
         return
@@ -205,7 +205,7 @@ class Committer:
         self._group = group
         self._auto_interval_s = None if auto_interval_ms is None else auto_interval_ms / 1_000
         self._loop = asyncio.get_running_loop()
-        self._one_at_a_time = Line()
+        self._one_at_a_time = FairLock()
         self._running: set[asyncio.Task[None]] = set()
         self._next_auto = self._loop.time() + (self._auto_interval_s or 0.0)
         self._auto_failure: PenstockError | None = None
@@ -313,7 +313,7 @@ class Committer:
             except TopicRecreated as error:
                 self._log.info("there is nothing to commit in the new topic yet: %s", error)
 
-    async def close(self, patience: Patience) -> None:
+    async def close(self, patience: CloseDeadline) -> None:
         """Wait for what is under way."""
         await finish(self._running, patience)
 

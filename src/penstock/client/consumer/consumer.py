@@ -23,7 +23,7 @@ from penstock.client.interceptors import ConsumerInterceptor
 from penstock.client.meters import MetricsHook
 from penstock.client.metrics import ConsumerMetrics
 from penstock.client.rebalance import RebalanceListener
-from penstock.client.runtime.background_loop import AnyTurn, Run, Turns, call_in_user_thread, loop_thread
+from penstock.client.runtime.background_loop import AnyTurn, OneThreadAtATime, Run, call_in_user_thread, loop_thread
 from penstock.client.runtime.blocking import Handle
 from penstock.client.runtime.callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client.runtime.closing import tell_beside
@@ -79,7 +79,7 @@ class Consumer(Handle, Generic[K, V]):
         self._inner._measuring.callbacks = ThreadCallbacks(self._inner._told)
         self._inner._decodes_on_loop = False
         self._loop = loop_thread()
-        self._one = Turns(self._loop, "consumer")
+        self._one = OneThreadAtATime(self._loop, "consumer")
         self._anyone = AnyTurn(self._loop)
         self._beginning = threading.Lock()
         self._taking = threading.Lock()
@@ -354,7 +354,7 @@ class Consumer(Handle, Generic[K, V]):
         return self._inner._described()
 
     @property
-    def _turn(self) -> Turns | AnyTurn:
+    def _turn(self) -> OneThreadAtATime | AnyTurn:
         engine = self._inner._engine
         return self._anyone if engine is not None and engine.consumption.for_many_threads else self._one
 

@@ -15,16 +15,16 @@ import select
 import socket
 from typing import TYPE_CHECKING, Final
 
-from penstock.client.consumer.fetcher import LITTLE_BYTES, Fetcher, Round
-from penstock.client.runtime.waiting import LONGEST_S, News, ended
-from penstock.concurrency.locks import LOOP, READER, Hold
+from penstock.client.consumer.fetcher import LITTLE_BYTES, FetchCycle, Fetcher
+from penstock.client.runtime.waiting import LONGEST_S, Notifier, ended
+from penstock.concurrency.locks import LOOP, READER, TryLock
 from penstock.interfaces import LentRead
 from penstock.records import Messages
 
 if TYPE_CHECKING:
     from penstock.client.consumer.engine import ConsumerEngine
 
-__all__ = ["OwnReading", "WaitingHere"]
+__all__ = ["CallerThreadFetcher", "CallerThreadPoll"]
 
 _BEGIN_AFTER: Final = 3
 """Polls that have waited for a little, more than have not."""
@@ -36,7 +36,7 @@ _NOT_AGAIN_FOR: Final = 64
 """Polls that wait, at most, until it is tried again where it could not be."""
 
 
-class Bell:
+class WakeupPipe:
     """Wakes a thread that waits for descriptors. Rung from any thread, and by a signal's handler."""
 
     def __init__(self) -> None:
@@ -62,21 +62,21 @@ class Bell:
         self._rope.close()
 
 
-class OwnReading:
+class CallerThreadFetcher:
     """One consumer's. Made where ``wait`` is called, in the thread that polls; one thread at a time does."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, fetcher: Fetcher, news: News) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, fetcher: Fetcher, news: Notifier) -> None:
         self._loop = loop
         self._fetcher = fetcher
         self.straight = fetcher.straight
         self._news = news
-        self._hold = Hold()
+        self._hold = TryLock()
         self._inside = False
-        self._reads: dict[int, tuple[Round, LentRead]] = {}
+        self._reads: dict[int, tuple[FetchCycle, LentRead]] = {}
         self._score = self._failed = 0
         self._closed = False
         self._poll: select.poll
-        self.bell: Bell | None = None
+        self.bell: WakeupPipe | None = None
 
     @property
     def lent(self) -> bool:
@@ -183,7 +183,7 @@ class OwnReading:
         """Hang it, the first time; False where there is no room for it."""
         if self.bell is None:
             try:
-                bell = Bell()
+                bell = WakeupPipe()
             except OSError:
                 return False
             self._poll = select.poll()
@@ -209,14 +209,14 @@ _MOMENT_S: Final = 0.01
 """The loop has reads in hand that were lent: for a few steps."""
 
 
-class WaitingHere:
+class CallerThreadPoll:
     """Of one engine. Made on the loop; waited in one thread at a time."""
 
-    def __init__(self, engine: ConsumerEngine, loop: asyncio.AbstractEventLoop, news: News) -> None:
+    def __init__(self, engine: ConsumerEngine, loop: asyncio.AbstractEventLoop, news: Notifier) -> None:
         self._engine = engine
         self._loop = loop
         self._news = news
-        self._own: OwnReading | None = None
+        self._own: CallerThreadFetcher | None = None
 
     def wait(self, deadline: float) -> bool:
         """True when something may have come, False when the loop has to be asked, which also says why nothing has come
@@ -257,7 +257,7 @@ class WaitingHere:
         if self._own is not None:
             self._own.close()
 
-    def _waited(self, own: OwnReading | None, deadline: float) -> bool | None:
+    def _waited(self, own: CallerThreadFetcher | None, deadline: float) -> bool | None:
         """As ``wait``; None where reads were lent meanwhile."""
         if own is None or not own.enter():
             self._news.hang_bell()
@@ -274,7 +274,7 @@ class WaitingHere:
         finally:
             own.leave()
 
-    def _rung(self, own: OwnReading | None, deadline: float) -> bool | None:
+    def _rung(self, own: CallerThreadFetcher | None, deadline: float) -> bool | None:
         engine = self._engine
         while not engine.needs_service and engine.patience is None:
             if not engine.partitions.quiet():
@@ -290,7 +290,7 @@ class WaitingHere:
                 return None
         return False
 
-    def _received(self, own: OwnReading, deadline: float) -> bool:
+    def _received(self, own: CallerThreadFetcher, deadline: float) -> bool:
         engine = self._engine
         looked = False
         while not engine.needs_service and engine.patience is None:
@@ -305,7 +305,7 @@ class WaitingHere:
                 return True
         return False
 
-    def _made(self) -> OwnReading | None:
+    def _made(self) -> CallerThreadFetcher | None:
         if (fetcher := self._engine.consumption.fetcher) is not None:
-            self._own = OwnReading(self._loop, fetcher, self._news)
+            self._own = CallerThreadFetcher(self._loop, fetcher, self._news)
         return self._own

@@ -12,18 +12,18 @@ from typing import Any, Final
 
 from penstock.client.arguments import TopicNames
 from penstock.client.bad_records import BadRecords
-from penstock.client.connecting import Backoff, Surroundings
+from penstock.client.connecting import Backoff, ClientClock
 from penstock.client.consumer.by_batch import BatchConsumption
 from penstock.client.consumer.by_offset import CommitsHeard, Consumption, OffsetConsumption, Within
-from penstock.client.consumer.direct_read import WaitingHere
+from penstock.client.consumer.direct_read import CallerThreadPoll
 from penstock.client.consumer.membership import Alone, Call, Event, Member, Rebalancing, group_options, match_there
 from penstock.client.consumer.positions import Partitions, PartitionState
 from penstock.client.consumer.subscription import Subscribed
 from penstock.client.meters import ConsumerMeter
 from penstock.client.metrics import ConsumerMetrics
 from penstock.client.rebalance import RebalanceListener
-from penstock.client.runtime.closing import Interrupts, Patience, Wait, hang_up
-from penstock.client.runtime.waiting import News
+from penstock.client.runtime.closing import CloseDeadline, Interrupts, Wait, hang_up
+from penstock.client.runtime.waiting import Notifier
 from penstock.client.status import EmptyReason, PartitionStatus, ReadState, empty_reason
 from penstock.config import ConsumerConfig
 from penstock.config.client import client_log
@@ -46,7 +46,7 @@ class ConsumerEngine:
         client: LogClient,
         config: ConsumerConfig,
         call: Call,
-        surroundings: Surroundings | None = None,
+        surroundings: ClientClock | None = None,
         interrupts: Interrupts | None = None,
         committed: CommitsHeard | None = None,
         bad_records: BadRecords | None = None,
@@ -58,12 +58,12 @@ class ConsumerEngine:
         self._call = call
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
-        self._news = News()
+        self._news = Notifier()
         self._interrupts.ring = self._news.ring
         self._failure: BaseException | None = None
         self._bad_records = bad_records or BadRecords(config.on_bad_record, log=client_log("consumer", config))
         self.partitions = Partitions(self._bad_records)
-        dice = (surroundings or Surroundings()).dice
+        dice = (surroundings or ClientClock()).dice
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
         log = self._log = client_log("consumer", config)
         self.meter = ConsumerMeter(self._loop.time())
@@ -73,12 +73,12 @@ class ConsumerEngine:
         # The very methods: polls call these for every batch.
         self.take = self.consumption.take
         self.go_on = self.consumption.go_on
-        self._here = WaitingHere(self, self._loop, self._news)
+        self._here = CallerThreadPoll(self, self._loop, self._news)
         self.wait_here, self.take_here = self._here.wait, self._here.take
         self.rebalancing: Rebalancing | None = None
         self._assigned_by_hand = False
         self.empty_reason: EmptyReason | None = None
-        self.patience: Patience | None = None
+        self.patience: CloseDeadline | None = None
 
     # Subscription.
 
@@ -133,7 +133,9 @@ class ConsumerEngine:
         await self.consumption.assign(starts, topics)
         self.go_on()
 
-    async def unsubscribe(self, reason: str = "the application unsubscribed", patience: Patience | None = None) -> None:
+    async def unsubscribe(
+        self, reason: str = "the application unsubscribed", patience: CloseDeadline | None = None
+    ) -> None:
         """Give up everything, however it was got. When the time is over nobody is told any more."""
         rebalancing, self.rebalancing = self.rebalancing, None
         try:
@@ -353,14 +355,14 @@ class ConsumerEngine:
 
     async def close(self, timeout_s: float) -> None:
         """Commit if that is automatic, leave the group, close connections. The first error is raised at the end."""
-        with Patience(timeout_s) as self.patience:
+        with CloseDeadline(timeout_s) as self.patience:
             self._news.ring()
             await self._interrupts.end(Closed("the consumer was closed"))
             await self._leave(self.patience)
 
     # Inside.
 
-    async def _leave(self, patience: Patience) -> None:
+    async def _leave(self, patience: CloseDeadline) -> None:
         try:
             async with patience.limit():
                 await self.unsubscribe("the consumer was closed", patience)

@@ -16,7 +16,7 @@ from penstock.client.connecting import Backoff
 from penstock.client.consumer.positions import Partitions, PartitionState
 from penstock.client.meters import ConsumerMeter
 from penstock.client.runtime.waiting import guarded, report_failure, ring_after
-from penstock.concurrency.locks import Hold
+from penstock.concurrency.locks import TryLock
 from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.client import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError, TopicRecreated
@@ -37,7 +37,7 @@ from penstock.interfaces.client import FetchHeard
 from penstock.model import Node, OffsetSpec, Partition
 from penstock.records import Messages
 
-__all__ = ["LITTLE_BYTES", "Ahead", "Asked", "Fetcher", "Reactions", "Reads", "Round", "Straight"]
+__all__ = ["LITTLE_BYTES", "Asked", "FetchCycle", "Fetcher", "PrefetchLimit", "Reactions", "Reads", "SingleRecordSlot"]
 
 # Ahead: how much is fetched before anybody takes it, as bytes that are held and bytes that are on their way.
 _ANSWERS: Final = 2
@@ -46,7 +46,7 @@ make no reader faster, only larger."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PrefetchLimit:
     """For one consumer that reads from so many nodes and partitions now; all in bytes.
 
     ``bound``: the most that all may hold ahead, with what was asked for. ``share``: a partition is asked for while no
@@ -59,7 +59,7 @@ class Ahead:
     least: int
 
     @classmethod
-    def of(cls, config: ConsumerConfig, nodes: int, partitions: int) -> Ahead:
+    def of(cls, config: ConsumerConfig, nodes: int, partitions: int) -> PrefetchLimit:
         """The limits that leave every node something to be asked for at the same time, however many there are."""
         each = config.max_partition_fetch_bytes
         bound = min(config.fetch_buffer_bytes, _ANSWERS * max(config.fetch_max_bytes, each) * nodes)
@@ -94,7 +94,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Round:
+class FetchCycle:
     """A read of one node that is under way, and is asked again as it is while hardly anything changes.
 
     ``changes`` are those of the assignment when it was composed, ``ahead`` what might be held ahead then. ``stirred``:
@@ -107,7 +107,7 @@ class Round:
     limits: ReadLimits
     begun: float
     changes: int
-    ahead: Ahead
+    ahead: PrefetchLimit
     stirred: bool
     task: asyncio.Task[None] | None = None
     heard: FetchHeard | None = None
@@ -136,7 +136,7 @@ class Round:
 #
 # Nothing was there before it, so it is what the poll has waited for. Its position moves on when it is taken, as that of
 # buffered records: a poll that an interrupt has ended in between leaves it for the next one.
-class Straight:
+class SingleRecordSlot:
     """At most one, of one consumer. Used by who has the hold of its reads, or in the thread that polls."""
 
     __slots__ = ("held",)
@@ -227,11 +227,11 @@ class Fetcher:
         self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
         self._again = client.read_again if isinstance(client, ReadsAgain) else None
         self._lends = client.lend_read if isinstance(client, LendsReads) else None
-        self._in_flight: dict[str, Round] = {}
+        self._in_flight: dict[str, FetchCycle] = {}
         self._reserved_bytes = 0
         self._somebody_waits = False
         self._failures: dict[str, int] = {}
-        self.straight = Straight()
+        self.straight = SingleRecordSlot()
         self._closed = False
         self._kick_later = guarded(self.kick, reactions.failed)
         self._ended = report_failure(reactions.failed)
@@ -267,7 +267,7 @@ class Fetcher:
                 round_.stirred = True
         if not by_node:
             return
-        ahead = Ahead.of(self._config, len(by_node) + len(self._in_flight), len(self._partitions))
+        ahead = PrefetchLimit.of(self._config, len(by_node) + len(self._in_flight), len(self._partitions))
         if not ahead.room(self._taken_bytes):
             self._make_room(ahead)
         for node, states in by_node.items():
@@ -278,7 +278,7 @@ class Fetcher:
         """What is held, and what was asked for."""
         return self._partitions.buffered_bytes + self._reserved_bytes
 
-    def _make_room(self, ahead: Ahead) -> None:
+    def _make_room(self, ahead: PrefetchLimit) -> None:
         """Where paused partitions alone hold so much that nothing else could be read, drop it: it is fetched again.
 
         The thread that polls looks at none of them: they were paused on the loop, and so they are resumed.
@@ -303,7 +303,7 @@ class Fetcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _start(self, node: Node, states: Sequence[PartitionState], ahead: Ahead) -> None:
+    def _start(self, node: Node, states: Sequence[PartitionState], ahead: PrefetchLimit) -> None:
         per_partition = self._config.max_partition_fetch_bytes
         eager = [state for state in states if state.buffered_bytes <= ahead.share]
         if not eager:
@@ -336,7 +336,7 @@ class Fetcher:
         self._reserved_bytes += limit
         limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
         changes, stirred = self._partitions.changes, held_back or limit < most or self._again is None
-        round_ = Round(node, reads, limits, self._loop.time(), changes, ahead, stirred)
+        round_ = FetchCycle(node, reads, limits, self._loop.time(), changes, ahead, stirred)
         round_.heard = heard = partial(self._heard, round_)
         self._in_flight[node.name] = round_
         wanted = [each.read for each in reads.values()]
@@ -346,7 +346,7 @@ class Fetcher:
         round_.task = task
         task.add_done_callback(self._ended)
 
-    async def _pull(self, round_: Round, wanted: Sequence[ReadFrom]) -> None:
+    async def _pull(self, round_: FetchCycle, wanted: Sequence[ReadFrom]) -> None:
         answers: Sequence[Fetched] | Exception
         try:
             answers = await self._client.read(round_.node, wanted, round_.limits)
@@ -354,7 +354,7 @@ class Fetcher:
             answers = error
         self._heard(round_, answers)
 
-    def _heard(self, round_: Round, answers: Sequence[Fetched] | Exception) -> None:
+    def _heard(self, round_: FetchCycle, answers: Sequence[Fetched] | Exception) -> None:
         """A fetch is over. Raises nothing: it is called where answers come."""
         self._reserved_bytes -= round_.limits.max_bytes
         now = self._loop.time()
@@ -388,14 +388,14 @@ class Fetcher:
         else:
             self._kick_later()
 
-    def lend(self, hold: Hold) -> list[tuple[Round, LentRead]]:
+    def lend(self, hold: TryLock) -> list[tuple[FetchCycle, LentRead]]:
         """Reads that are under way, as far as the thread that waits can receive them by itself."""
         if self._lends is None or self._closed:
             return []
         found = ((each, self._lends(each.node, hold)) for each in self._in_flight.values() if each.task is None)
         return [(round_, read) for round_, read in found if read is not None]
 
-    def went_on(self, round_: Round, answers: Sequence[Fetched], read: LentRead) -> Callable[[], None] | None:
+    def went_on(self, round_: FetchCycle, answers: Sequence[Fetched], read: LentRead) -> Callable[[], None] | None:
         """``_heard`` in that thread, where nothing is unusual; else what the loop has to do."""
         now, partitions = self._loop.time(), self._partitions
         size = 0
@@ -422,18 +422,18 @@ class Fetcher:
         round_.begun = now
         return None
 
-    def _ended_there(self, round_: Round) -> None:
+    def _ended_there(self, round_: FetchCycle) -> None:
         """The loop goes on after an answer that was heard in another thread."""
         self._reserved_bytes -= round_.limits.max_bytes
         self._over(round_)
         self._kick_later()
 
-    def _over(self, round_: Round) -> None:
+    def _over(self, round_: FetchCycle) -> None:
         del self._in_flight[round_.node.name]
         for asked in round_.reads.values():
             asked.state.reading = False
 
-    def _take_in(self, round_: Round, answers: Sequence[Fetched]) -> bool:
+    def _take_in(self, round_: FetchCycle, answers: Sequence[Fetched]) -> bool:
         """Keep what came; whether there was anything."""
         self._failures.pop(round_.node.name, None)
         news = False
@@ -443,7 +443,7 @@ class Fetcher:
                 news |= self._receive(answer, asked, round_.node, answers)
         return news
 
-    def _nothing_came(self, round_: Round, *, still: bool = False) -> None:
+    def _nothing_came(self, round_: FetchCycle, *, still: bool = False) -> None:
         """``still``: nobody moved, nothing is read elsewhere, so that who had nothing to read before has nothing now.
 
         Of a partition that an answer does not name there is nothing new either; but a node that wants to be left in
@@ -455,7 +455,7 @@ class Fetcher:
                 here = still or self._reads_at(state.partition) in {None, round_.node}
                 state.drained = here and state.version == asked.version and not self._is_behind(state)
 
-    def _asked_again(self, round_: Round, now: float) -> bool:
+    def _asked_again(self, round_: FetchCycle, now: float) -> bool:
         """Send the same again, from where its partitions go on now, if that is all that ``kick`` would do."""
         if self._again is None or round_.heard is None or (moved := round_.moved(self._partitions.changes)) is None:
             return False
@@ -549,7 +549,7 @@ class Fetcher:
         state.look_up(reset)
         self._on.look_up()
 
-    def _lost(self, round_: Round, error: Exception) -> float:
+    def _lost(self, round_: FetchCycle, error: Exception) -> float:
         """A read failed as a whole; returns how long to leave the node alone. Raises bugs."""
         if not isinstance(error, PenstockError):
             raise error

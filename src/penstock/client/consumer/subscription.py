@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from penstock._dataclasses import dataclass
 from penstock.client.arguments import TopicNames
 from penstock.client.connecting import Backoff
-from penstock.client.runtime.waiting import Alarm
+from penstock.client.runtime.waiting import CoalescingTimer
 from penstock.config import ClientConfig
 from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, FirstContactTimeout, PenstockError, UsageError
@@ -23,7 +23,7 @@ from penstock.interfaces import LogClient
 from penstock.model import Partition, TopicInfo
 
 __all__ = [
-    "Absences",
+    "MissingPartitionWarnings",
     "PatternLike",
     "Subscribed",
     "SubscriptionPattern",
@@ -192,7 +192,7 @@ class Topics:
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
-        self._alarm = Alarm(self._loop, self._begin)
+        self._alarm = CoalescingTimer(self._loop, self._begin)
         self._not_before = 0.0
         self._failures = 0
         self._again = False
@@ -300,7 +300,7 @@ _LASTING_S: Final = 2.0
 """A new topic takes as long to be known everywhere; a new partition, too."""
 
 
-class Absences:
+class MissingPartitionWarnings:
     """Looked at after each answer about topics. ``failed`` is called with what the next poll shall raise."""
 
     def __init__(self, log: ClientLog, failed: Callable[[BaseException], None]) -> None:

@@ -1,7 +1,7 @@
 """Intake: where any thread puts records in, under one lock, and the loop takes them out in order.
 
 It counts the memory of everything that is not settled yet. A record costs a few list appends here and nothing else
-(`Intake.put_plain`); the loop is woken when a staging begins (its linger starts) and when one is full.
+(`RecordAccumulator.put_plain`); the loop is woken when a staging begins (its linger starts) and when one is full.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from penstock._dataclasses import dataclass
 from penstock.client.errors import BufferFull
-from penstock.client.producer.delivery import Delivery, Outcome
+from penstock.client.producer.delivery import BatchFuture, Delivery
 from penstock.client.runtime.callbacks import HERE, Callbacks
 from penstock.config import ProducerConfig
 from penstock.errors import PenstockError, UsageError
@@ -30,10 +30,10 @@ from penstock.records.scalar_writer import FEW, Rows
 
 __all__ = [
     "OVERHEAD",
-    "Intake",
-    "Room",
+    "BufferMemory",
+    "PendingBatch",
+    "RecordAccumulator",
     "StagedTable",
-    "Staging",
     "check_sizes",
     "largest_record",
     "nothing_is_plain",
@@ -97,12 +97,12 @@ def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-class Staging:
+class PendingBatch:
     """Single records of one topic, put in one after the other, until they are given to partitions together."""
 
     __slots__ = ("_builder", "born", "keys", "named", "outcome", "size", "timestamps", "topic", "values")
 
-    def __init__(self, topic: str, outcome: Outcome, born: float) -> None:
+    def __init__(self, topic: str, outcome: BatchFuture, born: float) -> None:
         self.topic = topic
         self.outcome = outcome
         self.born = born
@@ -165,7 +165,7 @@ class StagedTable:
     """Rows of one topic that were put in together, as columns."""
 
     topic: str
-    outcome: Outcome
+    outcome: BatchFuture
     born: float
     size: int
     batch: pa.RecordBatch
@@ -211,7 +211,7 @@ def check_sizes(rows: pa.Table | pa.RecordBatch, config: ProducerConfig) -> None
 _LOCK_S: Final = 1.0
 
 
-class Intake:
+class RecordAccumulator:
     """``wake`` is called, from whichever thread puts something in, when the loop should ``take``."""
 
     def __init__(
@@ -234,10 +234,10 @@ class Intake:
         self._has_to_be_looked_at = self._is_owned
         self._putting = False
         self._later: Callable[[], object] | None = None
-        self._staged: dict[str, Staging] = {}
-        self._sealed: list[Staging | StagedTable] = []
+        self._staged: dict[str, PendingBatch] = {}
+        self._sealed: list[PendingBatch | StagedTable] = []
         self._used_bytes = 0
-        self._open: dict[int, tuple[Outcome, int]] = {}
+        self._open: dict[int, tuple[BatchFuture, int]] = {}
         self._failure: PenstockError | None = None
         self._refusal: PenstockError | None = None
         _all.add(self)
@@ -335,8 +335,8 @@ class Intake:
                     staging = None
                 wake = staging is None
                 if staging is None:
-                    outcome = Outcome(self._loop, topic, self._callbacks)
-                    staging = self._staged[topic] = Staging(topic, outcome, self._loop.time())
+                    outcome = BatchFuture(self._loop, topic, self._callbacks)
+                    staging = self._staged[topic] = PendingBatch(topic, outcome, self._loop.time())
                     self._open[id(outcome)] = (outcome, 0)
                 row = staging.append(key, value, timestamp_ms, headers, partition, size)
                 self._used_bytes += size
@@ -355,7 +355,7 @@ class Intake:
                 self._do_later()
         return delivery
 
-    def put_table(self, topic: str, batch: pa.RecordBatch, size: int) -> Outcome | None:
+    def put_table(self, topic: str, batch: pa.RecordBatch, size: int) -> BatchFuture | None:
         """Put rows in; None if there is no room for them now. Raises what made the producer fail."""
         if self._putting and self.held_here:
             raise _interrupting()
@@ -366,7 +366,7 @@ class Intake:
                     return None
                 self._used_bytes += size
                 self._seal(topic)
-                outcome = Outcome(self._loop, topic, self._callbacks)
+                outcome = BatchFuture(self._loop, topic, self._callbacks)
                 table = StagedTable(topic, outcome, self._loop.time(), size, batch)
                 table.outcome.size, table.outcome.rows = size, batch.num_rows
                 self._open[id(table.outcome)] = (table.outcome, size)
@@ -390,7 +390,7 @@ class Intake:
         """Whether so many bytes fit now; something always fits into an empty buffer."""
         return not self._used_bytes or self._used_bytes + size <= self._most_bytes
 
-    def take(self, now: float, after_s: float) -> tuple[list[Staging | StagedTable], float | None]:
+    def take(self, now: float, after_s: float) -> tuple[list[PendingBatch | StagedTable], float | None]:
         """What is full, and what was begun ``after_s`` ago or earlier; and when the oldest of the rest was begun."""
         with self._lock:
             self._mend()
@@ -401,7 +401,7 @@ class Intake:
             oldest = min([each.born for each in self._staged.values()]) if self._staged else None
         return taken, oldest
 
-    def open_outcomes(self) -> list[Outcome]:
+    def open_outcomes(self) -> list[BatchFuture]:
         """Everything that was put in and is not settled."""
         with self._lock:
             return [outcome for outcome, _ in self._open.values()]
@@ -419,7 +419,7 @@ class Intake:
                 self._lock.release()
         return +counts
 
-    def settled(self, outcome: Outcome) -> None:
+    def settled(self, outcome: BatchFuture) -> None:
         """Give back the memory of something that is settled as a whole."""
         with self._lock:
             _, size = self._open.pop(id(outcome), (outcome, 0))
@@ -430,7 +430,7 @@ class Intake:
         with self._lock:
             self._refusal = self._failure or error
 
-    def drop(self) -> list[Outcome]:
+    def drop(self) -> list[BatchFuture]:
         """Forget what was put in and not taken; returns it."""
         with self._lock:
             self._mend()
@@ -440,7 +440,7 @@ class Intake:
             self._sealed.clear()
         return left
 
-    def fail(self, error: PenstockError) -> list[Outcome]:
+    def fail(self, error: PenstockError) -> list[BatchFuture]:
         """Refuse everything from now on; returns what was put in and not taken."""
         with self._lock:
             self._failure = self._refusal = self._failure or error
@@ -494,7 +494,7 @@ class Intake:
             del self._staged[topic]
 
 
-_all: WeakSet[Intake] = WeakSet()
+_all: WeakSet[RecordAccumulator] = WeakSet()
 
 
 def _after_fork() -> None:
@@ -507,7 +507,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def nothing_is_plain(*_: object) -> None:
-    """What stands in for `Intake.put_plain` where every record has to be looked at."""
+    """What stands in for `RecordAccumulator.put_plain` where every record has to be looked at."""
 
 
 def _interrupting() -> UsageError:
@@ -518,10 +518,10 @@ def _interrupting() -> UsageError:
 
 
 # Room: who waits until ``buffer_memory_bytes`` have room for another record, and how that ends.
-class Room:
+class BufferMemory:
     """Lives on the loop. ``hurry`` has everything sent that can be, while somebody waits."""
 
-    def __init__(self, intake: Intake, max_block_ms: int, hurry: Callable[[], None]) -> None:
+    def __init__(self, intake: RecordAccumulator, max_block_ms: int, hurry: Callable[[], None]) -> None:
         self._intake = intake
         self._max_block_ms = max_block_ms
         self._hurry = hurry

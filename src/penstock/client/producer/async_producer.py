@@ -18,7 +18,7 @@ from penstock.client.intercepting import ProducerInterceptors, interceptors_of
 from penstock.client.interceptors import ProducerInterceptor
 from penstock.client.meters import Measuring, MetricsHook
 from penstock.client.metrics import ProducerMetrics
-from penstock.client.producer.delivery import BatchDelivery, Delivery, Outcome
+from penstock.client.producer.delivery import BatchDelivery, BatchFuture, Delivery
 from penstock.client.producer.engine import ProducerEngine
 from penstock.client.producer.routing import PartitionerFunction
 from penstock.client.producer.transaction import AsyncTransaction as Transaction
@@ -85,7 +85,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         self._interceptors = ProducerInterceptors(interceptors_of(ProducerInterceptor, interceptors), told)
         self._engine: ProducerEngine | None = None
         self._ending: ProducerEngine | None = None
-        self._last: Outcome | None = None
+        self._last: BatchFuture | None = None
         self._measuring = Measuring[ProducerMetrics](on_metrics, self._settings.config.metrics_interval_ms, told)
         self._measured = ProducerMetrics()
         self._home: asyncio.AbstractEventLoop | None = None

@@ -23,7 +23,7 @@ from penstock.client.runtime.waiting import next_of
 from penstock.errors import PenstockError, RequestTimeout, UsageError
 from penstock.model import LogRange, Partition
 
-__all__ = ["BatchDelivery", "Delivery", "Fate", "Outcome", "RecordMetadata", "Run"]
+__all__ = ["BatchDelivery", "BatchFuture", "Delivery", "PartitionRun", "RecordMetadata", "RecordResult"]
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -51,7 +51,7 @@ class RecordMetadata:
 
 
 @dataclass(slots=True)
-class Fate:
+class RecordResult:
     """What became of rows ``first`` and following of a run: stored from ``offset`` on, or an error.
 
     ``offsets`` has each row's where they do not follow each other by one. Nobody changes it; not frozen: there is one a
@@ -72,7 +72,7 @@ class Fate:
         return self.offset + row - self.first if self.offset >= 0 else -1
 
 
-class Run:
+class PartitionRun:
     """Rows of one partition that were put in together; they may be sent in several batches.
 
     ``born`` is when the first of them was put in (loop time), ``size`` about what they weigh. ``rows`` is dropped when
@@ -82,7 +82,7 @@ class Run:
 
     __slots__ = ("born", "count", "fates", "free", "outcome", "partition", "rows", "settled", "size")
 
-    def __init__(self, outcome: Outcome, partition: Partition, rows: Rows, size: int, born: float) -> None:
+    def __init__(self, outcome: BatchFuture, partition: Partition, rows: Rows, size: int, born: float) -> None:
         self.outcome = outcome
         self.partition = partition
         self.rows: Rows | None = rows
@@ -90,10 +90,10 @@ class Run:
         self.size = size
         self.born = born
         self.free = False
-        self.fates: list[Fate] = []
+        self.fates: list[RecordResult] = []
         self.settled = 0
 
-    def settle(self, fate: Fate) -> bool:
+    def settle(self, fate: RecordResult) -> bool:
         """Note what became of some rows; True when that was the last of them."""
         # A list that another thread is looking at is never sorted: while it is, it looks empty.
         self.fates = sorted([*self.fates, fate], key=lambda each: each.first) if self.fates else [fate]
@@ -102,7 +102,7 @@ class Run:
             self.rows = None
         return self.settled == self.count
 
-    def fate_of(self, row: int) -> Fate | None:
+    def fate_of(self, row: int) -> RecordResult | None:
         """None while it is open."""
         fates = self.fates
         place = 0 if len(fates) == 1 else bisect_right(fates, row, key=lambda each: each.first) - 1
@@ -112,7 +112,7 @@ class Run:
         return fate if fate.first <= row < fate.first + fate.rows else None
 
 
-class Outcome:
+class BatchFuture:
     """What becomes of rows that were put in together. Settled on the loop, asked from any thread.
 
     ``runs`` is None until the rows are given to partitions; ``places`` then says for each row which run it went to and
@@ -129,7 +129,7 @@ class Outcome:
         self.callbacks = callbacks
         self.size = 0
         self.rows = 0
-        self.runs: list[Run] | None = None
+        self.runs: list[PartitionRun] | None = None
         self.places: tuple[Places, Places] | None = None
         self.error: PenstockError | None = None
         self.seen = False
@@ -145,15 +145,15 @@ class Outcome:
                 return False
         return self.runs is not None
 
-    def fate_of(self, row: int) -> Fate | None:
+    def fate_of(self, row: int) -> RecordResult | None:
         """The fate of one row; None while it is open."""
         if self.runs is not None:
             run, place = (self.runs[0], row) if self.places is None else self.run_of(row)
             if (fate := run.fate_of(place)) is not None:
                 return fate
-        return None if self.error is None else Fate(row, 1, -1, -1, self.error)
+        return None if self.error is None else RecordResult(row, 1, -1, -1, self.error)
 
-    def run_of(self, row: int) -> tuple[Run, int]:
+    def run_of(self, row: int) -> tuple[PartitionRun, int]:
         """The run of one row, and its place there; only once ``runs`` is known."""
         assert self.runs is not None
         if self.places is None:
@@ -207,7 +207,7 @@ class Waitable(ABC, Generic[T]):
         """Whether it is known, one way or the other."""
 
     @abstractmethod
-    def _open(self) -> Outcome | None:
+    def _open(self) -> BatchFuture | None:
         """An outcome that still has to change, None when all is known."""
 
     @abstractmethod
@@ -215,7 +215,7 @@ class Waitable(ABC, Generic[T]):
         """The result, or raise the error; only called when all is known."""
 
     @abstractmethod
-    def _any(self) -> Outcome | None:
+    def _any(self) -> BatchFuture | None:
         """One of its outcomes, if it has any."""
 
     def result(self, timeout_s: float | None = None) -> T:
@@ -276,7 +276,7 @@ class Waitable(ABC, Generic[T]):
         return self._finish()
 
 
-def _waker(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], outcome: Outcome) -> Callable[[], None]:
+def _waker(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], outcome: BatchFuture) -> Callable[[], None]:
     def wake() -> None:
         if not future.done():
             future.set_result(None)
@@ -289,7 +289,7 @@ def _post(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(wake)
 
 
-def _must_not_block(outcome: Outcome) -> None:
+def _must_not_block(outcome: BatchFuture) -> None:
     if asyncio._get_running_loop() is outcome.loop:  # without an exception, where there is none
         raise UsageError("result() would block the loop that has to send the record", hint="Await it instead")
 
@@ -302,12 +302,12 @@ class Delivery(Waitable[RecordMetadata]):
 
     __slots__ = ("_row", "_timestamp_ms", "outcome")
     # No __init__: a call of it costs as much as all else of making one. Who makes one fills the slots.
-    outcome: Outcome
+    outcome: BatchFuture
     _row: int
     _timestamp_ms: int
 
     @classmethod
-    def of(cls, outcome: Outcome, row: int, timestamp_ms: int) -> Delivery:
+    def of(cls, outcome: BatchFuture, row: int, timestamp_ms: int) -> Delivery:
         """That of one row; ``timestamp_ms`` is what it has where the log does not stamp records."""
         delivery = cls()
         delivery.outcome, delivery._row, delivery._timestamp_ms = outcome, row, timestamp_ms
@@ -317,10 +317,10 @@ class Delivery(Waitable[RecordMetadata]):
         """Whether the record is stored, or has failed for good."""
         return self.outcome.fate_of(self._row) is not None
 
-    def _open(self) -> Outcome | None:
+    def _open(self) -> BatchFuture | None:
         return self.outcome if self.outcome.fate_of(self._row) is None else None
 
-    def _any(self) -> Outcome:
+    def _any(self) -> BatchFuture:
         return self.outcome
 
     def _told(self) -> tuple[str, RecordMetadata | None, PenstockError | None]:
@@ -350,7 +350,7 @@ class BatchDelivery(Waitable[tuple[LogRange, ...]]):
 
     __slots__ = ("_outcomes",)
 
-    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+    def __init__(self, outcomes: Sequence[BatchFuture]) -> None:
         self._outcomes = outcomes
 
     def done(self) -> bool:
@@ -363,10 +363,10 @@ class BatchDelivery(Waitable[tuple[LogRange, ...]]):
         runs = [run for outcome in self._outcomes for run in tuple(outcome.runs or ())]
         return sum(fate.rows for run in runs for fate in tuple(run.fates) if fate.error is None)
 
-    def _open(self) -> Outcome | None:
+    def _open(self) -> BatchFuture | None:
         return next((outcome for outcome in self._outcomes if not outcome.done), None)
 
-    def _any(self) -> Outcome | None:
+    def _any(self) -> BatchFuture | None:
         return self._outcomes[-1] if self._outcomes else None
 
     def _finish(self) -> tuple[LogRange, ...]:
@@ -383,7 +383,7 @@ class BatchDelivery(Waitable[tuple[LogRange, ...]]):
         return tuple(span for partition in sorted(found) for span in found[partition])
 
 
-def _add_range(spans: list[LogRange], partition: Partition, fate: Fate) -> None:
+def _add_range(spans: list[LogRange], partition: Partition, fate: RecordResult) -> None:
     start = fate.offset_of(fate.first)
     end = fate.offset_of(fate.first + fate.rows - 1) + 1 if start >= 0 else -1
     if spans and spans[-1].end == start:

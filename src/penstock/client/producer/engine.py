@@ -10,19 +10,25 @@ from functools import partial
 from typing import Final
 
 from penstock.client.arguments import TopicNames
-from penstock.client.connecting import Backoff, Surroundings
+from penstock.client.connecting import Backoff, ClientClock
 from penstock.client.consumer.subscription import Topics
 from penstock.client.intercepting import ProducerInterceptors
 from penstock.client.meters import ProducerMeter
 from penstock.client.metrics import ProducerMetrics
-from penstock.client.producer.accumulator import Intake, Room, StagedTable, Staging, nothing_is_plain
-from penstock.client.producer.delivery import Outcome, Run
+from penstock.client.producer.accumulator import (
+    BufferMemory,
+    PendingBatch,
+    RecordAccumulator,
+    StagedTable,
+    nothing_is_plain,
+)
+from penstock.client.producer.delivery import BatchFuture, PartitionRun
 from penstock.client.producer.routing import KeyPartitions, PartitionerFunction, TopicRouter, chooser_of
-from penstock.client.producer.sender import Delivering, Hooks
+from penstock.client.producer.sender import BatchSender, Hooks
 from penstock.client.producer.transactions import EngineHooks, Transacting, transactional_sender
-from penstock.client.producer.validation import Putting, Serializers
+from penstock.client.producer.validation import RecordValidator, Serializers
 from penstock.client.runtime.callbacks import Callbacks, LoopCallbacks
-from penstock.client.runtime.closing import Ending, Patience, error_of, hang_up, on_error_s, undelivered
+from penstock.client.runtime.closing import CloseDeadline, Ending, error_of, hang_up, on_error_s, undelivered
 from penstock.client.runtime.waiting import failed_inside, guarded
 from penstock.config import ProducerConfig
 from penstock.config.client import client_log
@@ -91,7 +97,7 @@ class ProducerEngine:
         client: LogClient,
         config: ProducerConfig,
         post: Callable[[Callable[[], None]], object],
-        surroundings: Surroundings | None = None,
+        surroundings: ClientClock | None = None,
         callbacks: Callbacks | None = None,
         serializers: Serializers | None = None,
         partitioner: PartitionerFunction | None = None,
@@ -99,27 +105,29 @@ class ProducerEngine:
     ) -> None:
         self.config = config
         self._log = client_log("producer", config)
-        self.surroundings = surroundings or Surroundings()
+        self.surroundings = surroundings or ClientClock()
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._callbacks = callbacks or LoopCallbacks()
-        self.intake = Intake(self._loop, config, partial(post, self._tick), self._callbacks, self.surroundings.now_ns)
-        self._room = Room(self.intake, config.max_block_ms, self._tick)
+        self.intake = RecordAccumulator(
+            self._loop, config, partial(post, self._tick), self._callbacks, self.surroundings.now_ns
+        )
+        self._room = BufferMemory(self.intake, config.max_block_ms, self._tick)
         self.wait_for_room = self._room.wait
         self._names = TopicNames(client)
-        putting = Putting(self._names, config, self.surroundings)
+        putting = RecordValidator(self._names, config, self.surroundings)
         record = putting.record if serializers is None else partial(serializers.record, putting.record)
         self.record = partial(interceptors.record, record) if interceptors else record
         self.tables = partial(interceptors.tables, putting.tables) if interceptors else putting.tables
         self.watch = interceptors.watch if interceptors else None
         self.put_plain = self.intake.put_plain if not (serializers or interceptors) else nothing_is_plain
         self._flushing = 0
-        self._unseen: Outcome | None = None
+        self._unseen: BatchFuture | None = None
         self._routers: dict[str, TopicRouter] = {}
-        self._unrouted: dict[str, deque[Staging | StagedTable]] = {}
+        self._unrouted: dict[str, deque[PendingBatch | StagedTable]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        self.patience: Patience | None = None
+        self.patience: CloseDeadline | None = None
         self._broken = False
         self._unknown: set[str] = set()
         self._overdue: set[str] = set()
@@ -131,7 +139,7 @@ class ProducerEngine:
         self._topics = Topics(client, config, backoff, self._renewed, self._topic_failed)
         hooks = Hooks(self._topics.refresh, self._finished, self._failed, self._elsewhere)
         self._meter = ProducerMeter(self._loop.time())
-        self._delivering = Delivering(client, self._sender, config, backoff, hooks, self._meter)
+        self._delivering = BatchSender(client, self._sender, config, backoff, hooks, self._meter)
         self._beating: asyncio.Task[None] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._transactions: Transacting | None = None
@@ -197,7 +205,7 @@ class ProducerEngine:
         """
         self._room.refuse(Closed("the producer was closed while this waited for room in its buffer"))
         longest_s = (self.config.delivery_timeout_ms + self.config.request_timeout_ms) / 1_000 + _MARGIN_S
-        with Patience(longest_s if timeout_s is None else timeout_s) as self.patience:
+        with CloseDeadline(longest_s if timeout_s is None else timeout_s) as self.patience:
             try:
                 async with self.patience.limit():
                     await self._finish()
@@ -258,7 +266,7 @@ class ProducerEngine:
         if urgent or len(taken) > 1 or (taken and not self._delivering.are_sent_alone(taken[0].outcome.runs, now)):
             self._delivering.kick()
 
-    def _give(self, staged: Staging | StagedTable) -> None:
+    def _give(self, staged: PendingBatch | StagedTable) -> None:
         router = self._routers.get(staged.topic)
         if router is not None:
             self._route(router, staged)
@@ -268,7 +276,7 @@ class ProducerEngine:
         give_up = guarded(self._give_up_unrouted, self._failed)
         self._loop.call_at(staged.born + self.config.max_block_ms / 1_000, give_up, staged)
 
-    def _route(self, router: TopicRouter, staged: Staging | StagedTable) -> None:
+    def _route(self, router: TopicRouter, staged: PendingBatch | StagedTable) -> None:
         """Whatever is wrong with these takes nothing else with it."""
         try:
             runs = router.route(staged.rows(), staged.outcome, staged.born, staged.named)
@@ -284,7 +292,7 @@ class ProducerEngine:
                 staged.outcome.changed()
                 self._finished(refused)
 
-    def _give_up_unrouted(self, staged: Staging | StagedTable) -> None:
+    def _give_up_unrouted(self, staged: PendingBatch | StagedTable) -> None:
         waiting = self._unrouted.get(staged.topic)
         if waiting and staged in waiting:
             waiting.remove(staged)
@@ -365,7 +373,7 @@ class ProducerEngine:
         if isinstance(self._sender, Beats) and self._beating is None:
             self._beating = self._loop.create_task(self._beat(self._sender), name="penstock producer heartbeat")
 
-    def _finished(self, runs: Sequence[Run]) -> None:
+    def _finished(self, runs: Sequence[PartitionRun]) -> None:
         for run in runs:
             if run.outcome.first_error() is not None:
                 self._meter.errors += sum(fate.rows for fate in run.fates if fate.error is not None)
@@ -377,21 +385,21 @@ class ProducerEngine:
         router = self._routers.get(partition.topic)
         return None if router is None else router.elsewhere(partition)
 
-    def _refuse(self, outcome: Outcome, error: PenstockError) -> None:
+    def _refuse(self, outcome: BatchFuture, error: PenstockError) -> None:
         told = sum(fate.rows for run in outcome.runs or () for fate in run.fates)
         self._meter.errors += outcome.rows - told
         outcome.fail(error)
         self._notice(outcome)
         self._settled(outcome)
 
-    def _notice(self, failed: Outcome) -> None:
+    def _notice(self, failed: BatchFuture) -> None:
         """Keep a failure for ``flush``, unless somebody looks at it before."""
         if self._unseen is None or self._unseen.seen:
             self._unseen = failed
         if self._transactions is not None and (error := failed.first_error()) is not None:
             self._transactions.failed(error)
 
-    def _settled(self, outcome: Outcome) -> None:
+    def _settled(self, outcome: BatchFuture) -> None:
         self.intake.settled(outcome)
         if self._room.waiting:
             self._room.look_again()
@@ -450,7 +458,7 @@ class ProducerEngine:
         self._unseen = None
         self._delivering.begin()
 
-    def _take_unrouted(self) -> list[Outcome]:
+    def _take_unrouted(self) -> list[BatchFuture]:
         waiting = [staged.outcome for waiting in self._unrouted.values() for staged in waiting]
         self._unrouted.clear()
         return waiting

@@ -26,7 +26,7 @@ from penstock.client.runtime.background_loop import loop_thread
 from penstock.client.runtime.blocking import Handle
 from penstock.client.runtime.callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client.runtime.closing import tell_beside
-from penstock.client.runtime.imports import lacking_for, loaded_for
+from penstock.client.runtime.imports import loaded_for, needs_import
 from penstock.config import OptionValue
 from penstock.errors import PenstockError, UsageError
 from penstock.model import GroupMetadata, K, Partition, PreparedTransaction, V
@@ -127,7 +127,7 @@ class Producer(Handle, Generic[K, V]):
         if self._loop.forked:
             self._loop.check_fork()
         engine = self._inner._engine or self._start()
-        if lacking_for(rows):
+        if needs_import(rows):
             self._loop.run(lambda: loaded_for(rows))
         outcomes = []
         for table in engine.tables(topic, rows):

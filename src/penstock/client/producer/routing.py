@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock._dataclasses import dataclass
-from penstock.client.producer.delivery import Fate, Outcome, Run
-from penstock.client.runtime.imports import functions_there, want_functions
+from penstock.client.producer.delivery import BatchFuture, PartitionRun, RecordResult
+from penstock.client.runtime.imports import functions_there, start_import
 from penstock.config import Partitioner
 from penstock.errors import UsageError
 from penstock.interfaces import Sender
@@ -255,7 +255,7 @@ def taken(rows: pa.RecordBatch, order: npt.NDArray[np.integer[Any]]) -> pa.Recor
     if functions_there():
         return rows.take(number_array(pa.int64(), len(order), order.astype(np.int64)))
     if len(order) > _FEW:
-        want_functions()
+        start_import()
     cuts = np.flatnonzero(np.diff(order) != 1) + 1
     firsts, lengths = order[[0, *cuts]], np.diff([0, *cuts, len(order)])
     return pa.concat_batches(
@@ -316,7 +316,9 @@ class TopicRouter:
         self._taken = [0] * len(self._partitions)
         self._sticky = min(self._sticky, self.count - 1)
 
-    def route(self, rows: Rows, outcome: Outcome, born: float, named: Mapping[int, int] = NOTHING_NAMED) -> list[Run]:
+    def route(
+        self, rows: Rows, outcome: BatchFuture, born: float, named: Mapping[int, int] = NOTHING_NAMED
+    ) -> list[PartitionRun]:
         """Split rows into runs, and tell the outcome. Those for a partition that there is not are settled already.
 
         ``named`` are the partitions of few rows, by place; columns have them in ``partition``. Raises UsageError for a
@@ -328,7 +330,9 @@ class TopicRouter:
             return self._route_few(rows, outcome, born, named)
         return self._route_columns(rows, outcome, born)
 
-    def _route_few(self, rows: FewRows, outcome: Outcome, born: float, named: Mapping[int, int]) -> list[Run]:
+    def _route_few(
+        self, rows: FewRows, outcome: BatchFuture, born: float, named: Mapping[int, int]
+    ) -> list[PartitionRun]:
         count, places = self.count, range(rows.num_rows)
         if self._chooser is None:
             targets = [
@@ -357,7 +361,9 @@ class TopicRouter:
         outcome.runs = runs  # last of all: who waits in another thread sees all of it, or nothing
         return runs
 
-    def _route_one(self, rows: FewRows, outcome: Outcome, born: float, named: Mapping[int, int]) -> list[Run]:
+    def _route_one(
+        self, rows: FewRows, outcome: BatchFuture, born: float, named: Mapping[int, int]
+    ) -> list[PartitionRun]:
         """As `_route_few`, for the only record of who waits for each."""
         key = rows.keys[0]
         free = not named and key is None
@@ -390,7 +396,7 @@ class TopicRouter:
         self._sticky_bytes += size
         return (self._sticky,) * rows
 
-    def _route_columns(self, rows: pa.RecordBatch, outcome: Outcome, born: float) -> list[Run]:
+    def _route_columns(self, rows: pa.RecordBatch, outcome: BatchFuture, born: float) -> list[PartitionRun]:
         named = rows.schema.get_field_index("partition")
         if named < 0 and len(self._partitions) == 1 and self._chooser is None:
             return self._route_whole(0, rows, outcome, born, free=not _any_key(rows))
@@ -425,8 +431,8 @@ class TopicRouter:
         return runs
 
     def _route_whole(
-        self, partition: int, rows: pa.RecordBatch, outcome: Outcome, born: float, *, free: bool
-    ) -> list[Run]:
+        self, partition: int, rows: pa.RecordBatch, outcome: BatchFuture, born: float, *, free: bool
+    ) -> list[PartitionRun]:
         run = self._run(outcome, partition, rows, outcome.size, born)
         run.free = free
         runs = outcome.runs = [run]
@@ -438,14 +444,16 @@ class TopicRouter:
         well = [each for each in self._partitions if each != partition and not avoids(each)]
         return well[int(self._dice() * len(well))] if well else None
 
-    def _run(self, outcome: Outcome, partition: int, rows: Rows, size: int, born: float) -> Run:
+    def _run(self, outcome: BatchFuture, partition: int, rows: Rows, size: int, born: float) -> PartitionRun:
         """Rows of one partition; settled at once if there is no such."""
         if 0 <= partition < len(self._partitions):
-            return Run(outcome, self._partitions[partition], rows, size, born)
+            return PartitionRun(outcome, self._partitions[partition], rows, size, born)
         topic = self._partitions[0].topic
-        run = Run(outcome, Partition(topic, partition), rows, size, born)
+        run = PartitionRun(outcome, Partition(topic, partition), rows, size, born)
         hint = f"The topic has partitions 0 to {self.count - 1}"
-        run.settle(Fate(0, run.count, -1, -1, UsageError(f"there is no partition {partition}", topic=topic, hint=hint)))
+        run.settle(
+            RecordResult(0, run.count, -1, -1, UsageError(f"there is no partition {partition}", topic=topic, hint=hint))
+        )
         return run
 
     def _targets(self, rows: pa.RecordBatch, size: int) -> tuple[Int64s, npt.NDArray[np.bool_]]:

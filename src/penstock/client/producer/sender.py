@@ -20,8 +20,8 @@ from penstock._dataclasses import dataclass
 from penstock.client.connecting import Backoff
 from penstock.client.errors import DeliveryTimeout
 from penstock.client.meters import ProducerMeter
-from penstock.client.producer.delivery import Fate, Outcome, Run
-from penstock.client.runtime.waiting import Alarm, Background, failed_inside
+from penstock.client.producer.delivery import BatchFuture, PartitionRun, RecordResult
+from penstock.client.runtime.waiting import Background, CoalescingTimer, failed_inside
 from penstock.config import Acks, ProducerConfig
 from penstock.config.client import client_log
 from penstock.errors import ErrorKind, PenstockError, ServerError
@@ -32,9 +32,9 @@ from penstock.records.scalar_writer import FEW, FewRows, Rows, columns_of, join
 
 __all__ = [
     "MOST_SECONDS",
-    "Delivering",
-    "Flight",
+    "BatchSender",
     "Hooks",
+    "InFlightBatch",
     "PartitionQueue",
     "Readiness",
     "Recovery",
@@ -67,13 +67,13 @@ def too_late(partition: Partition, timeout_ms: int, cause: PenstockError | None)
 class Segment:
     """``rows`` rows of a run, from ``first`` on. Nobody changes it; not frozen, as there is one a batch at least."""
 
-    run: Run
+    run: PartitionRun
     first: int
     rows: int
 
 
 @dataclass(slots=True, eq=False)
-class Flight:
+class InFlightBatch:
     """One batch: its rows (kept in case it must be split), who they belong to, and how often it has failed.
 
     ``number`` counts the batches of a partition in the order they were packed; the halves of a split one share it.
@@ -97,13 +97,13 @@ class Flight:
         """When its oldest row was put in."""
         return min(segment.run.born for segment in self.segments)
 
-    def settle(self, offset: int, timestamp_ms: int, error: PenstockError | None) -> list[Run]:
+    def settle(self, offset: int, timestamp_ms: int, error: PenstockError | None) -> list[PartitionRun]:
         """Note every row's outcome; returns the runs of which nothing is open any more. Who waits is not told yet."""
         if len(self.segments) == 1 and self.offsets is None:
             only = self.segments[0]
-            whole = only.run.settle(Fate(only.first, only.rows, offset, timestamp_ms, error))
+            whole = only.run.settle(RecordResult(only.first, only.rows, offset, timestamp_ms, error))
             return [only.run] if whole else []
-        finished: list[Run] = []
+        finished: list[PartitionRun] = []
         done = 0
         for segment in self.segments:
             fates = self._fates(segment, done, offset, timestamp_ms, error)
@@ -114,10 +114,10 @@ class Flight:
 
     def _fates(
         self, segment: Segment, done: int, offset: int, timestamp_ms: int, error: PenstockError | None
-    ) -> Iterator[Fate]:
+    ) -> Iterator[RecordResult]:
         """One fate, but for batches of which only some rows are stored: these have one for each row that is not."""
         if self.offsets is None:
-            yield Fate(segment.first, segment.rows, offset, timestamp_ms, error)
+            yield RecordResult(segment.first, segment.rows, offset, timestamp_ms, error)
             return
         offsets = self.offsets[done : done + segment.rows]
         for stored, places in groupby(range(segment.rows), key=lambda place: offsets[place] >= 0):
@@ -125,11 +125,11 @@ class Flight:
             rows = 1 + len(rest)
             if stored:
                 own = offsets[first : first + rows]
-                yield Fate(segment.first + first, rows, own[0], timestamp_ms, None, own)
+                yield RecordResult(segment.first + first, rows, own[0], timestamp_ms, None, own)
             else:
-                yield Fate(segment.first + first, rows, -1, -1, error)
+                yield RecordResult(segment.first + first, rows, -1, -1, error)
 
-    def halves(self) -> tuple[Flight, Flight]:
+    def halves(self) -> tuple[InFlightBatch, InFlightBatch]:
         """The same rows in two batches."""
         middle = self.rows.num_rows // 2
         front: list[Segment] = []
@@ -142,13 +142,13 @@ class Flight:
             if here < segment.rows:
                 back.append(Segment(segment.run, segment.first + here, segment.rows - here))
             left -= here
-        first = Flight(front, self.rows.slice(0, middle), self.number)
-        return first, Flight(back, self.rows.slice(middle), self.number)
+        first = InFlightBatch(front, self.rows.slice(0, middle), self.number)
+        return first, InFlightBatch(back, self.rows.slice(middle), self.number)
 
 
-def fail(segments: Sequence[Segment], error: PenstockError) -> list[Run]:
-    """Note the outcome of rows that never became a batch; returns as ``Flight.settle``."""
-    settled = ((each.run, Fate(each.first, each.rows, -1, -1, error)) for each in segments)
+def fail(segments: Sequence[Segment], error: PenstockError) -> list[PartitionRun]:
+    """Note the outcome of rows that never became a batch; returns as ``InFlightBatch.settle``."""
+    settled = ((each.run, RecordResult(each.first, each.rows, -1, -1, error)) for each in segments)
     return [run for run, fate in settled if run.settle(fate)]
 
 
@@ -161,7 +161,7 @@ def tell(segments: Sequence[Segment]) -> None:
         outcome.changed()
 
 
-def _parted(run: Run) -> Outcome:
+def _parted(run: PartitionRun) -> BatchFuture:
     """The outcome of a run that has been noted, which has no way back to it once nothing is open.
 
     So what becomes of a record that is waited for is gone when nobody looks at it any more, and not when garbage is
@@ -181,21 +181,21 @@ class PartitionQueue:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.bytes = 0
-        self.in_flight: list[Flight] = []
-        self.retries: deque[Flight] = deque()
+        self.in_flight: list[InFlightBatch] = []
+        self.retries: deque[InFlightBatch] = deque()
         self.retry_at = 0.0
         self.failed_at: Node | None = None
         self.recovering = False
         self._numbers = 0
-        self._runs: deque[Run] = deque()
+        self._runs: deque[PartitionRun] = deque()
         self._taken = 0
 
-    def put(self, run: Run) -> None:
+    def put(self, run: PartitionRun) -> None:
         """Add rows behind all others."""
         self._runs.append(run)
         self.bytes += run.size
 
-    def give_away(self) -> list[Run]:
+    def give_away(self) -> list[PartitionRun]:
         """Take out the runs that may go to another partition, and of which nothing was sent yet."""
         begun = 1 if self._taken else 0
         runs = list(self._runs)
@@ -205,7 +205,7 @@ class PartitionQueue:
             self.bytes = max(0, self.bytes - sum(run.size for run in given)) if self._runs else 0
         return given
 
-    def holds_only(self, run: Run) -> bool:
+    def holds_only(self, run: PartitionRun) -> bool:
         """Whether this is all that there is to send, and nothing is unanswered."""
         return (
             len(self._runs) == 1
@@ -254,7 +254,7 @@ class PartitionQueue:
             self._advance(run, rows)
         return segments
 
-    def batch(self, segments: list[Segment]) -> Flight:
+    def batch(self, segments: list[Segment]) -> InFlightBatch:
         """Rows that were taken, as one batch."""
         whole = segments[0].run
         if len(segments) == 1 and segments[0].rows == whole.count and whole.rows is not None:
@@ -278,16 +278,16 @@ class PartitionQueue:
         """Whether nothing of it is under way, and nothing is being decided."""
         return not (self.in_flight or self.recovering)
 
-    def fail(self, flight: Flight) -> None:
+    def fail(self, flight: InFlightBatch) -> None:
         """Put a batch that failed among the others that did, in order."""
         place = sum(1 for each in self.retries if each.number <= flight.number)
         self.retries.insert(place, flight)
 
-    def _flight(self, segments: list[Segment], rows: Rows) -> Flight:
+    def _flight(self, segments: list[Segment], rows: Rows) -> InFlightBatch:
         self._numbers += 1
-        return Flight(segments, rows, self._numbers)
+        return InFlightBatch(segments, rows, self._numbers)
 
-    def _advance(self, run: Run, rows: int) -> None:
+    def _advance(self, run: PartitionRun, rows: int) -> None:
         self._taken += rows
         if self._taken == run.count:
             self._runs.popleft()
@@ -314,7 +314,7 @@ def _joined(pieces: list[Rows]) -> Rows:
 
 
 # Recovery: what becomes of batches that failed, once nothing of their partition is under way.
-Settle: TypeAlias = Callable[[Flight, int, int, PenstockError | None], None]
+Settle: TypeAlias = Callable[[InFlightBatch, int, int, PenstockError | None], None]
 """Tells a batch's rows: base offset and the log's timestamp in ms, -1 where there is none; and the error."""
 
 
@@ -407,7 +407,7 @@ class Recovery:
         queue.retry_at = 0.0
 
 
-def _pieces(flight: Flight, target: int) -> Iterator[Flight]:
+def _pieces(flight: InFlightBatch, target: int) -> Iterator[InFlightBatch]:
     """The batch, halved until no piece of several records weighs more than ``target`` bytes."""
     if flight.rows.num_rows < 2 or _weight(flight) <= target:
         yield flight
@@ -416,7 +416,7 @@ def _pieces(flight: Flight, target: int) -> Iterator[Flight]:
         yield from _pieces(half, target)
 
 
-def _weight(flight: Flight) -> int:
+def _weight(flight: InFlightBatch) -> int:
     """About how many bytes its rows have, as `PartitionQueue.take` counts: by the average of what was put in together.
 
     At least their own bytes. Else one long record among short ones would seem short, and its batches would be halved
@@ -466,7 +466,7 @@ class Readiness:
             return now
         return oldest + self._linger_s
 
-    def has_come(self, run: Run, now: float) -> bool:
+    def has_come(self, run: PartitionRun, now: float) -> bool:
         """Whether rows before which there are none have waited long enough, and not too long."""
         return run.born + self._linger_s <= now < run.born + self._delivery_s
 
@@ -497,16 +497,16 @@ class Hooks:
     of the same topic is better than one that the sender avoids (None: no other is)."""
 
     refresh: Callable[[], None]
-    finished: Callable[[Sequence[Run]], None]
+    finished: Callable[[Sequence[PartitionRun]], None]
     failed: Callable[[BaseException], None]
     elsewhere: Callable[[Partition], Partition | None]
 
 
-Chosen: TypeAlias = "list[tuple[PartitionQueue, Flight]]"
+Chosen: TypeAlias = "list[tuple[PartitionQueue, InFlightBatch]]"
 """The batches of one request, and whose they are."""
 
 
-class Delivering:
+class BatchSender:
     """One producer's; on the loop."""
 
     def __init__(
@@ -536,7 +536,7 @@ class Delivering:
         self._at_once = sender.send_at_once if isinstance(sender, SendsAtOnce) else None
         self._unbegun: Counter[str] = Counter()
         # One that rings earlier than it has to stays; most of the time none is started.
-        self._alarm = Alarm(self._loop, self.kick)
+        self._alarm = CoalescingTimer(self._loop, self.kick)
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
         # Not every protocol can number batches, and its sender has to say that it does: without, order comes first.
         numbered = config.enable_idempotence and sender.numbered
@@ -556,7 +556,7 @@ class Delivering:
         self.readiness.known_there.clear()
         self._recovery.dropping = None
 
-    def put(self, runs: Sequence[Run]) -> None:
+    def put(self, runs: Sequence[PartitionRun]) -> None:
         """Queue rows."""
         for run in runs:
             queue = self._queues.get(run.partition)
@@ -565,7 +565,7 @@ class Delivering:
             self._busy[run.partition] = queue
             queue.put(run)
 
-    def are_sent_alone(self, runs: Sequence[Run] | None, now: float) -> bool:
+    def are_sent_alone(self, runs: Sequence[PartitionRun] | None, now: float) -> bool:
         """Send rows that are due, and all there is of their partition; whether they are on their way.
 
         Most that are waited for are such. Nothing stands before them, they are no reason to look at other partitions,
@@ -712,7 +712,7 @@ class Delivering:
             self._unbegun[node.name] += 1
             self._begin(self._send(node, chosen), f"send {node.name}")
 
-    def _next_flight(self, queue: PartitionQueue, left: int) -> Flight | None:
+    def _next_flight(self, queue: PartitionQueue, left: int) -> InFlightBatch | None:
         if queue.retries:
             if queue.in_flight:
                 return None
@@ -726,7 +726,7 @@ class Delivering:
                 return taken
         return None
 
-    def _taken(self, queue: PartitionQueue) -> Flight | None:
+    def _taken(self, queue: PartitionQueue) -> InFlightBatch | None:
         """The next rows of a queue that has some, as a batch under way; None where they could not be packed."""
         segments = queue.take(self._limits.of(queue.partition.topic, self._loop.time()))
         try:
@@ -811,7 +811,9 @@ class Delivering:
                 queue.recovering = False
         self.kick()
 
-    def _failed(self, queue: PartitionQueue, flight: Flight, sent: Sent, error: PenstockError, node: Node) -> None:
+    def _failed(
+        self, queue: PartitionQueue, flight: InFlightBatch, sent: Sent, error: PenstockError, node: Node
+    ) -> None:
         self.readiness.known_there.discard(queue.partition)
         self._meter.retries += flight.rows.num_rows if error.retriable else 0
         flight.offsets = sent.offsets
@@ -825,7 +827,7 @@ class Delivering:
         if queue.failed_at is not None:
             self._hooks.refresh()  # now, beside the pause: one after the other they add up to seconds
 
-    def _stored(self, queue: PartitionQueue, flight: Flight, sent: Sent) -> None:
+    def _stored(self, queue: PartitionQueue, flight: InFlightBatch, sent: Sent) -> None:
         self.readiness.known_there.add(queue.partition)
         self._meter.stored(sent.packed.records, sent.packed.size)
         queue.failed_at = None
@@ -852,7 +854,7 @@ class Delivering:
         self._hooks.finished(fail(segments, error))
         tell(segments)
 
-    def _settle(self, flight: Flight, offset: int, timestamp_ms: int, error: PenstockError | None) -> None:
+    def _settle(self, flight: InFlightBatch, offset: int, timestamp_ms: int, error: PenstockError | None) -> None:
         self._hooks.finished(flight.settle(offset, timestamp_ms, error))
         tell(flight.segments)
 

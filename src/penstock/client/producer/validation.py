@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock._dataclasses import dataclass
 from penstock.client.arguments import TopicNames, check_partition_id, check_timestamp
-from penstock.client.connecting import Surroundings
+from penstock.client.connecting import ClientClock
 from penstock.client.intercepting import check_callable
 from penstock.client.producer.accumulator import check_sizes, largest_record, payload, record_size, too_large
 from penstock.config import ProducerConfig
@@ -20,7 +20,7 @@ from penstock.records.arrow import HEADERS_TYPE, TYPES
 from penstock.records.encoding import HeadersLike
 from penstock.records.messages import Serializer, serialized
 
-__all__ = ["ArrowArray", "ArrowStream", "Putting", "RowsLike", "Serializers", "pieces"]
+__all__ = ["ArrowArray", "ArrowStream", "RecordValidator", "RowsLike", "Serializers", "pieces"]
 
 # Tables as users give them: anything that speaks Arrow, also what a consumer gave, cut into pieces to put in.
 _TYPES: Final = {"key": pa.binary(), "value": pa.binary(), "headers": HEADERS_TYPE, "topic": pa.string()}
@@ -230,10 +230,10 @@ TableToPut: TypeAlias = tuple[str, pa.RecordBatch, int]
 """Topic, rows, size: the arguments of ``Intake.put_table``."""
 
 
-class Putting:
+class RecordValidator:
     """One producer's."""
 
-    def __init__(self, names: TopicNames, config: ProducerConfig, surroundings: Surroundings) -> None:
+    def __init__(self, names: TopicNames, config: ProducerConfig, surroundings: ClientClock) -> None:
         self._names = names
         self._config = config
         self._now_ns = surroundings.now_ns

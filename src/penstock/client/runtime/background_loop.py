@@ -40,8 +40,8 @@ __all__ = [
     "AnyTurn",
     "Counts",
     "LoopThread",
+    "OneThreadAtATime",
     "Run",
-    "Turns",
     "at_end",
     "call_in_caller",
     "call_in_user_thread",
@@ -469,7 +469,7 @@ class AnyTurn:
         return
 
 
-class Turns:
+class OneThreadAtATime:
     """Lets one thread at a time use an object; a call within a call of the same thread (from a listener) is fine.
 
     Entered, it gives ``LoopThread.run``.

@@ -22,15 +22,15 @@ from penstock.errors import Closed, PenstockError
 from penstock.interfaces import LogClient
 
 if TYPE_CHECKING:
-    from penstock.client.producer.delivery import Outcome
+    from penstock.client.producer.delivery import BatchFuture
 
 __all__ = [
     "AtOnce",
+    "CloseDeadline",
     "Ending",
     "GiveUp",
     "Heard",
     "Interrupts",
-    "Patience",
     "Rest",
     "Wait",
     "error_of",
@@ -258,7 +258,7 @@ async def hang_up(client: LogClient) -> None:
             await client.close()
 
 
-class Patience:
+class CloseDeadline:
     """Of a close that has begun; made in its loop."""
 
     def __init__(self, seconds: float) -> None:
@@ -337,7 +337,7 @@ def on_error_s(config: ClientConfig) -> float:
     return config.close_on_error_timeout_ms / 1_000
 
 
-def undelivered(outcomes: Iterable[Outcome]) -> Counter[str]:
+def undelivered(outcomes: Iterable[BatchFuture]) -> Counter[str]:
     """Records by topic that were not stored, as far as is known, of outcomes that are settled."""
     lost: Counter[str] = Counter()
     for outcome in outcomes:
@@ -349,6 +349,6 @@ def undelivered(outcomes: Iterable[Outcome]) -> Counter[str]:
     return +lost
 
 
-def error_of(unseen: Outcome | None) -> PenstockError | None:
+def error_of(unseen: BatchFuture | None) -> PenstockError | None:
     """The error of a delivery that nobody has looked at."""
     return None if unseen is None or unseen.seen else unseen.first_error()

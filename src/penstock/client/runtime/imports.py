@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "beside_readers",
-    "brisk",
     "columns_there",
     "compile_beside",
+    "faster_thread_switches",
     "functions_there",
-    "lacking_for",
     "load",
     "loaded",
     "loaded_for",
-    "want_functions",
+    "needs_import",
+    "start_import",
 ]
 
 # Brisk: what is imported beside others gets on.
@@ -48,7 +48,7 @@ _before_s: Final[list[float]] = []
 
 
 @contextmanager
-def brisk() -> Iterator[None]:
+def faster_thread_switches() -> Iterator[None]:
     """Threads take turns more often. The last one to end it puts back what was, unless somebody else set it anew."""
     with _lock:
         _before_s.append(_before_s[0] if _before_s else sys.getswitchinterval())
@@ -149,7 +149,7 @@ def beside_readers(work: Callable[[], object]) -> bool:
     """
 
     def run() -> None:
-        with brisk():
+        with faster_thread_switches():
             work()
 
     if sys.is_finalizing():
@@ -171,7 +171,7 @@ def functions_there() -> bool:
     return _FUNCTIONS in sys.modules and not _under_way
 
 
-def lacking_for(rows: object) -> bool:
+def needs_import(rows: object) -> bool:
     """Whether to send ``rows``, of whatever kind, takes something that is not there yet."""
     if functions_there() and _LISTS in _exercised:
         return False
@@ -180,12 +180,12 @@ def lacking_for(rows: object) -> bool:
 
 async def loaded_for(rows: object) -> None:
     """Return when it is there."""
-    if lacking_for(rows):
+    if needs_import(rows):
         lists = not _is_plain(rows)
         await _in_passing_thread(lambda: _load_functions(lists=lists))
 
 
-def want_functions() -> None:
+def start_import() -> None:
     """Begin to load Arrow's functions, for those who can do without them until they are there."""
     if not (_under_way or functions_there()):
         _under_way.add(_FUNCTIONS)

@@ -18,11 +18,11 @@ from penstock.model import Partition
 
 __all__ = [
     "LONGEST_S",
-    "Alarm",
     "Background",
+    "CoalescingTimer",
     "Ended",
-    "Line",
-    "News",
+    "FairLock",
+    "Notifier",
     "Rung",
     "ended",
     "failed_inside",
@@ -67,7 +67,7 @@ def next_of(queue: SimpleQueue[T], until: float | None = None) -> T:
 
 
 # Line: one at a time, in the order in which they came; whoever finds nobody there need not wait, nor be a task.
-class Line:
+class FairLock:
     """Lives on one event loop. Who leaves hands the turn on, so that nobody who comes later is faster."""
 
     __slots__ = ("_taken", "_waiting")
@@ -123,7 +123,7 @@ def ring_after(
     return loop.call_at(when + _ROUNDING_S, callback, *args)
 
 
-class Alarm:
+class CoalescingTimer:
     """Calls ``ring`` on the loop, which looks what is due, and says when to ring again. Times are the loop's."""
 
     __slots__ = ("_handle", "_loop", "_ring", "_when")
@@ -161,7 +161,7 @@ class Rung(Protocol):
     def put(self, what: None, /) -> None: ...
 
 
-class News:
+class Notifier:
     """Made inside the loop. ``set`` holds until ``clear``, as an Event's.
 
     One timer serves all that wait until some time: it may ring for nothing, but most polls start and stop none.
@@ -171,7 +171,7 @@ class News:
         self._loop = asyncio.get_running_loop()
         self._is_set = False
         self._waiting: list[asyncio.Future[None]] = []
-        self._alarm = Alarm(self._loop, self._wake)
+        self._alarm = CoalescingTimer(self._loop, self._wake)
         self._bell: Rung | None = None
 
     def set(self) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
     from penstock.interfaces import Front, OffsetsCodec, Services
     from penstock.interfaces.front import Wording
-    from penstock.interfaces.node import OpenedEnode, Surroundings
+    from penstock.interfaces.node import BackendContext, OpenedEnode
     from penstock.protocols.kafka.client.connection import KafkaOptions
 
 __all__ = ["PROTOCOL"]
@@ -70,7 +70,7 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     return KafkaFront(services, options)
 
 
-def _enode(url: str, around: Surroundings) -> OpenedEnode:
+def _enode(url: str, around: BackendContext) -> OpenedEnode:
     from penstock.protocols.kafka.backend.enode import open_enode
 
     return open_enode(url, around)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.interfaces import ChannelFactory, Front, LogClient, Services, WireProtocol
 from penstock.interfaces.front import Wording
-from penstock.interfaces.node import OpenedEnode, Surroundings
+from penstock.interfaces.node import BackendContext, OpenedEnode
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.config import ADDED, EXTRA, GREETING
 
@@ -32,7 +32,7 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     return opened
 
 
-def _enode(url: str, around: Surroundings) -> OpenedEnode:
+def _enode(url: str, around: BackendContext) -> OpenedEnode:
     opened: OpenedEnode = import_module(f"{_HERE}.backend.enode").open_enode(url, around)
     return opened
 

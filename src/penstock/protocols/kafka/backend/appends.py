@@ -1,6 +1,6 @@
 """Appends to a Kafka cluster.
 
-One batch per partition is in flight. `Couriers` puts the batches for one broker into common requests, `merged` joins
+One batch per partition is in flight. `ProduceBatcher` puts the batches for one broker into common requests, `merged` joins
 small batches, `Identity` is the node's own producer id and epoch, and `Writing` sends each batch until it is stored or
 refused.
 """
@@ -45,9 +45,9 @@ from penstock.protocols.kafka.wire.produce import (
 )
 from penstock.records.batch import APPEND_TIME, BATCH_HEADER, CRC_START, HEADER_BYTES, BatchHeader, crc32c, parse_header
 from penstock.records.scalar_reader import read_record
-from penstock.records.validation import Checked
+from penstock.records.validation import ValidatedBatch
 
-__all__ = ["Couriers", "Identity", "Writing", "count_that_fit", "merged", "new_producer"]
+__all__ = ["Identity", "ProduceBatcher", "Writing", "count_that_fit", "merged", "new_producer"]
 
 # Produce requests: the waiting batches for one broker go together, one batch per partition.
 #
@@ -71,7 +71,7 @@ class _Letter(NamedTuple):
     told: Promise[Told]
 
 
-class Couriers:
+class ProduceBatcher:
     """Sends Produce requests to all brokers of a cluster."""
 
     def __init__(self, calls: Calls, runtime: Runtime) -> None:
@@ -282,9 +282,7 @@ async def new_producer(cluster: Cluster) -> ProducerIdentity:
 # | given up, and it may be stored | a new epoch, so that it cannot be stored after later batches |
 # | anything else | refused; the next batch gets its number |
 PATIENCE_S: Final = 20.0
-"""It takes nine seconds until a killed broker is missed and its partitions get other leaders; Kafka's producers wait
-for
-thirty."""
+"""A killed broker's partitions get other leaders after nine seconds; Kafka's producers wait for thirty."""
 
 _PRODUCER: Final = struct.Struct(">qhi")  # producer id, epoch, base sequence
 _PRODUCER_AT: Final = 43
@@ -328,7 +326,7 @@ class Writing:
     def __init__(self, asking: Asking, runtime: Runtime) -> None:
         self._asking = asking
         self._runtime = runtime
-        self._couriers = Couriers(asking.cluster.calls, runtime)
+        self._couriers = ProduceBatcher(asking.cluster.calls, runtime)
         self._identity = Identity(asking.cluster, runtime.promise)
         self._lines: dict[Partition, _Line] = {}
 
@@ -339,7 +337,7 @@ class Writing:
 
     def _put(self, partition: Partition, batch: Batch) -> Promise[Appended | PenstockError] | PenstockError:
         try:
-            checked = batch if isinstance(batch, Checked) else Checked(batch)
+            checked = batch if isinstance(batch, ValidatedBatch) else ValidatedBatch(batch)
         except PenstockError as error:
             return as_log_says(error, partition)
         told: Promise[Appended | PenstockError] = self._runtime.promise()

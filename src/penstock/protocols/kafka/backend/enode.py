@@ -20,19 +20,19 @@ from penstock.interfaces.enode import (
     Appended,
     Batch,
     Budget,
+    DiskSpace,
     Extent,
     Fetched,
     FetchPart,
     Heard,
-    Place,
+    PartitionLocation,
     Relay,
-    Room,
     TopicState,
     Writer,
     extent,
 )
 from penstock.interfaces.framing import Frame
-from penstock.interfaces.node import EnodeIdentity, Surroundings
+from penstock.interfaces.node import BackendContext, EnodeIdentity
 from penstock.model import Endpoint, Node, Partition, TopicInfo
 from penstock.protocols.kafka.backend.appends import Writing, new_producer
 from penstock.protocols.kafka.backend.leader_requests import Asking, as_log_says
@@ -247,13 +247,13 @@ class Topics:
         self._states = {name: state for name, state in self._states.items() if name in known}
         return [self._state(info) for info in known.values()]
 
-    async def places(self, name: str) -> Sequence[Place]:
+    async def places(self, name: str) -> Sequence[PartitionLocation]:
         """Raises UpstreamLost."""
         if await self.find(name) is None:
             return ()
         info = self._cluster.at_hand(name)
         return [
-            Place(each.leader_epoch, each.partition.id, None if each.leader is None else each.leader.name)
+            PartitionLocation(each.leader_epoch, each.partition.id, None if each.leader is None else each.leader.name)
             for each in (() if info is None else info.partitions)
         ]
 
@@ -373,7 +373,7 @@ class Sizes:
 
         return await self._asking.one(partition, ask, _WHAT)
 
-    async def room(self, url: str) -> Room:
+    async def room(self, url: str) -> DiskSpace:
         """Of all brokers together."""
         try:
             disks = [await self._disk(node) for node in await self._cluster.nodes()]
@@ -381,8 +381,8 @@ class Sizes:
             raise as_log_says(error) from error
         known = bool(disks) and all(disk.total >= 0 and disk.usable >= 0 for disk in disks)
         if not known:
-            return Room(url, -1, -1)
-        return Room(url, sum(disk.total for disk in disks), sum(disk.usable for disk in disks))
+            return DiskSpace(url, -1, -1)
+        return DiskSpace(url, sum(disk.total for disk in disks), sum(disk.usable for disk in disks))
 
     async def _disk(self, node: Node) -> _Disk:
         now = self._cluster.calls.channel.monotonic
@@ -422,7 +422,7 @@ class KafkaEnode:
     abilities = Abilities(transactions=False)
     near = False
 
-    def __init__(self, url: str, bootstrap: Sequence[Endpoint], around: Surroundings, options: KafkaOptions) -> None:
+    def __init__(self, url: str, bootstrap: Sequence[Endpoint], around: BackendContext, options: KafkaOptions) -> None:
         self.url = url
         runtime = around.runtime
         self._channel: Channel[Versions] = around.channel_of(KafkaDialect(options))
@@ -488,7 +488,7 @@ class KafkaEnode:
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         return await self._topics.by_id(topic_id)
 
-    async def places(self, topic: str) -> Sequence[Place]:
+    async def places(self, topic: str) -> Sequence[PartitionLocation]:
         return await self._topics.places(topic)
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
@@ -558,7 +558,7 @@ class KafkaEnode:
     async def size(self, partition: Partition) -> int:
         return await self._sizes.of(partition)
 
-    async def room(self) -> Room:
+    async def room(self) -> DiskSpace:
         return await self._sizes.room(self.url)
 
     # Waiting.
@@ -583,7 +583,7 @@ OPTIONS: Final = KafkaOptions(
 thirty (Kafka's). What others do to topics is seen within ``metadata_max_age_ms``."""
 
 
-def open_enode(url: str, around: Surroundings) -> KafkaEnode:
+def open_enode(url: str, around: BackendContext) -> KafkaEnode:
     """``kafka://HOST:PORT[,HOST:PORT…]``: brokers to begin with. Raises ConfigError."""
     address = parse_address(url, lambda scheme: ADDED.port)
     if not address.endpoints or address.topics or address.options:

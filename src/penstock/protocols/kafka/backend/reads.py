@@ -22,7 +22,7 @@ from penstock.model import Node, Partition
 from penstock.protocols.kafka.backend.leader_requests import Asking, Rows
 from penstock.protocols.kafka.client.cluster import Cluster, note_error
 from penstock.protocols.kafka.client.connection import ByVersion, only
-from penstock.protocols.kafka.client.fetch import Asked, FetchSession, Key, Place
+from penstock.protocols.kafka.client.fetch import Asked, FetchPosition, FetchSession, Key
 from penstock.protocols.kafka.errors import NONE, OFFSET_OUT_OF_RANGE, error_for, row
 from penstock.protocols.kafka.wire.coordinator_admin import (
     DescribeProducersRequest,
@@ -244,7 +244,7 @@ class Arrivals:
             with_ids = version > _HIGHEST_WITH_NAMES
             for partition in parts:
                 names[ids[partition.topic] or NO_UUID if with_ids else partition.topic, partition.id] = partition
-            places = {key: Place(parts[each].end, -1, -1, 1) for key, each in names.items()}
+            places = {key: FetchPosition(parts[each].end, -1, -1, 1) for key, each in names.items()}
             asked = session.ask(places, by_ids=with_ids)
             return _wait_request(asked, with_ids)
 
@@ -659,7 +659,7 @@ def _whole(records: Buffer) -> tuple[Buffer, int]:
             "the topic has messages in a format of Kafka before 0.11, which are not read through this node",
             hint="Read them from the cluster itself, or write them anew (message.format.version)",
         )
-    kernel = kernels.at_hand()
+    kernel = kernels.if_loaded()
     last = last_whole(view, 0, len(view)) if kernel is None else kernel.last_batch(as_array(records), 0, len(view))
     if last < 0:
         return b"", -1

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
-from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError, ProtocolViolation, UsageError
 from penstock.groups.assignors import (
     NO_GENERATION,
@@ -33,7 +32,7 @@ from penstock.protocols.kafka.wire.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
-from penstock.protocols.kafka.wire.declarations import I32, Api, array
+from penstock.protocols.kafka.wire.declarations import I32, Api, Message, array
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.wire.groups import JoinGroupResponseMember
@@ -60,8 +59,7 @@ __all__ = [
 # assignment and sends it as user data (v1, v0 without the generation). ``cooperative-sticky`` takes owned partitions
 # and generation from the subscription (v2 and up), and from older ones the generation in the user data. Source: Kafka
 # clients 4.x, StickyAssignor, CooperativeStickyAssignor; KIP-341, KIP-429, KIP-792.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Remembered:
+class _Remembered(Message):
     """The user data of ``sticky``."""
 
     API: ClassVar[Api] = Api(-1, 0, 1, flexible=None)
@@ -69,8 +67,7 @@ class _Remembered:
     generation: Annotated[int, I32.since(1).ignorable()] = NO_GENERATION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Joined:
+class _Joined(Message):
     """The user data of ``cooperative-sticky``."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=None)

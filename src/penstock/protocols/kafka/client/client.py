@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.concurrency.locks import Hold
+from penstock.concurrency.locks import TryLock
 from penstock.errors import LogTruncated, PenstockError, UsageError
 from penstock.interfaces.channel import Channel, Dialect
 from penstock.interfaces.client import FetchHeard, FoundOffset, GroupOptions, Membership, ReadFrom, ReadLimits
@@ -118,7 +118,7 @@ class KafkaClient:
         """``penstock.interfaces.client.ReadsAgain``."""
         return self._its_reader is not None and self._its_reader.read_again(node, moved, heard)
 
-    def lend_read(self, node: Node, hold: Hold) -> KafkaLentRead | None:
+    def lend_read(self, node: Node, hold: TryLock) -> KafkaLentRead | None:
         """``penstock.interfaces.client.LendsReads``."""
         return None if self._its_reader is None else self._its_reader.lend(node, hold)
 

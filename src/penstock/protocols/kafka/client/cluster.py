@@ -1,6 +1,6 @@
 """The client's metadata of the cluster, and work that is sent to partition leaders.
 
-`Cluster` has nodes, topics, leaders and their epochs; `Lineage` the epochs seen in a partition's log; `on_leaders`
+`Cluster` has nodes, topics, leaders and their epochs; `LeaderEpochs` the epochs seen in a partition's log; `on_leaders`
 sends requests to leaders and repeats them after leader changes; `find_offsets` asks for offsets by name or time.
 """
 
@@ -42,7 +42,7 @@ from penstock.protocols.kafka.wire.metadata import (
 __all__ = [
     "UNKNOWN",
     "Cluster",
-    "Lineage",
+    "LeaderEpochs",
     "NamedLeader",
     "NamedNode",
     "Stretch",
@@ -52,7 +52,7 @@ __all__ = [
     "on_leaders",
 ]
 
-# Lineage: the epochs in which a partition's records were written, to detect a log with another past.
+# LeaderEpochs: the epochs in which a partition's records were written, to detect a log with another past.
 #
 # A leader writes in its own epoch, and epochs only grow along a log. If a replica without all records becomes leader
 # (an unclean election), it truncates the log and continues in a higher epoch: the offsets behind the cut then mean
@@ -69,7 +69,7 @@ class Stretch(NamedTuple):
     end: int
 
 
-class Lineage:
+class LeaderEpochs:
     """One partition's stretches, one per epoch, in the order of offsets, which is also that of epochs."""
 
     __slots__ = ("_stretches", "validated")
@@ -198,7 +198,7 @@ class Cluster:
         self._topics: dict[str, TopicInfo] = {}
         self._names_by_id: dict[bytes, str] = {}
         self._leaders: dict[Partition, PartitionInfo] = {}
-        self._lineages: dict[Partition, Lineage] = {}
+        self._lineages: dict[Partition, LeaderEpochs] = {}
         self._moved: set[Partition] = set()
         self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.told_leader)
         self.leader = self._routing.leader
@@ -247,11 +247,11 @@ class Cluster:
         known = self._leaders.get(partition)
         return -1 if known is None else known.leader_epoch
 
-    def lineage(self, partition: Partition) -> Lineage:
+    def lineage(self, partition: Partition) -> LeaderEpochs:
         """The epochs seen in the partition's log; empty again when a new topic gets the name."""
         found = self._lineages.get(partition)
         if found is None:
-            found = self._lineages[partition] = Lineage()
+            found = self._lineages[partition] = LeaderEpochs()
         return found
 
     def distrust(self, partition: Partition) -> None:

@@ -15,7 +15,9 @@ from penstock.interfaces.framing import Buffers, Frame
 from penstock.interfaces.wire import Reader
 from penstock.model import Endpoint
 from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.wire.codec import declared, decode_prefix, last_with_names, skip_tags
+from penstock.protocols.kafka.wire.codec import declared, decode_prefix
+from penstock.protocols.kafka.wire.codec_generator import skip_tags
+from penstock.protocols.kafka.wire.declarations import last_with_names
 from penstock.protocols.kafka.wire.framing import API_VERSIONS, KafkaFraming, read_response, request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest, ApiVersionsResponse
 
@@ -186,18 +188,6 @@ class Calls:
         finally:
             self._in_flight[endpoint] -= 1
         return self.read(link, response, version, frame)
-
-    async def ask(self, link: Link[Versions], outgoing: Outgoing) -> Frame:
-        """Send what is encoded already; the answer's bytes. Raises ConnectionLost, RequestTimeout."""
-        endpoint = link.connection.endpoint
-        self._in_flight[endpoint] += 1
-        try:
-            return await link.connection.call(outgoing, timeout_s=self.options.request_timeout_s)
-        except PenstockError:
-            self._reached.discard(endpoint)
-            raise
-        finally:
-            self._in_flight[endpoint] -= 1
 
     def tell(
         self, link: PromptLink[Versions], outgoing: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0

@@ -11,9 +11,10 @@ import contextlib
 import enum
 import functools
 from collections.abc import Callable, Collection, Mapping, Set
-from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError, UsageError
 from penstock.groups.state_machine import Table

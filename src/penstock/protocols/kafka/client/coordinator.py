@@ -31,9 +31,6 @@ from penstock.protocols.kafka.client.connection import ByVersion, Versions, only
 from penstock.protocols.kafka.errors import NONE, error_for, row
 from penstock.protocols.kafka.wire.declarations import NO_UUID
 from penstock.protocols.kafka.wire.offsets import (
-    FIRST_VERSION,
-    MARKED,
-    CommitForm,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
@@ -157,7 +154,6 @@ class Coordinator:
         self._node: Node | None = None
         self._connection: Connection | None = None
         self._aside: Connection | None = None
-        self.commit_forms: dict[Partition, tuple[object, CommitForm]] = {}
         self.asks_as: Identity = NOBODY
         """The identity for OffsetFetch: the member of a KIP-848 group, while this client is one."""
         self.held_offsets = HeldOffsets(cluster.calls.options.client_id, key)
@@ -237,14 +233,6 @@ class Coordinator:
         self._connection = link.connection
         return link
 
-    async def ask(self, link: Link[Versions], outgoing: Outgoing) -> Frame:
-        """As ``call``, for a request that is already encoded."""
-        try:
-            return await self.cluster.calls.ask(link, outgoing)
-        except PenstockError as error:
-            self.note(error)
-            raise
-
     def prompt(self) -> PromptLink[Versions] | None:
         """The connection if it is ready without waiting, for ``tell``; else None."""
         if self._node is None:
@@ -255,7 +243,7 @@ class Coordinator:
         return link
 
     def tell(self, link: PromptLink[Versions], outgoing: Outgoing, told: Told) -> None:
-        """As ``ask``, but ``told`` is called with the answer. The callback has to pass an error to ``note``.
+        """Send one request without waiting; ``told`` gets the answer, and has to pass an error to ``note``.
 
         Raises ConnectionLost.
         """
@@ -378,11 +366,8 @@ async def commit(
         try:
             if first is not None:
                 raise first.error
-            if len(complete) == 1:
-                await _commit_one(coordinator, complete, identity)
-            else:
-                message = _commit_request(coordinator.key, complete, identity)
-                _check(coordinator, await coordinator.call(message, OffsetCommitResponse), complete)
+            message = _commit_request(coordinator.key, complete, identity)
+            _check(coordinator, await coordinator.call(message, OffsetCommitResponse), complete)
         except PenstockError as error:
             first = None
             # An error of one partition repeats all of them: committing an offset twice does no harm.
@@ -417,22 +402,6 @@ def _without_topics_that_are_gone(cluster: Cluster, offsets: dict[Partition, Com
     return error
 
 
-async def _commit_one(coordinator: Coordinator, offsets: Mapping[Partition, Committed], identity: Identity) -> None:
-    """One attempt for one partition: only the changing fields of the request are written, only those are checked."""
-    ((partition, committed),) = offsets.items()
-    calls = coordinator.cluster.calls
-    link = await coordinator.link()
-    version = calls.version(link, OffsetCommitRequest, ids=committed.topic_id is not None)
-    if version < FIRST_VERSION:
-        message = _commit_request(coordinator.key, offsets, identity)
-        _check(coordinator, await coordinator.call(message, OffsetCommitResponse), offsets)
-        return
-    form = _form(coordinator, partition, committed, identity, version)
-    frame = await coordinator.ask(link, form.fill(committed.offset, committed.leader_epoch))
-    if not form.is_good(frame.body):
-        _check(coordinator, calls.read(link, OffsetCommitResponse, version, frame), offsets)
-
-
 def commit_at_once(
     coordinator: Coordinator, offsets: Mapping[Partition, Committed], identity: Identity, heard: FirstHeard
 ) -> bool:
@@ -446,55 +415,28 @@ def commit_at_once(
     calls = coordinator.cluster.calls
     begun = calls.channel.monotonic()
     try:
-        ((partition, committed),) = with_epochs(coordinator.cluster, offsets).items()
-        version = calls.version(link, OffsetCommitRequest, ids=committed.topic_id is not None)
-        if version < FIRST_VERSION or committed.offset < 0:
+        complete = with_epochs(coordinator.cluster, offsets)
+        ((partition, committed),) = complete.items()
+        if committed.offset < 0:
             return False
         if coordinator.cluster.recreated(partition, committed.offset, committed.topic_id) is not None:
             return False
-        form = _form(coordinator, partition, committed, identity, version)
+        outgoing, version = calls.encoded(link, _commit_request(coordinator.key, complete, identity))
 
         def told(answer: Frame | PenstockError) -> None:
             try:
-                _check_form(coordinator, link, form, version, answer, offsets)
+                if isinstance(answer, PenstockError):
+                    raise answer
+                _check(coordinator, calls.read(link, OffsetCommitResponse, version, answer), offsets)
             except Exception as error:
                 heard(First(error, identity, begun))
             else:
                 heard(None)
 
-        coordinator.tell(link, form.fill(committed.offset, committed.leader_epoch), told)
+        coordinator.tell(link, outgoing, told)
     except PenstockError:
         return False  # `commit` meets the same error, and can raise it to its caller
     return True
-
-
-def _check_form(
-    coordinator: Coordinator,
-    link: PromptLink[Versions],
-    form: CommitForm,
-    version: int,
-    answer: Frame | PenstockError,
-    offsets: Mapping[Partition, Committed],
-) -> None:
-    if isinstance(answer, PenstockError):
-        raise answer
-    if not form.is_good(answer.body):
-        _check(coordinator, coordinator.cluster.calls.read(link, OffsetCommitResponse, version, answer), offsets)
-
-
-def _form(
-    coordinator: Coordinator, partition: Partition, committed: Committed, identity: Identity, version: int
-) -> CommitForm:
-    """The partition's prepared request; built again if anything in it but the offset and its epoch has changed."""
-    what = (identity, committed.metadata, version, committed.topic_id)
-    known = coordinator.commit_forms.get(partition)
-    if known is None or known[0] != what:
-        marked = {partition: replace(MARKED, metadata=committed.metadata, topic_id=committed.topic_id)}
-        request = _commit_message(coordinator.key, marked, identity)
-        client_id = coordinator.cluster.calls.options.client_id
-        known = (what, CommitForm(request, partition, version, client_id))
-        coordinator.commit_forms[partition] = known
-    return known[1]
 
 
 def with_epochs(cluster: Cluster, offsets: Mapping[Partition, Committed]) -> dict[Partition, Committed]:

@@ -59,10 +59,10 @@ __all__ = [
     "EpochEnd",
     "Event",
     "FetchForm",
+    "FetchPosition",
     "FetchSession",
     "KafkaFetched",
     "Key",
-    "Place",
     "ReadReplicas",
     "State",
     "alone",
@@ -251,7 +251,7 @@ def _stretches(records: Buffer) -> Sequence[Stretch]:
         base, length, epoch, magic, delta = _ALONE.unpack_from(records)
         if length + _LENGTH_AFTER == len(records):  # there is only this batch, as when records arrive one by one
             return (Stretch(UNKNOWN, base, base + 1) if magic < _MAGIC_V2 else Stretch(epoch, base, base + delta + 1),)
-    kernel = kernels.at_hand()  # without a kernel: a loop here costs less than importing NumPy for little data
+    kernel = kernels.if_loaded()  # without a kernel: a loop here costs less than importing NumPy for little data
     if kernel is None:
         last = last_whole(as_view(records), 0, len(records))
     else:
@@ -352,7 +352,7 @@ TABLE: Final = Table(
 )
 
 
-class Place(NamedTuple):
+class FetchPosition(NamedTuple):
     """A partition's position as sent to a broker."""
 
     offset: int
@@ -366,7 +366,7 @@ class Asked(NamedTuple):
 
     session_id: int
     epoch: int
-    named: Mapping[Key, Place]
+    named: Mapping[Key, FetchPosition]
     forgotten: Collection[Key] = ()
 
     @property
@@ -375,7 +375,7 @@ class Asked(NamedTuple):
         return self.epoch > _FULL
 
 
-def alone(wanted: Mapping[Key, Place]) -> Asked:
+def alone(wanted: Mapping[Key, FetchPosition]) -> Asked:
     """A request without a session."""
     return Asked(_NO_SESSION, _WITHOUT, wanted)
 
@@ -390,10 +390,10 @@ class FetchSession:
         self._id = _NO_SESSION
         self._epoch = _FULL
         self._by_ids = False
-        self._known: Mapping[Key, Place] = {}
+        self._known: Mapping[Key, FetchPosition] = {}
         self._asked: Asked | None = None
 
-    def ask(self, wanted: Mapping[Key, Place], *, by_ids: bool) -> Asked:
+    def ask(self, wanted: Mapping[Key, FetchPosition], *, by_ids: bool) -> Asked:
         """The request for reading ``wanted``, which must not be changed afterwards.
 
         Each request that is part of the session has to end in ``answered`` or ``lost``.
@@ -414,11 +414,11 @@ class FetchSession:
         """The session id; 0 while there is none."""
         return self._id
 
-    def knows(self, wanted: Mapping[Key, Place]) -> bool:
+    def knows(self, wanted: Mapping[Key, FetchPosition]) -> bool:
         """Whether the broker keeps the session and ``wanted`` is what was sent last."""
         return self.state is State.KEPT and self._known is wanted
 
-    def ask_again(self, moved: Mapping[Key, Place]) -> Asked | None:
+    def ask_again(self, moved: Mapping[Key, FetchPosition]) -> Asked | None:
         """The request if only the positions in ``moved`` have changed; None if ``ask`` is needed."""
         if self.state is not State.KEPT or self._asked is not None:
             return None
@@ -479,7 +479,9 @@ class FetchSession:
             self._id = _NO_SESSION
 
 
-def _difference(known: Mapping[Key, Place], wanted: Mapping[Key, Place]) -> tuple[Mapping[Key, Place], Collection[Key]]:
+def _difference(
+    known: Mapping[Key, FetchPosition], wanted: Mapping[Key, FetchPosition]
+) -> tuple[Mapping[Key, FetchPosition], Collection[Key]]:
     """New or moved partitions, and those that are not wanted any more."""
     if known == wanted:
         return {}, ()
@@ -556,7 +558,7 @@ class ReadReplicas:
 
 # Truncation: does the present leader's log still have the records that were read, or was it truncated and written anew?
 #
-# Each new leader is asked once, with OffsetForLeaderEpoch, for positions whose epoch is known (`Lineage`). A Fetch from
+# Each new leader is asked once, with OffsetForLeaderEpoch, for positions whose epoch is known (`LeaderEpochs`). A Fetch from
 # v12 on asks the same each time, which also covers later changes. Source: KIP-320; Kafka protocol guide,
 # OffsetForLeaderEpoch v0-v4.
 _UNSUPPORTED_VERSION = 35
@@ -738,10 +740,10 @@ class FetchForm:
         """Whether this version identifies topics by id."""
         return version > _HIGHEST_WITH_NAMES
 
-    def places(self, version: int) -> Mapping[Key, Place]:
+    def places(self, version: int) -> Mapping[Key, FetchPosition]:
         """The wanted positions, in the given order, by their keys in this version."""
         by_ids, epochs = self.by_ids(version), version >= _FIRST_WITH_LAST_EPOCH
-        found: dict[Key, Place] = {}
+        found: dict[Key, FetchPosition] = {}
         for each, topic_id in zip(self._reads, self._ids, strict=True):
             partition = each.partition
             name = topic_id or NO_UUID if by_ids else partition.topic
@@ -749,11 +751,11 @@ class FetchForm:
         self._keys = tuple(found)
         return found
 
-    def _place(self, read: ReadFrom, epochs: bool) -> Place:
+    def _place(self, read: ReadFrom, epochs: bool) -> FetchPosition:
         known = UNKNOWN
         if epochs and leads(self._cluster, self._node, read.partition):
             known = self._cluster.lineage(read.partition).epoch_before(read.offset)
-        return Place(read.offset, self._cluster.leader_epoch(read.partition), known, read.max_bytes)
+        return FetchPosition(read.offset, self._cluster.leader_epoch(read.partition), known, read.max_bytes)
 
     def request(self, asked: Asked, limits: ReadLimits) -> FetchRequest:
         """The message; ``asked`` has the keys of ``places``."""
@@ -845,7 +847,7 @@ def leads(cluster: Cluster, node: Node, partition: Partition) -> bool:
     return known is None or known.name == node.name
 
 
-def _topics(named: Mapping[Key, Place]) -> list[FetchRequestTopic]:
+def _topics(named: Mapping[Key, FetchPosition]) -> list[FetchRequestTopic]:
     found: dict[str | bytes, list[FetchRequestPartition]] = {}
     for (topic, number), place in named.items():
         part = FetchRequestPartition(

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from penstock.concurrency.locks import Hold
+from penstock.concurrency.locks import TryLock
 from penstock.errors import OffsetOutOfRange, PenstockError
 from penstock.interfaces.channel import LentConnection, PromptLink
 from penstock.interfaces.client import FetchHeard, ReadFrom, ReadLimits
 from penstock.interfaces.framing import Frame
 from penstock.model import Endpoint, LogRange, Node, Partition
-from penstock.protocols.kafka.client.cluster import UNKNOWN, Cluster, Lineage, note_error
+from penstock.protocols.kafka.client.cluster import UNKNOWN, Cluster, LeaderEpochs, note_error
 from penstock.protocols.kafka.client.connection import ByVersion, KafkaOptions, Started, Versions
 from penstock.protocols.kafka.client.fetch import (
     LEFT_OUT,
     WHAT,
     Asked,
     FetchForm,
+    FetchPosition,
     FetchSession,
     KafkaFetched,
     Key,
-    Place,
     ReadReplicas,
     alone,
     is_new,
@@ -31,7 +31,7 @@ from penstock.protocols.kafka.client.fetch import (
 from penstock.protocols.kafka.errors import NONE, OFFSET_OUT_OF_RANGE, error_for
 from penstock.protocols.kafka.wire.fetch import FIRST_PLAIN, FetchRequest, FetchResponse, Plain, RequestForm, read_plain
 
-__all__ = ["DEFAULT_FETCH_BYTES", "KafkaLentRead", "KafkaRange", "KafkaReader", "Read", "StillRead"]
+__all__ = ["DEFAULT_FETCH_BYTES", "KafkaLentRead", "KafkaRange", "KafkaReader", "Read", "RepeatedFetch"]
 
 
 # A read that is asked again: the last one in a node's session, as long as hardly anything has changed since.
@@ -45,14 +45,14 @@ class _Still:
 
     __slots__ = ("key", "lineage", "place", "read")
 
-    def __init__(self, key: Key, read: ReadFrom, place: Place, lineage: Lineage) -> None:
+    def __init__(self, key: Key, read: ReadFrom, place: FetchPosition, lineage: LeaderEpochs) -> None:
         self.key = key
         self.read = read
         self.place = place
         self.lineage = lineage
 
 
-class StillRead:
+class RepeatedFetch:
     """Of one node's session, on one connection. ``changes`` is the cluster's when the first request was composed."""
 
     __slots__ = (
@@ -65,7 +65,7 @@ class StillRead:
         cluster: Cluster,
         link: PromptLink[Versions],
         session: FetchSession,
-        reads: Mapping[Key, tuple[ReadFrom, Place]],
+        reads: Mapping[Key, tuple[ReadFrom, FetchPosition]],
         limits: ReadLimits,
         requests: RequestForm,
         changes: int,
@@ -98,7 +98,7 @@ class StillRead:
 
     def ask(self, moved: Sequence[ReadFrom]) -> Asked | None:
         """The next request; None where more has to be looked at."""
-        named: dict[Key, Place] = {}
+        named: dict[Key, FetchPosition] = {}
         for read in moved:
             each = self._by_partition.get(read.partition)
             if each is None:
@@ -108,7 +108,7 @@ class StillRead:
             if epoch not in (UNKNOWN, told):
                 return None  # its leader may have to be asked first whether it has the same past
             each.read = read
-            each.place = named[each.key] = Place(read.offset, told, epoch, read.max_bytes)
+            each.place = named[each.key] = FetchPosition(read.offset, told, epoch, read.max_bytes)
         asked = self.asked = self.session.ask_again(named)
         return asked
 
@@ -139,7 +139,7 @@ class KafkaLentRead:
 
     __slots__ = ("_cluster", "_lent", "_replicas", "_still", "fileno", "forget")
 
-    def __init__(self, still: StillRead, lent: LentConnection, cluster: Cluster, replicas: ReadReplicas) -> None:
+    def __init__(self, still: RepeatedFetch, lent: LentConnection, cluster: Cluster, replicas: ReadReplicas) -> None:
         self._still = still
         self._lent = lent
         self._cluster = cluster
@@ -215,7 +215,7 @@ class Read:
         self._limits = limits
         self._session = session
         self._asked = asked
-        self._places: Mapping[Key, Place] = {}
+        self._places: Mapping[Key, FetchPosition] = {}
         self.version = version
 
     @property
@@ -247,7 +247,7 @@ class Read:
 
     def still(
         self, cluster: Cluster, link: PromptLink[Versions], reads: Sequence[ReadFrom], changes: int
-    ) -> StillRead | None:
+    ) -> RepeatedFetch | None:
         """This one, to be asked again; None where its session was not kept, or knows more than this."""
         session, version = self._session, self.version
         if session is None or version < FIRST_PLAIN or not session.knows(self._places):
@@ -256,7 +256,7 @@ class Read:
         requests = RequestForm(shown, version, cluster.calls.options.client_id)
         named = dict(zip(self._places, zip(reads, self._places.values(), strict=True), strict=True))
         timeout_s = _patience_s(cluster.calls.options, self._limits)
-        return StillRead(cluster, link, session, named, self._limits, requests, changes, timeout_s)
+        return RepeatedFetch(cluster, link, session, named, self._limits, requests, changes, timeout_s)
 
     def _build(self, version: int) -> FetchRequest:
         self.version = version
@@ -273,8 +273,8 @@ class KafkaReader:
         self._cluster = cluster
         self._calls = cluster.calls
         self._sessions: dict[Endpoint, FetchSession] = {}
-        self._last: dict[Endpoint, Callable[[], StillRead | None]] = {}
-        self._stills: dict[Endpoint, StillRead] = {}
+        self._last: dict[Endpoint, Callable[[], RepeatedFetch | None]] = {}
+        self._stills: dict[Endpoint, RepeatedFetch] = {}
         self._replicas = ReadReplicas(cluster.calls.options.metadata_max_age_ms / 1_000)
 
     # Where.
@@ -446,7 +446,7 @@ class KafkaReader:
             return False
         return True
 
-    def lend(self, node: Node, hold: Hold) -> KafkaLentRead | None:
+    def lend(self, node: Node, hold: TryLock) -> KafkaLentRead | None:
         """``penstock.interfaces.client.LendsReads``."""
         still = self._stills.get(node.endpoint)
         if still is None or still.asked is None:
@@ -454,7 +454,7 @@ class KafkaReader:
         lent = still.link.connection.lend(hold)
         return None if lent is None else KafkaLentRead(still, lent, self._cluster, self._replicas)
 
-    def _still(self, node: Node) -> StillRead | None:
+    def _still(self, node: Node) -> RepeatedFetch | None:
         """The node's last read, if that can be asked again at all."""
         last = self._last.pop(node.endpoint, None)
         still = None if last is None else last()
@@ -462,7 +462,9 @@ class KafkaReader:
             self._stills[node.endpoint] = still
         return still
 
-    def _unusual(self, still: StillRead, answer: Frame | PenstockError, node: Node) -> Sequence[KafkaFetched] | None:
+    def _unusual(
+        self, still: RepeatedFetch, answer: Frame | PenstockError, node: Node
+    ) -> Sequence[KafkaFetched] | None:
         """As ``_told``, which looks at what is not plain."""
         reads = still.reads
         asked, still.asked = still.asked, None

@@ -19,7 +19,6 @@ from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.wire.produce import (
     InitProducerIdRequest,
     InitProducerIdResponse,
-    ProduceForm,
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
@@ -208,9 +207,6 @@ class KafkaSender:
         self._transactional_id: str | None = None
         self._highest_produce: int | None = None
         self._unanswered: dict[Endpoint, Connection] = {}
-        self._forms: dict[Partition, ProduceForm] = {}
-        self._formed_for: tuple[int, int, float, str | None] | None = None
-        self._spoken: tuple[PromptLink[Versions], int | None, int] | None = None
 
     @property
     def numbered(self) -> bool:
@@ -274,22 +270,15 @@ class KafkaSender:
 
         def told(answer: Frame | PenstockError) -> None:
             try:
-                found = self._heard(link, answer, ours, form, version, node)
+                found = self._heard(link, answer, ours, version, node)
             except Exception as bug:
                 heard(bug)
             else:
                 heard(found)
 
         try:
-            known = self._spoken
-            same = known is not None and known[0] is link and known[1] == self._highest_produce
-            version = known[2] if known is not None and same else self._version(link)
-            form = self._form(ours[0].partition, version, acks, timeout_s) if len(ours) == 1 else None
-            if form is not None:
-                outgoing = form.fill(ours[0].sending())
-            else:
-                request = _request(ours, acks, timeout_s, self._transactional_id)
-                outgoing, _ = self._calls.encoded(link, request, self._highest_produce)
+            request = _request(ours, acks, timeout_s, self._transactional_id)
+            outgoing, version = self._calls.encoded(link, request, self._highest_produce)
             self._calls.tell(link, outgoing, told, timeout_s=timeout_s + _SLACK_S)
         except PenstockError:
             return False  # `send` meets it again, where there is somebody to raise it to
@@ -300,42 +289,15 @@ class KafkaSender:
         link: PromptLink[Versions],
         answer: Frame | PenstockError,
         ours: Sequence[KafkaPacked],
-        form: ProduceForm | None,
         version: int,
         node: Node,
     ) -> Sequence[Sent]:
         if isinstance(answer, PenstockError):
             return [self._lost(packed, answer) for packed in ours]
-        if form is not None and (stored := form.stored(answer.body)) is not None:
-            return [self._sent(ours[0], *stored, None)]
         try:
             return self._outcomes(ours, self._calls.read(link, ProduceResponse, version, answer), node)
         except PenstockError as error:
             return [self._lost(packed, error) for packed in ours]
-
-    def _version(self, link: PromptLink[Versions]) -> int:
-        """In which version of Produce this link is spoken to."""
-        version = self._calls.version(link, ProduceRequest, self._highest_produce)
-        self._spoken = link, self._highest_produce, version
-        return version
-
-    def _form(self, partition: Partition, version: int, acks: int, timeout_s: float) -> ProduceForm:
-        """One for each partition that was sent to, as long as nothing else changes."""
-        what = (version, acks, timeout_s, self._transactional_id)
-        if what != self._formed_for:
-            self._forms.clear()
-            self._formed_for = what
-        form = self._forms.get(partition)
-        if form is None:
-            form = self._forms[partition] = ProduceForm(
-                partition,
-                version,
-                self._calls.options.client_id,
-                acks=acks,
-                timeout_ms=_milliseconds(timeout_s),
-                transactional_id=self._transactional_id,
-            )
-        return form
 
     async def _send_unanswered(self, endpoint: Endpoint, request: ProduceRequest) -> None:
         """A node that refuses such a batch hangs up: the next one goes to whoever leads the partition then."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from penstock.concurrency.locks import Locks
-from penstock.concurrency.runtime import Runtime, Timer, patiently
+from penstock.concurrency.runtime import Runtime, Timer, retry_while_unreachable
 from penstock.errors import PenstockError
 from penstock.interfaces.admin import Rebalance
 from penstock.interfaces.node import OWN_TOPICS, Ended, Entry, Journals, Noted, Services
@@ -56,9 +56,9 @@ __all__ = [
     "HEARTBEAT",
     "SESSION",
     "SETTABLE",
-    "Alarm",
     "ConsumerGroupKeeper",
     "ConsumerGroupLog",
+    "CoordinatorTimer",
     "OlderGroups",
     "OwnGroupOptions",
     "check_group_options",
@@ -105,7 +105,7 @@ class ConsumerGroupLog:
         async with self._locks.held(group_id):
             if self._coordinator.has_changes(group_id):
                 # One call that is lost must not cost members their places: who is refused may have to begin anew.
-                await patiently(self._runtime, lambda: self._write(group_id))
+                await retry_while_unreachable(self._runtime, lambda: self._write(group_id))
 
     async def _write(self, group_id: str) -> None:
         whose: frozenset[str | None] = frozenset()
@@ -233,7 +233,7 @@ class OwnGroupOptions:
 
 
 # Alarm: has a coordinator, which has no clock of its own, called when its next deadline is there.
-class Alarm:
+class CoordinatorTimer:
     """``due`` says when, in seconds of the monotonic clock (None: never); ``ring`` is called then, with nothing set.
 
     It may ring early: a deadline that moves away, as sessions do with each heartbeat, moves no timer.
@@ -314,7 +314,7 @@ class ConsumerGroupKeeper:
         self._options = OwnGroupOptions(services.journals)
         self.coordinator = ConsumerCoordinator(settings, told)
         self._log = ConsumerGroupLog(services.journals, services.runtime, self.coordinator)
-        self._alarm = Alarm(services.runtime, self.coordinator.not_before, self._expire)
+        self._alarm = CoordinatorTimer(services.runtime, self.coordinator.not_before, self._expire)
         self._older: OlderGroups | None = None
         self._going: dict[str, bytes] = {}
         self.held = held_by_members(services.memory) if held is None else held

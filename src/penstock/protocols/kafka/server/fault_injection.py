@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import typing
 from collections.abc import Sequence
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation, UsageError
@@ -14,7 +14,7 @@ from penstock.interfaces import Frame, Pieces, joined
 from penstock.interfaces.front import Handle, check_name
 from penstock.protocols.kafka.errors import ROWS, code_of
 from penstock.protocols.kafka.wire import configs, coordinator_admin, fetch, metadata, offsets, produce, topics
-from penstock.protocols.kafka.wire.declarations import Wire
+from penstock.protocols.kafka.wire.declarations import Message, all_fields
 from penstock.protocols.kafka.wire.framing import api_of, known, read_header, read_request, read_response, response
 
 
@@ -28,7 +28,7 @@ class Items:
 
     asked: str
     answered: str
-    kind: type[Any]
+    kind: type
     inner: Items | None = None
 
 
@@ -128,7 +128,7 @@ def _made(kind: type[Any], **fields: object) -> object:
 
 
 def _item(asked: Any, items: Items, code: int) -> Any:
-    names = [field.name for field in dataclasses.fields(items.kind)]
+    names = [field.name for field in all_fields(items.kind)]
     values: dict[str, Any] = {name: -1 for name in _NOWHERE if name in names}
     if isinstance(asked, str):
         values["group_id" if "group_id" in names else "name"] = asked
@@ -197,20 +197,20 @@ class KafkaWording:
 
 
 @functools.cache
-def _error_fields(message: type[object], version: int) -> frozenset[str]:
+def _error_fields(message: type, version: int) -> frozenset[str]:
     """The message's own error codes that the version has."""
-    hints = typing.get_type_hints(message, include_extras=True)
-    wires: dict[str, Wire] = {name: hints[name].__metadata__[0] for name in _CODES if name in hints}
-    return frozenset(name for name, wire in wires.items() if wire.present(version))
+    return frozenset(
+        field.name for field in all_fields(message) if field.name in _CODES and field.wire.present(version)
+    )
 
 
 def _with_code(message: Any, version: int, code: int) -> Any:
     """The message with every error code in it replaced."""
     changes: dict[str, Any] = dict.fromkeys(_error_fields(message.__class__, version), code)
-    for field in dataclasses.fields(message):
+    for field in all_fields(message.__class__):
         value = getattr(message, field.name)
-        if dataclasses.is_dataclass(value):
+        if isinstance(value, Message):
             changes[field.name] = _with_code(value, version, code)
-        elif isinstance(value, Sequence) and value and dataclasses.is_dataclass(value[0]):
+        elif isinstance(value, Sequence) and value and isinstance(value[0], Message):
             changes[field.name] = [_with_code(each, version, code) for each in value]
-    return dataclasses.replace(message, **changes)
+    return replace(message, **changes)

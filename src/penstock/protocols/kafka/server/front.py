@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from penstock.concurrency.background import ENTRY_BYTES, Beside, Pace, Turns
+from penstock.concurrency.background import ENTRY_BYTES, BackgroundWorker, LoopBudget, RequestPacer
 from penstock.concurrency.limits import Portion
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.framing import Frame, Pieces
@@ -24,10 +24,10 @@ from penstock.protocols.kafka.server.group_service import GroupKeeper, log_rebal
 from penstock.protocols.kafka.server.handlers import (
     TABLE,
     Call,
+    ClientConnection,
     KafkaFrontOptions,
     Limits,
-    Line,
-    Room,
+    PartitionQuota,
     Shared,
     handler,
     offered,
@@ -60,7 +60,7 @@ class KafkaSession:
         self._ended = ended
         self._now = shared.meter.now
         self._meter = shared.meter
-        self.line = Line(peer.address)
+        self.line = ClientConnection(peer.address)
 
     @property
     def ordered(self) -> bool:
@@ -206,7 +206,9 @@ class KafkaFront:
         behind: object = services.enode.relay(_SCHEME)
         asked = behind.producer_id if isinstance(behind, GivesProducerIds) else None
         ids = ProducerIds(services.identity.epoch, asked)
-        limits = Limits(options, services.memory, Room(options, services.memory, services.enode, runtime.monotonic))
+        limits = Limits(
+            options, services.memory, PartitionQuota(options, services.memory, services.enode, runtime.monotonic)
+        )
         newer = ConsumerGroupKeeper(options.newer_groups, services, log_rebalance, limits.members, limits.groups)
         groups = GroupKeeper(
             options.groups,
@@ -217,7 +219,7 @@ class KafkaFront:
             held=limits.members,
             kept=limits.groups,
         )
-        turns = Turns(runtime)
+        turns = LoopBudget(runtime)
         self._shared = Shared(
             services,
             options,
@@ -231,13 +233,13 @@ class KafkaFront:
                 max_timeout_ms=options.transaction_max_timeout_ms,
                 kept=limits.ids,
             ),
-            Beside(runtime, services.memory),
+            BackgroundWorker(runtime, services.memory),
             turns,
             offered(services.enode.abilities),
             services.meters.front("kafka", api_name, CODES),
             Portion(services.memory, services.memory.limit // _LARGE_SHARE, runtime.promise),
             limits,
-            partial(Pace, turns, services.memory, options.max_answer_entries),
+            partial(RequestPacer, turns, services.memory, options.max_answer_entries),
         )
         self._shared.meter.levels.update(
             held=lambda: sum(each.line.held for each in self._sessions),

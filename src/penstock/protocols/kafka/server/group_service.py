@@ -8,7 +8,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from penstock.concurrency.runtime import Runtime, patiently
+from penstock.concurrency.runtime import Runtime, retry_while_unreachable
 from penstock.errors import PenstockError
 from penstock.groups.rebalance_history import sentence
 from penstock.interfaces.admin import Rebalance
@@ -31,7 +31,7 @@ from penstock.protocols.kafka.groups.classic_group import (
 from penstock.protocols.kafka.groups.classic_transitions import Moment, stored_value
 from penstock.protocols.kafka.groups.consumer_group import JOIN, Beat, BeatRefused, ConsumerGroup, Topic
 from penstock.protocols.kafka.groups.consumer_transitions import topics_of_group
-from penstock.protocols.kafka.server.consumer_group_service import Alarm, ConsumerGroupKeeper
+from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupKeeper, CoordinatorTimer
 from penstock.protocols.kafka.server.handlers import MORE_ROOM
 from penstock.protocols.kafka.server.refusals import Refused, note
 
@@ -113,7 +113,7 @@ class GroupKeeper:
         self.coordinator.no_room = _note_no_room
         self.newer = newer
         newer.live_beside(self)
-        self._alarm = Alarm(runtime, self.coordinator.not_before, self._expire)
+        self._alarm = CoordinatorTimer(runtime, self.coordinator.not_before, self._expire)
 
     def now(self) -> Moment:
         """Both clocks."""
@@ -175,7 +175,7 @@ class GroupKeeper:
         return True
 
     async def keep(self, group_id: str, record: bytes, look: Callable[[], None]) -> None:
-        await patiently(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
+        await retry_while_unreachable(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
 
     # Requests of the older protocol, to groups of either.
 
@@ -278,7 +278,7 @@ class GroupKeeper:
         try:
             await self.newer.save(group_id)  # what it was before it came back from there
             # All members wait for this: one call that is lost must not make them join again.
-            await patiently(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
+            await retry_while_unreachable(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
         except PenstockError:
             # The members are told by an error they try again on; where nobody waits, the record is of an empty group.
             accepted = False

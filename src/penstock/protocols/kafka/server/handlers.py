@@ -12,9 +12,9 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.background import Beside, Pace, Turns
+from penstock.concurrency.background import BackgroundWorker, LoopBudget, RequestPacer
 from penstock.concurrency.limits import Memory, Portion, Shares
-from penstock.concurrency.runtime import Parking, patiently
+from penstock.concurrency.runtime import WaiterSet, retry_while_unreachable
 from penstock.errors import OutOfOrderSequence, PenstockError, UpstreamLost
 from penstock.interfaces.enode import Abilities, Enode, TopicState
 from penstock.interfaces.framing import Buffer, Pieces
@@ -49,17 +49,17 @@ __all__ = [
     "NO_ROOM",
     "TABLE",
     "Call",
+    "ClientConnection",
+    "FailedSequences",
     "Handler",
     "Head",
     "KafkaFrontOptions",
     "Limits",
-    "Line",
     "Numbers",
-    "Room",
+    "PartitionQuota",
     "Row",
     "Shared",
     "Single",
-    "Unstored",
     "features",
     "framed",
     "handler",
@@ -161,7 +161,7 @@ def numbers_of(records: Buffer | None) -> Numbers | None:
     return found if found.producer_id >= 0 else None
 
 
-class Unstored:
+class FailedSequences:
     """One a front."""
 
     def __init__(self) -> None:
@@ -217,14 +217,14 @@ class Shared:
     sessions: FetchSessions
     producer_ids: ProducerIds
     transactions: TransactionKeeper
-    beside: Beside
-    turns: Turns
+    beside: BackgroundWorker
+    turns: LoopBudget
     offered: Mapping[int, Row]
     meter: Meter
     large: Portion
     limits: Limits
-    pace: Callable[[], Pace]
-    unstored: Unstored = field(default_factory=Unstored)
+    pace: Callable[[], RequestPacer]
+    unstored: FailedSequences = field(default_factory=FailedSequences)
     rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
 
     @property
@@ -268,10 +268,10 @@ class Shared:
 
     async def all_topics(self) -> Sequence[TopicState]:
         """All topics; asked for with patience, because answers that list them have no place for an error."""
-        return await patiently(self.services.runtime, self.enode.topics)
+        return await retry_while_unreachable(self.services.runtime, self.enode.topics)
 
 
-class Line(Parking):
+class ClientConnection(WaiterSet):
     """One client's connection as handlers see it: where it comes from, and whether anybody still waits for an answer.
 
     ``host`` is the address as Kafka's tools show it, with a slash before. ``throttled_s``: for so long its next request
@@ -294,10 +294,10 @@ class Call(NamedTuple):
     """One request's circumstances. ``pace``: every handler spends it for each entry that it goes through."""
 
     shared: Shared
-    line: Line
+    line: ClientConnection
     version: int
     client_id: str
-    pace: Pace
+    pace: RequestPacer
     large: bool = False
     """It has so many entries that others like it wait until it is answered."""
 
@@ -326,7 +326,7 @@ class Row(NamedTuple):
     single: str = ""
 
 
-Single = Callable[[Shared, Line, memoryview], Awaitable[Pieces | None]]
+Single = Callable[[Shared, ClientConnection, memoryview], Awaitable[Pieces | None]]
 """Answers a request from its bytes, or leaves it to the handler by None; then nothing was done of it."""
 
 
@@ -427,8 +427,8 @@ def _function(name: str) -> Any:
 
 # What Kafka's clients make a node keep, and how much of it one address and one connection may have.
 #
-# A real broker has no such totals. Requests and answers of many entries are limited by sessions and `Pace`, and fetch
-# sessions by `fetch_sessions`.
+# A real broker has no such totals. Requests and answers of many entries are limited by sessions and `RequestPacer`, and
+# fetch sessions by `fetch_sessions`.
 MORE_ROOM: Final = "raise the option in brackets, or use fewer"
 """What to do about a refusal of `Shares`, whose text names the share and the option."""
 _REQUEST_BYTES, _PARTITION_OF_REQUEST_BYTES = 2_000, 400
@@ -453,9 +453,11 @@ class Limits:
     ``groups``: with members or without; ``room``: for partitions of topics.
     """
 
-    def __init__(self, options: KafkaFrontOptions, memory: Memory, room: Room) -> None:
+    def __init__(self, options: KafkaFrontOptions, memory: Memory, room: PartitionQuota) -> None:
         percent = options.address_share_percent
-        self._held: Shares[Line] = Shares("held requests", "max_held", options.max_held, memory, percent, _PART)
+        self._held: Shares[ClientConnection] = Shares(
+            "held requests", "max_held", options.max_held, memory, percent, _PART
+        )
         self.ids: Shares[str] = Shares(
             "transactional ids", "max_transactional_ids", options.max_transactional_ids, memory, percent
         )
@@ -463,11 +465,11 @@ class Limits:
         self.groups: KeptGroups = kept_groups(options.max_groups, memory, percent)
         self.room = room
 
-    def hold(self, line: Line, partitions: int = 0) -> str | None:
+    def hold(self, line: ClientConnection, partitions: int = 0) -> str | None:
         """A connection's request is about to wait: why it may not, or None, and then `let_go` ends that."""
         return self._held.put(line, line, _REQUEST_BYTES + partitions * _PARTITION_OF_REQUEST_BYTES)
 
-    def let_go(self, line: Line) -> None:
+    def let_go(self, line: ClientConnection) -> None:
         """The request waits no more."""
         self._held.drop(line)
 
@@ -482,7 +484,7 @@ class Limits:
         return _TRANSACTION_BYTES + partitions * _PARTITION_OF_TRANSACTION_BYTES
 
 
-class Room:
+class PartitionQuota:
     """For partitions of topics in the embedded log: all count, and those that a client made count as its address's.
 
     Topics that were there when the node started, or that another front made, have no owner. A cluster behind the node

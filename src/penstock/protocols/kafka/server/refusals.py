@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import fields
-from typing import Any, Final, NamedTuple, get_type_hints
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.errors import (
@@ -32,7 +31,7 @@ from penstock.errors import (
 from penstock.interfaces.front import Asker, Codes, Meter
 from penstock.interfaces.wire import code_for
 from penstock.protocols.kafka.errors import ErrorCode, row
-from penstock.protocols.kafka.wire.declarations import Wire
+from penstock.protocols.kafka.wire.declarations import all_fields
 
 __all__ = [
     "CODES",
@@ -183,13 +182,12 @@ def _shape(kind: Any) -> tuple[Sequence[str], Sequence[tuple[str, Any]]]:
     """Names of a struct's codes, and of its lists of structs that may have some, with their kind."""
     codes: list[str] = []
     lists: list[tuple[str, Any]] = []
-    hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        wire = next((each for each in getattr(hints[field.name], "__metadata__", ()) if isinstance(each, Wire)), None)
+    for field in all_fields(kind):
+        item = field.wire.item
         if field.name.endswith(_CODE):
             codes.append(field.name)
-        elif wire is not None and wire.kind == "array" and isinstance(wire.item, type) and _has_codes(wire.item):
-            lists.append((field.name, wire.item))
+        elif field.wire.kind == "array" and isinstance(item, type) and _has_codes(item):
+            lists.append((field.name, item))
     return codes, lists
 
 
@@ -213,10 +211,9 @@ def _finder(kind: Any) -> _Find:
 
 def _has_codes(kind: Any) -> bool:
     """Whether a code could be anywhere in it."""
-    hints = get_type_hints(kind, include_extras=True)
-    wires = (each for hint in hints.values() for each in getattr(hint, "__metadata__", ()) if isinstance(each, Wire))
-    inner = [each.item for each in wires if each.kind == "array" and isinstance(each.item, type)]
-    return any(field.name.endswith(_CODE) for field in fields(kind)) or any(map(_has_codes, inner))
+    fields = all_fields(kind)
+    inner = [field.wire.item for field in fields if field.wire.kind == "array" and isinstance(field.wire.item, type)]
+    return any(field.name.endswith(_CODE) for field in fields) or any(map(_has_codes, inner))
 
 
 # What of a Kafka client's request was refused, in words for the node's log: who asked, for what, and why.

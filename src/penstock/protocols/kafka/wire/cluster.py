@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from penstock._dataclasses import dataclass
 from penstock.protocols.kafka.wire.declarations import (
     BOOL,
     I8,
@@ -17,6 +16,7 @@ from penstock.protocols.kafka.wire.declarations import (
     U16,
     UUID,
     Api,
+    Message,
     array,
     struct_field,
 )
@@ -26,8 +26,7 @@ from penstock.protocols.kafka.wire.declarations import (
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3; KIP-595, KIP-853.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterRequest:
+class DescribeClusterRequest(Message):
     """DescribeCluster request, versions 0-2."""
 
     API: ClassVar[Api] = Api(60, 0, 2, flexible=0)
@@ -36,8 +35,7 @@ class DescribeClusterRequest:
     include_fenced_brokers: Annotated[bool, BOOL.since(2)] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterResponseBroker:
+class DescribeClusterResponseBroker(Message):
     """One entry of ``brokers``."""
 
     broker_id: Annotated[int, I32] = 0
@@ -47,8 +45,7 @@ class DescribeClusterResponseBroker:
     is_fenced: Annotated[bool, BOOL.since(2).ignorable()] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterResponse:
+class DescribeClusterResponse(Message):
     """DescribeCluster response, versions 0-2."""
 
     API: ClassVar[Api] = Api(60, 0, 2, flexible=0)
@@ -62,23 +59,20 @@ class DescribeClusterResponse:
     cluster_authorized_operations: Annotated[int, I32] = -2147483648
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsRequestTopic:
+class DescribeTopicPartitionsRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsRequestCursor:
+class DescribeTopicPartitionsRequestCursor(Message):
     """The ``cursor`` struct."""
 
     topic_name: Annotated[str, STR] = ""
     partition_index: Annotated[int, I32] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsRequest:
+class DescribeTopicPartitionsRequest(Message):
     """DescribeTopicPartitions request, versions 0-0."""
 
     API: ClassVar[Api] = Api(75, 0, 0, flexible=0)
@@ -89,8 +83,7 @@ class DescribeTopicPartitionsRequest:
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsResponsePartition:
+class DescribeTopicPartitionsResponsePartition(Message):
     """One entry of ``partitions``."""
 
     error_code: Annotated[int, I16] = 0
@@ -104,8 +97,7 @@ class DescribeTopicPartitionsResponsePartition:
     offline_replicas: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsResponseTopic:
+class DescribeTopicPartitionsResponseTopic(Message):
     """One entry of ``topics``."""
 
     error_code: Annotated[int, I16] = 0
@@ -118,16 +110,14 @@ class DescribeTopicPartitionsResponseTopic:
     topic_authorized_operations: Annotated[int, I32] = -2147483648
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsResponseNextCursor:
+class DescribeTopicPartitionsResponseNextCursor(Message):
     """The ``next_cursor`` struct."""
 
     topic_name: Annotated[str, STR] = ""
     partition_index: Annotated[int, I32] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsResponse:
+class DescribeTopicPartitionsResponse(Message):
     """DescribeTopicPartitions response, versions 0-0."""
 
     API: ClassVar[Api] = Api(75, 0, 0, flexible=0)
@@ -139,31 +129,27 @@ class DescribeTopicPartitionsResponse:
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumRequestPartition:
+class DescribeQuorumRequestPartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumRequestTopic:
+class DescribeQuorumRequestTopic(Message):
     """One entry of ``topics``."""
 
     topic_name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[DescribeQuorumRequestPartition], array(DescribeQuorumRequestPartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(Message):
     """DescribeQuorum request, versions 0-2."""
 
     API: ClassVar[Api] = Api(55, 0, 2, flexible=0)
     topics: Annotated[Sequence[DescribeQuorumRequestTopic], array(DescribeQuorumRequestTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumResponseReplica:
+class DescribeQuorumResponseReplica(Message):
     """One entry of ``current_voters`` and ``observers``."""
 
     replica_id: Annotated[int, I32] = 0
@@ -173,8 +159,7 @@ class DescribeQuorumResponseReplica:
     last_caught_up_timestamp: Annotated[int, I64.since(1).ignorable()] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumResponsePartition:
+class DescribeQuorumResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -187,16 +172,14 @@ class DescribeQuorumResponsePartition:
     observers: Annotated[Sequence[DescribeQuorumResponseReplica], array(DescribeQuorumResponseReplica)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumResponseTopic:
+class DescribeQuorumResponseTopic(Message):
     """One entry of ``topics``."""
 
     topic_name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[DescribeQuorumResponsePartition], array(DescribeQuorumResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumResponseListener:
+class DescribeQuorumResponseListener(Message):
     """One entry of ``listeners``."""
 
     name: Annotated[str, STR] = ""
@@ -204,16 +187,14 @@ class DescribeQuorumResponseListener:
     port: Annotated[int, U16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumResponseNode:
+class DescribeQuorumResponseNode(Message):
     """One entry of ``nodes``."""
 
     node_id: Annotated[int, I32] = 0
     listeners: Annotated[Sequence[DescribeQuorumResponseListener], array(DescribeQuorumResponseListener)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumResponse:
+class DescribeQuorumResponse(Message):
     """DescribeQuorum response, versions 0-2."""
 
     API: ClassVar[Api] = Api(55, 0, 2, flexible=0)
@@ -223,16 +204,14 @@ class DescribeQuorumResponse:
     nodes: Annotated[Sequence[DescribeQuorumResponseNode], array(DescribeQuorumResponseNode).since(2).ignorable()] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetTelemetrySubscriptionsRequest:
+class GetTelemetrySubscriptionsRequest(Message):
     """GetTelemetrySubscriptions request, versions 0-0."""
 
     API: ClassVar[Api] = Api(71, 0, 0, flexible=0)
     client_instance_id: Annotated[bytes, UUID] = NO_UUID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetTelemetrySubscriptionsResponse:
+class GetTelemetrySubscriptionsResponse(Message):
     """GetTelemetrySubscriptions response, versions 0-0."""
 
     API: ClassVar[Api] = Api(71, 0, 0, flexible=0)
@@ -251,16 +230,14 @@ class GetTelemetrySubscriptionsResponse:
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3; KIP-860.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsRequestPartition:
+class AlterPartitionReassignmentsRequestPartition(Message):
     """One entry of ``partitions``; ``replicas`` None ends a move that is under way."""
 
     partition_index: Annotated[int, I32] = 0
     replicas: Annotated[Sequence[int] | None, array(I32).nullable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsRequestTopic:
+class AlterPartitionReassignmentsRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
@@ -269,8 +246,7 @@ class AlterPartitionReassignmentsRequestTopic:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsRequest:
+class AlterPartitionReassignmentsRequest(Message):
     """AlterPartitionReassignments request, versions 0-1."""
 
     API: ClassVar[Api] = Api(45, 0, 1, flexible=0)
@@ -281,8 +257,7 @@ class AlterPartitionReassignmentsRequest:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsResponsePartition:
+class AlterPartitionReassignmentsResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -290,8 +265,7 @@ class AlterPartitionReassignmentsResponsePartition:
     error_message: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsResponseTopic:
+class AlterPartitionReassignmentsResponseTopic(Message):
     """One entry of ``responses``."""
 
     name: Annotated[str, STR] = ""
@@ -300,8 +274,7 @@ class AlterPartitionReassignmentsResponseTopic:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsResponse:
+class AlterPartitionReassignmentsResponse(Message):
     """AlterPartitionReassignments response, versions 0-1."""
 
     API: ClassVar[Api] = Api(45, 0, 1, flexible=0)
@@ -314,16 +287,14 @@ class AlterPartitionReassignmentsResponse:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsRequestTopic:
+class ListPartitionReassignmentsRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partition_indexes: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsRequest:
+class ListPartitionReassignmentsRequest(Message):
     """ListPartitionReassignments request, version 0; ``topics`` None asks for all."""
 
     API: ClassVar[Api] = Api(46, 0, 0, flexible=0)
@@ -334,8 +305,7 @@ class ListPartitionReassignmentsRequest:
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsResponsePartition:
+class ListPartitionReassignmentsResponsePartition(Message):
     """One entry of ``partitions``: a partition that is being moved."""
 
     partition_index: Annotated[int, I32] = 0
@@ -344,8 +314,7 @@ class ListPartitionReassignmentsResponsePartition:
     removing_replicas: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsResponseTopic:
+class ListPartitionReassignmentsResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
@@ -354,8 +323,7 @@ class ListPartitionReassignmentsResponseTopic:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsResponse:
+class ListPartitionReassignmentsResponse(Message):
     """ListPartitionReassignments response, version 0."""
 
     API: ClassVar[Api] = Api(46, 0, 0, flexible=0)
@@ -367,16 +335,14 @@ class ListPartitionReassignmentsResponse:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeadersRequestTopicPartitions:
+class ElectLeadersRequestTopicPartitions(Message):
     """One entry of ``topic_partitions``."""
 
     topic: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeadersRequest:
+class ElectLeadersRequest(Message):
     """ElectLeaders request, versions 0-2; ``topic_partitions`` None asks for all."""
 
     API: ClassVar[Api] = Api(43, 0, 2, flexible=2)
@@ -387,8 +353,7 @@ class ElectLeadersRequest:
     timeout_ms: Annotated[int, I32] = 60000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeadersResponsePartition:
+class ElectLeadersResponsePartition(Message):
     """One entry of ``partition_result``."""
 
     partition_id: Annotated[int, I32] = 0
@@ -396,16 +361,14 @@ class ElectLeadersResponsePartition:
     error_message: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeadersResponseTopic:
+class ElectLeadersResponseTopic(Message):
     """One entry of ``replica_election_results``."""
 
     topic: Annotated[str, STR] = ""
     partition_result: Annotated[Sequence[ElectLeadersResponsePartition], array(ElectLeadersResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeadersResponse:
+class ElectLeadersResponse(Message):
     """ElectLeaders response, versions 0-2."""
 
     API: ClassVar[Api] = Api(43, 0, 2, flexible=2)
@@ -414,24 +377,21 @@ class ElectLeadersResponse:
     replica_election_results: Annotated[Sequence[ElectLeadersResponseTopic], array(ElectLeadersResponseTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirsRequestTopic:
+class DescribeLogDirsRequestTopic(Message):
     """One entry of ``topics``."""
 
     topic: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirsRequest:
+class DescribeLogDirsRequest(Message):
     """DescribeLogDirs request, versions 1-5."""
 
     API: ClassVar[Api] = Api(35, 1, 5, flexible=2)
     topics: Annotated[Sequence[DescribeLogDirsRequestTopic] | None, array(DescribeLogDirsRequestTopic).nullable()] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirsResponsePartition:
+class DescribeLogDirsResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -440,16 +400,14 @@ class DescribeLogDirsResponsePartition:
     is_future_key: Annotated[bool, BOOL] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirsResponseTopic:
+class DescribeLogDirsResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[DescribeLogDirsResponsePartition], array(DescribeLogDirsResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirsResponseResult:
+class DescribeLogDirsResponseResult(Message):
     """One entry of ``results``."""
 
     error_code: Annotated[int, I16] = 0
@@ -460,8 +418,7 @@ class DescribeLogDirsResponseResult:
     is_cordoned: Annotated[bool, BOOL.since(5).ignorable()] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirsResponse:
+class DescribeLogDirsResponse(Message):
     """DescribeLogDirs response, versions 1-5."""
 
     API: ClassVar[Api] = Api(35, 1, 5, flexible=2)
@@ -470,40 +427,35 @@ class DescribeLogDirsResponse:
     results: Annotated[Sequence[DescribeLogDirsResponseResult], array(DescribeLogDirsResponseResult)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterReplicaLogDirsRequestTopic:
+class AlterReplicaLogDirsRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterReplicaLogDirsRequestDir:
+class AlterReplicaLogDirsRequestDir(Message):
     """One entry of ``dirs``."""
 
     path: Annotated[str, STR] = ""
     topics: Annotated[Sequence[AlterReplicaLogDirsRequestTopic], array(AlterReplicaLogDirsRequestTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterReplicaLogDirsRequest:
+class AlterReplicaLogDirsRequest(Message):
     """AlterReplicaLogDirs request, versions 1-2."""
 
     API: ClassVar[Api] = Api(34, 1, 2, flexible=2)
     dirs: Annotated[Sequence[AlterReplicaLogDirsRequestDir], array(AlterReplicaLogDirsRequestDir)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterReplicaLogDirsResponsePartition:
+class AlterReplicaLogDirsResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterReplicaLogDirsResponseTopic:
+class AlterReplicaLogDirsResponseTopic(Message):
     """One entry of ``results``."""
 
     topic_name: Annotated[str, STR] = ""
@@ -512,8 +464,7 @@ class AlterReplicaLogDirsResponseTopic:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterReplicaLogDirsResponse:
+class AlterReplicaLogDirsResponse(Message):
     """AlterReplicaLogDirs response, versions 1-2."""
 
     API: ClassVar[Api] = Api(34, 1, 2, flexible=2)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from penstock._dataclasses import dataclass
 from penstock.interfaces import Buffer
-from penstock.protocols.kafka.wire.declarations import BOOL, BYTES, F64, I8, I16, I32, I64, STR, Api, array
+from penstock.protocols.kafka.wire.declarations import BOOL, BYTES, F64, I8, I16, I32, I64, STR, Api, Message, array
 
 
 # Configuration of topics and brokers: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsRequestResource:
+class DescribeConfigsRequestResource(Message):
     """One entry of ``resources``."""
 
     resource_type: Annotated[int, I8] = 0
@@ -23,8 +21,7 @@ class DescribeConfigsRequestResource:
     configuration_keys: Annotated[Sequence[str] | None, array(STR).nullable()] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsRequest:
+class DescribeConfigsRequest(Message):
     """DescribeConfigs request, versions 0-4."""
 
     API: ClassVar[Api] = Api(32, 0, 4, flexible=4)
@@ -33,8 +30,7 @@ class DescribeConfigsRequest:
     include_documentation: Annotated[bool, BOOL.since(3)] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResponseSynonym:
+class DescribeConfigsResponseSynonym(Message):
     """One entry of ``synonyms``."""
 
     name: Annotated[str, STR] = ""
@@ -42,8 +38,7 @@ class DescribeConfigsResponseSynonym:
     source: Annotated[int, I8] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResponseConfig:
+class DescribeConfigsResponseConfig(Message):
     """One entry of ``configs``."""
 
     name: Annotated[str, STR] = ""
@@ -59,8 +54,7 @@ class DescribeConfigsResponseConfig:
     documentation: Annotated[str | None, STR.nullable().since(3).ignorable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResponseResult:
+class DescribeConfigsResponseResult(Message):
     """One entry of ``results``."""
 
     error_code: Annotated[int, I16] = 0
@@ -70,8 +64,7 @@ class DescribeConfigsResponseResult:
     configs: Annotated[Sequence[DescribeConfigsResponseConfig], array(DescribeConfigsResponseConfig)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResponse:
+class DescribeConfigsResponse(Message):
     """DescribeConfigs response, versions 0-4."""
 
     API: ClassVar[Api] = Api(32, 0, 4, flexible=4)
@@ -79,16 +72,14 @@ class DescribeConfigsResponse:
     results: Annotated[Sequence[DescribeConfigsResponseResult], array(DescribeConfigsResponseResult)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsRequestConfig:
+class AlterConfigsRequestConfig(Message):
     """One entry of ``configs``."""
 
     name: Annotated[str, STR] = ""
     value: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsRequestResource:
+class AlterConfigsRequestResource(Message):
     """One entry of ``resources``."""
 
     resource_type: Annotated[int, I8] = 0
@@ -96,8 +87,7 @@ class AlterConfigsRequestResource:
     configs: Annotated[Sequence[AlterConfigsRequestConfig], array(AlterConfigsRequestConfig)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsRequest:
+class AlterConfigsRequest(Message):
     """AlterConfigs request, versions 0-2."""
 
     API: ClassVar[Api] = Api(33, 0, 2, flexible=2)
@@ -105,8 +95,7 @@ class AlterConfigsRequest:
     validate_only: Annotated[bool, BOOL] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsResponseTopic:
+class AlterConfigsResponseTopic(Message):
     """One entry of ``responses``."""
 
     error_code: Annotated[int, I16] = 0
@@ -115,8 +104,7 @@ class AlterConfigsResponseTopic:
     resource_name: Annotated[str, STR] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsResponse:
+class AlterConfigsResponse(Message):
     """AlterConfigs response, versions 0-2."""
 
     API: ClassVar[Api] = Api(33, 0, 2, flexible=2)
@@ -124,8 +112,7 @@ class AlterConfigsResponse:
     responses: Annotated[Sequence[AlterConfigsResponseTopic], array(AlterConfigsResponseTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementalAlterConfigsRequestConfig:
+class IncrementalAlterConfigsRequestConfig(Message):
     """One entry of ``configs``."""
 
     name: Annotated[str, STR] = ""
@@ -133,8 +120,7 @@ class IncrementalAlterConfigsRequestConfig:
     value: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementalAlterConfigsRequestResource:
+class IncrementalAlterConfigsRequestResource(Message):
     """One entry of ``resources``."""
 
     resource_type: Annotated[int, I8] = 0
@@ -142,8 +128,7 @@ class IncrementalAlterConfigsRequestResource:
     configs: Annotated[Sequence[IncrementalAlterConfigsRequestConfig], array(IncrementalAlterConfigsRequestConfig)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementalAlterConfigsRequest:
+class IncrementalAlterConfigsRequest(Message):
     """IncrementalAlterConfigs request, versions 0-1."""
 
     API: ClassVar[Api] = Api(44, 0, 1, flexible=1)
@@ -153,8 +138,7 @@ class IncrementalAlterConfigsRequest:
     validate_only: Annotated[bool, BOOL] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementalAlterConfigsResponseTopic:
+class IncrementalAlterConfigsResponseTopic(Message):
     """One entry of ``responses``."""
 
     error_code: Annotated[int, I16] = 0
@@ -163,8 +147,7 @@ class IncrementalAlterConfigsResponseTopic:
     resource_name: Annotated[str, STR] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementalAlterConfigsResponse:
+class IncrementalAlterConfigsResponse(Message):
     """IncrementalAlterConfigs response, versions 0-1."""
 
     API: ClassVar[Api] = Api(44, 0, 1, flexible=1)
@@ -174,24 +157,21 @@ class IncrementalAlterConfigsResponse:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListConfigResourcesRequest:
+class ListConfigResourcesRequest(Message):
     """ListConfigResources request, versions 0-1."""
 
     API: ClassVar[Api] = Api(74, 0, 1, flexible=0)
     resource_types: Annotated[Sequence[int], array(I8).since(1)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListConfigResourcesResponseConfigResource:
+class ListConfigResourcesResponseConfigResource(Message):
     """One entry of ``config_resources``."""
 
     resource_name: Annotated[str, STR] = ""
     resource_type: Annotated[int, I8.since(1).ignorable()] = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListConfigResourcesResponse:
+class ListConfigResourcesResponse(Message):
     """ListConfigResources response, versions 0-1."""
 
     API: ClassVar[Api] = Api(74, 0, 1, flexible=0)
@@ -206,16 +186,14 @@ class ListConfigResourcesResponse:
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaslHandshakeRequest:
+class SaslHandshakeRequest(Message):
     """SaslHandshake request, versions 0-1."""
 
     API: ClassVar[Api] = Api(17, 0, 1, flexible=None)
     mechanism: Annotated[str, STR] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaslHandshakeResponse:
+class SaslHandshakeResponse(Message):
     """SaslHandshake response, versions 0-1."""
 
     API: ClassVar[Api] = Api(17, 0, 1, flexible=None)
@@ -223,16 +201,14 @@ class SaslHandshakeResponse:
     mechanisms: Annotated[Sequence[str], array(STR)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaslAuthenticateRequest:
+class SaslAuthenticateRequest(Message):
     """SaslAuthenticate request, versions 0-2."""
 
     API: ClassVar[Api] = Api(36, 0, 2, flexible=2)
     auth_bytes: Annotated[Buffer, BYTES] = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaslAuthenticateResponse:
+class SaslAuthenticateResponse(Message):
     """SaslAuthenticate response, versions 0-2."""
 
     API: ClassVar[Api] = Api(36, 0, 2, flexible=2)
@@ -242,8 +218,7 @@ class SaslAuthenticateResponse:
     session_lifetime_ms: Annotated[int, I64.since(1).ignorable()] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeAclsRequest:
+class DescribeAclsRequest(Message):
     """DescribeAcls request, versions 1-3."""
 
     API: ClassVar[Api] = Api(29, 1, 3, flexible=2)
@@ -256,8 +231,7 @@ class DescribeAclsRequest:
     permission_type: Annotated[int, I8] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeAclsResponseAcl:
+class DescribeAclsResponseAcl(Message):
     """One entry of ``acls``."""
 
     principal: Annotated[str, STR] = ""
@@ -266,8 +240,7 @@ class DescribeAclsResponseAcl:
     permission_type: Annotated[int, I8] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeAclsResponseResource:
+class DescribeAclsResponseResource(Message):
     """One entry of ``resources``."""
 
     resource_type: Annotated[int, I8] = 0
@@ -276,8 +249,7 @@ class DescribeAclsResponseResource:
     acls: Annotated[Sequence[DescribeAclsResponseAcl], array(DescribeAclsResponseAcl)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeAclsResponse:
+class DescribeAclsResponse(Message):
     """DescribeAcls response, versions 1-3."""
 
     API: ClassVar[Api] = Api(29, 1, 3, flexible=2)
@@ -287,15 +259,13 @@ class DescribeAclsResponse:
     resources: Annotated[Sequence[DescribeAclsResponseResource], array(DescribeAclsResponseResource)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeUserScramCredentialsRequestUser:
+class DescribeUserScramCredentialsRequestUser(Message):
     """One entry of ``users``."""
 
     name: Annotated[str, STR] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeUserScramCredentialsRequest:
+class DescribeUserScramCredentialsRequest(Message):
     """DescribeUserScramCredentials request, version 0; ``users`` None asks for all."""
 
     API: ClassVar[Api] = Api(50, 0, 0, flexible=0)
@@ -305,16 +275,14 @@ class DescribeUserScramCredentialsRequest:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeUserScramCredentialsResponseCredential:
+class DescribeUserScramCredentialsResponseCredential(Message):
     """One entry of ``credential_infos``."""
 
     mechanism: Annotated[int, I8] = 0
     iterations: Annotated[int, I32] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeUserScramCredentialsResponseResult:
+class DescribeUserScramCredentialsResponseResult(Message):
     """One entry of ``results``."""
 
     user: Annotated[str, STR] = ""
@@ -325,8 +293,7 @@ class DescribeUserScramCredentialsResponseResult:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeUserScramCredentialsResponse:
+class DescribeUserScramCredentialsResponse(Message):
     """DescribeUserScramCredentials response, version 0."""
 
     API: ClassVar[Api] = Api(50, 0, 0, flexible=0)
@@ -338,8 +305,7 @@ class DescribeUserScramCredentialsResponse:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClientQuotasRequestComponent:
+class DescribeClientQuotasRequestComponent(Message):
     """One entry of ``components``."""
 
     entity_type: Annotated[str, STR] = ""
@@ -347,8 +313,7 @@ class DescribeClientQuotasRequestComponent:
     match: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClientQuotasRequest:
+class DescribeClientQuotasRequest(Message):
     """DescribeClientQuotas request, versions 0-1."""
 
     API: ClassVar[Api] = Api(48, 0, 1, flexible=1)
@@ -358,32 +323,28 @@ class DescribeClientQuotasRequest:
     strict: Annotated[bool, BOOL] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClientQuotasResponseEntity:
+class DescribeClientQuotasResponseEntity(Message):
     """One entry of ``entity``; None is the default of its type."""
 
     entity_type: Annotated[str, STR] = ""
     entity_name: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClientQuotasResponseValue:
+class DescribeClientQuotasResponseValue(Message):
     """One entry of ``values``."""
 
     key: Annotated[str, STR] = ""
     value: Annotated[float, F64] = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClientQuotasResponseEntry:
+class DescribeClientQuotasResponseEntry(Message):
     """One entry of ``entries``."""
 
     entity: Annotated[Sequence[DescribeClientQuotasResponseEntity], array(DescribeClientQuotasResponseEntity)] = ()
     values: Annotated[Sequence[DescribeClientQuotasResponseValue], array(DescribeClientQuotasResponseValue)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClientQuotasResponse:
+class DescribeClientQuotasResponse(Message):
     """DescribeClientQuotas response, versions 0-1."""
 
     API: ClassVar[Api] = Api(48, 0, 1, flexible=1)
@@ -395,16 +356,14 @@ class DescribeClientQuotasResponse:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterClientQuotasRequestEntity:
+class AlterClientQuotasRequestEntity(Message):
     """One entry of ``entity``; None is the default of its type."""
 
     entity_type: Annotated[str, STR] = ""
     entity_name: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterClientQuotasRequestOp:
+class AlterClientQuotasRequestOp(Message):
     """One entry of ``ops``."""
 
     key: Annotated[str, STR] = ""
@@ -412,16 +371,14 @@ class AlterClientQuotasRequestOp:
     remove: Annotated[bool, BOOL] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterClientQuotasRequestEntry:
+class AlterClientQuotasRequestEntry(Message):
     """One entry of ``entries``."""
 
     entity: Annotated[Sequence[AlterClientQuotasRequestEntity], array(AlterClientQuotasRequestEntity)] = ()
     ops: Annotated[Sequence[AlterClientQuotasRequestOp], array(AlterClientQuotasRequestOp)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterClientQuotasRequest:
+class AlterClientQuotasRequest(Message):
     """AlterClientQuotas request, versions 0-1."""
 
     API: ClassVar[Api] = Api(49, 0, 1, flexible=1)
@@ -429,16 +386,14 @@ class AlterClientQuotasRequest:
     validate_only: Annotated[bool, BOOL] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterClientQuotasResponseEntity:
+class AlterClientQuotasResponseEntity(Message):
     """One entry of ``entity``."""
 
     entity_type: Annotated[str, STR] = ""
     entity_name: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterClientQuotasResponseEntry:
+class AlterClientQuotasResponseEntry(Message):
     """One entry of ``entries``."""
 
     error_code: Annotated[int, I16] = 0
@@ -446,8 +401,7 @@ class AlterClientQuotasResponseEntry:
     entity: Annotated[Sequence[AlterClientQuotasResponseEntity], array(AlterClientQuotasResponseEntity)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterClientQuotasResponse:
+class AlterClientQuotasResponse(Message):
     """AlterClientQuotas response, versions 0-1."""
 
     API: ClassVar[Api] = Api(49, 0, 1, flexible=1)

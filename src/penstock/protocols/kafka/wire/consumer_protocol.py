@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from penstock._dataclasses import dataclass
 from penstock.interfaces.framing import Buffer
 from penstock.interfaces.wire import Reader, Writer
 from penstock.protocols.kafka.wire import codec
-from penstock.protocols.kafka.wire.declarations import BYTES, I32, STR, Api, array
+from penstock.protocols.kafka.wire.declarations import BYTES, I32, STR, Api, Message, array
 
 HIGHEST = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicPartitions:
+class TopicPartitions(Message):
     """Partitions of one topic."""
 
     topic: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class Subscription(Message):
     """What a member wants: sorted topics, and from v1 on what it owns, in which generation, and its rack."""
 
     API: ClassVar[Api] = Api(-1, 0, HIGHEST, flexible=None)
@@ -38,8 +35,7 @@ class Subscription:
     rack_id: Annotated[str | None, STR.nullable().since(3).ignorable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberAssignment:
+class MemberAssignment(Message):
     """What a member gets."""
 
     API: ClassVar[Api] = Api(-1, 0, HIGHEST, flexible=None)

@@ -6,12 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Final
 
-from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
 from penstock.interfaces import Buffer
 from penstock.interfaces.admin import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 from penstock.model import Partition
-from penstock.protocols.kafka.wire.declarations import BOOL, BYTES, I16, I32, I64, STR, Api, array
+from penstock.protocols.kafka.wire.declarations import BOOL, BYTES, I16, I32, I64, STR, Api, Message, array
 
 __all__ = ["REBALANCES_OPTION", "REBALANCES_SINCE", "read_rebalances", "written_rebalances"]
 
@@ -20,8 +19,7 @@ __all__ = ["REBALANCES_OPTION", "REBALANCES_SINCE", "read_rebalances", "written_
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.4.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListGroupsRequest:
+class ListGroupsRequest(Message):
     """ListGroups request, versions 0-5."""
 
     API: ClassVar[Api] = Api(16, 0, 5, flexible=3)
@@ -29,8 +27,7 @@ class ListGroupsRequest:
     types_filter: Annotated[Sequence[str], array(STR).since(5)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListGroupsResponseGroup:
+class ListGroupsResponseGroup(Message):
     """One entry of ``groups``."""
 
     group_id: Annotated[str, STR] = ""
@@ -39,8 +36,7 @@ class ListGroupsResponseGroup:
     group_type: Annotated[str, STR.since(5).ignorable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListGroupsResponse:
+class ListGroupsResponse(Message):
     """ListGroups response, versions 0-5."""
 
     API: ClassVar[Api] = Api(16, 0, 5, flexible=3)
@@ -49,8 +45,7 @@ class ListGroupsResponse:
     groups: Annotated[Sequence[ListGroupsResponseGroup], array(ListGroupsResponseGroup)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeGroupsRequest:
+class DescribeGroupsRequest(Message):
     """DescribeGroups request, versions 0-6."""
 
     API: ClassVar[Api] = Api(15, 0, 6, flexible=5)
@@ -58,8 +53,7 @@ class DescribeGroupsRequest:
     include_authorized_operations: Annotated[bool, BOOL.since(3)] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeGroupsResponseMember:
+class DescribeGroupsResponseMember(Message):
     """One entry of ``members``."""
 
     member_id: Annotated[str, STR] = ""
@@ -70,8 +64,7 @@ class DescribeGroupsResponseMember:
     member_assignment: Annotated[Buffer, BYTES] = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeGroupsResponseGroup:
+class DescribeGroupsResponseGroup(Message):
     """One entry of ``groups``."""
 
     error_code: Annotated[int, I16] = 0
@@ -84,8 +77,7 @@ class DescribeGroupsResponseGroup:
     authorized_operations: Annotated[int, I32.since(3).ignorable()] = -2147483648
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeGroupsResponse:
+class DescribeGroupsResponse(Message):
     """DescribeGroups response, versions 0-6."""
 
     API: ClassVar[Api] = Api(15, 0, 6, flexible=5)
@@ -93,16 +85,14 @@ class DescribeGroupsResponse:
     groups: Annotated[Sequence[DescribeGroupsResponseGroup], array(DescribeGroupsResponseGroup)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroupsRequest:
+class DeleteGroupsRequest(Message):
     """DeleteGroups request, versions 0-3."""
 
     API: ClassVar[Api] = Api(42, 0, 3, flexible=2)
     groups_names: Annotated[Sequence[str], array(STR)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroupsResponseResult:
+class DeleteGroupsResponseResult(Message):
     """One entry of ``results``."""
 
     group_id: Annotated[str, STR] = ""
@@ -110,8 +100,7 @@ class DeleteGroupsResponseResult:
     error_message: Annotated[str | None, STR.nullable().since(3).ignorable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroupsResponse:
+class DeleteGroupsResponse(Message):
     """DeleteGroups response, versions 0-3."""
 
     API: ClassVar[Api] = Api(42, 0, 3, flexible=2)
@@ -119,23 +108,20 @@ class DeleteGroupsResponse:
     results: Annotated[Sequence[DeleteGroupsResponseResult], array(DeleteGroupsResponseResult)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteRequestPartition:
+class OffsetDeleteRequestPartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteRequestTopic:
+class OffsetDeleteRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[OffsetDeleteRequestPartition], array(OffsetDeleteRequestPartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteRequest:
+class OffsetDeleteRequest(Message):
     """OffsetDelete request, versions 0-0."""
 
     API: ClassVar[Api] = Api(47, 0, 0, flexible=None)
@@ -143,24 +129,21 @@ class OffsetDeleteRequest:
     topics: Annotated[Sequence[OffsetDeleteRequestTopic], array(OffsetDeleteRequestTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteResponsePartition:
+class OffsetDeleteResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteResponseTopic:
+class OffsetDeleteResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[OffsetDeleteResponsePartition], array(OffsetDeleteResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteResponse:
+class OffsetDeleteResponse(Message):
     """OffsetDelete response, versions 0-0."""
 
     API: ClassVar[Api] = Api(47, 0, 0, flexible=None)
@@ -173,24 +156,21 @@ class OffsetDeleteResponse:
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3; KIP-664, KIP-994.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeProducersRequestTopic:
+class DescribeProducersRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partition_indexes: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeProducersRequest:
+class DescribeProducersRequest(Message):
     """DescribeProducers request, versions 0-0."""
 
     API: ClassVar[Api] = Api(61, 0, 0, flexible=0)
     topics: Annotated[Sequence[DescribeProducersRequestTopic], array(DescribeProducersRequestTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeProducersResponseActiveProducer:
+class DescribeProducersResponseActiveProducer(Message):
     """One entry of ``active_producers``."""
 
     producer_id: Annotated[int, I64] = 0
@@ -201,8 +181,7 @@ class DescribeProducersResponseActiveProducer:
     current_txn_start_offset: Annotated[int, I64] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeProducersResponsePartition:
+class DescribeProducersResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -213,16 +192,14 @@ class DescribeProducersResponsePartition:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeProducersResponseTopic:
+class DescribeProducersResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[DescribeProducersResponsePartition], array(DescribeProducersResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeProducersResponse:
+class DescribeProducersResponse(Message):
     """DescribeProducers response, versions 0-0."""
 
     API: ClassVar[Api] = Api(61, 0, 0, flexible=0)
@@ -230,24 +207,21 @@ class DescribeProducersResponse:
     topics: Annotated[Sequence[DescribeProducersResponseTopic], array(DescribeProducersResponseTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTransactionsRequest:
+class DescribeTransactionsRequest(Message):
     """DescribeTransactions request, versions 0-0."""
 
     API: ClassVar[Api] = Api(65, 0, 0, flexible=0)
     transactional_ids: Annotated[Sequence[str], array(STR)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTransactionsResponseTopic:
+class DescribeTransactionsResponseTopic(Message):
     """One entry of ``topics``."""
 
     topic: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTransactionsResponseTransactionState:
+class DescribeTransactionsResponseTransactionState(Message):
     """One entry of ``transaction_states``."""
 
     error_code: Annotated[int, I16] = 0
@@ -260,8 +234,7 @@ class DescribeTransactionsResponseTransactionState:
     topics: Annotated[Sequence[DescribeTransactionsResponseTopic], array(DescribeTransactionsResponseTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTransactionsResponse:
+class DescribeTransactionsResponse(Message):
     """DescribeTransactions response, versions 0-0."""
 
     API: ClassVar[Api] = Api(65, 0, 0, flexible=0)
@@ -271,8 +244,7 @@ class DescribeTransactionsResponse:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListTransactionsRequest:
+class ListTransactionsRequest(Message):
     """ListTransactions request, versions 0-2."""
 
     API: ClassVar[Api] = Api(66, 0, 2, flexible=0)
@@ -282,8 +254,7 @@ class ListTransactionsRequest:
     transactional_id_pattern: Annotated[str | None, STR.nullable().since(2)] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListTransactionsResponseTransactionState:
+class ListTransactionsResponseTransactionState(Message):
     """One entry of ``transaction_states``."""
 
     transactional_id: Annotated[str, STR] = ""
@@ -291,8 +262,7 @@ class ListTransactionsResponseTransactionState:
     transaction_state: Annotated[str, STR] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListTransactionsResponse:
+class ListTransactionsResponse(Message):
     """ListTransactions response, versions 0-2."""
 
     API: ClassVar[Api] = Api(66, 0, 2, flexible=0)

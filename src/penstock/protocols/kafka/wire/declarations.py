@@ -1,30 +1,43 @@
-"""The vocabulary in which messages are declared, and what a version of a declared message consists of."""
+"""The vocabulary in which messages are declared: types, version ranges, nullability, tags.
+
+``Annotated[int, I32.since(9)]`` is an int32 field present from version 9 on. Declarations, and what a version of one
+consists of; ``codec_generator`` makes functions of them, ``codec`` runs those.
+Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 (flexible versions and tagged fields).
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import struct
 import sys
 import typing
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, dataclass_transform
 
-from penstock._dataclasses import dataclass, fields_of
+import msgspec
+from msgspec.structs import replace
 
-# The vocabulary in which messages are declared: types, version ranges, nullability, tags.
-#
-# ``Annotated[int, I32.since(9)]`` is an int32 field present from version 9 on. Declarations only: ``codec`` compiles
-# them. Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 (flexible versions and tagged fields).
 NO_UUID = bytes(16)
 """The all-zero uuid, which means "no id"."""
 
+MISSING: Final = msgspec.NODEFAULT
 _ALWAYS = 1 << 15
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class _MessageType(msgspec.StructMeta):
+    """Every message is frozen, takes its fields by name, and holds nothing that could hold it."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> _MessageType:
+        made: _MessageType = super().__new__(cls, name, bases, body, frozen=True, kw_only=True, gc=False)
+        return made
+
+
+class Message(msgspec.Struct, metaclass=_MessageType):
+    """The base of all declared messages and of the structs within them; a top-level one has an ``API``."""
+
+
+class Api(msgspec.Struct, frozen=True):
     """A message's place in the protocol: API key, lowest and highest version, first flexible version."""
 
     key: int
@@ -37,8 +50,7 @@ class Api:
         return self.flexible is not None and version >= self.flexible
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(msgspec.Struct, frozen=True):
     """How a field stands on the wire: ``kind``, element or struct type, versions, versions in which null is legal."""
 
     kind: str
@@ -106,9 +118,6 @@ def struct_field(of: type) -> Wire:
     return Wire("struct", of)
 
 
-# What a version of a declared message consists of; shared by the reading and the writing half of the codec.
-#
-# Reads declarations, knows no bytes. Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482.
 FIXED = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u16": "H", "u32": "I", "f64": "d"}
 """Kinds whose size is fixed, as the struct module writes them."""
 
@@ -123,7 +132,7 @@ _LEAST = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u16": 2, "u32": 4, 
 
 
 class Field(NamedTuple):
-    """A declared field; ``default`` is ``dataclasses.MISSING`` where there is none."""
+    """A declared field; ``default`` is ``MISSING`` where there is none."""
 
     name: str
     wire: Wire
@@ -144,10 +153,11 @@ def all_fields(message: type) -> tuple[Field, ...]:
     All annotations of a class are read in one go: ``typing.get_type_hints`` compiles each, and puts together types
     that nobody looks at, which was a fifth of the time from a consumer's imports to its first record.
     """
-    found = fields_of(message)
-    text = "".join(f"{one.type}," for one in found)
+    names: tuple[str, ...] = message.__struct_fields__  # type: ignore[attr-defined]
+    defaults: tuple[Any, ...] = message.__struct_defaults__  # type: ignore[attr-defined]
+    text = "".join(f"{message.__annotations__[name]}," for name in names)
     wires: tuple[Wire, ...] = eval(f"({text})", vars(sys.modules[message.__module__]), {"Annotated": _OnTheWire})
-    return tuple(Field(one.name, wire, one.default) for one, wire in zip(found, wires, strict=True))
+    return tuple(map(Field, names, wires, defaults))
 
 
 def plain_fields(message: type, version: int) -> list[Field]:
@@ -166,7 +176,7 @@ def lacking_fields(message: type, version: int) -> list[Field]:
     return [
         one
         for one in all_fields(message)
-        if not one.wire.present(version) and not one.wire.droppable and one.default is not dataclasses.MISSING
+        if not one.wire.present(version) and not one.wire.droppable and one.default is not MISSING
     ]
 
 
@@ -214,5 +224,5 @@ def least_size(item: Wire | type, version: int, *, flexible: bool) -> int:
 
 
 def struct_of(wire: Wire) -> type:
-    """The dataclass behind a field of kind struct, or behind an array's elements."""
+    """The message behind a field of kind struct, or behind an array's elements."""
     return typing.cast(type, wire.item)

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Final, NamedTuple, TypeAlias
 
-from penstock._dataclasses import dataclass
 from penstock.interfaces import Buffer
 from penstock.interfaces.framing import Buffers
 from penstock.protocols.kafka.wire.declarations import (
@@ -19,6 +18,7 @@ from penstock.protocols.kafka.wire.declarations import (
     STR,
     UUID,
     Api,
+    Message,
     array,
     struct_field,
 )
@@ -31,16 +31,14 @@ __all__ = ["FIRST_PLAIN", "Part", "Plain", "RequestForm", "read_plain"]
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequestReplicaState:
+class FetchRequestReplicaState(Message):
     """The ``replica_state`` struct."""
 
     replica_id: Annotated[int, I32] = -1
     replica_epoch: Annotated[int, I64] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequestPartition:
+class FetchRequestPartition(Message):
     """One entry of ``partitions``."""
 
     partition: Annotated[int, I32] = 0
@@ -53,8 +51,7 @@ class FetchRequestPartition:
     high_watermark: Annotated[int, I64.tag(1).since(18).ignorable()] = 9223372036854775807
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequestTopic:
+class FetchRequestTopic(Message):
     """One entry of ``topics``."""
 
     topic: Annotated[str, STR.between(0, 12).ignorable()] = ""
@@ -62,8 +59,7 @@ class FetchRequestTopic:
     partitions: Annotated[Sequence[FetchRequestPartition], array(FetchRequestPartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequestForgottenTopic:
+class FetchRequestForgottenTopic(Message):
     """One entry of ``forgotten_topics_data``."""
 
     topic: Annotated[str, STR.between(7, 12).ignorable()] = ""
@@ -71,8 +67,7 @@ class FetchRequestForgottenTopic:
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequest:
+class FetchRequest(Message):
     """Fetch request, versions 0-18."""
 
     API: ClassVar[Api] = Api(1, 0, 18, flexible=12)
@@ -94,40 +89,35 @@ class FetchRequest:
     rack_id: Annotated[str, STR.since(11).ignorable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponseDivergingEpoch:
+class FetchResponseDivergingEpoch(Message):
     """The ``diverging_epoch`` struct."""
 
     epoch: Annotated[int, I32] = -1
     end_offset: Annotated[int, I64] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponseCurrentLeader:
+class FetchResponseCurrentLeader(Message):
     """The ``current_leader`` struct."""
 
     leader_id: Annotated[int, I32] = -1
     leader_epoch: Annotated[int, I32] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponseSnapshotId:
+class FetchResponseSnapshotId(Message):
     """The ``snapshot_id`` struct."""
 
     end_offset: Annotated[int, I64] = -1
     epoch: Annotated[int, I32] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponseAbortedTransaction:
+class FetchResponseAbortedTransaction(Message):
     """One entry of ``aborted_transactions``."""
 
     producer_id: Annotated[int, I64] = 0
     first_offset: Annotated[int, I64] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponsePartition:
+class FetchResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -152,8 +142,7 @@ class FetchResponsePartition:
     records: Annotated[Buffer | None, RECORDS.nullable()] = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponseTopic:
+class FetchResponseTopic(Message):
     """One entry of ``responses``."""
 
     topic: Annotated[str, STR.between(0, 12).ignorable()] = ""
@@ -161,8 +150,7 @@ class FetchResponseTopic:
     partitions: Annotated[Sequence[FetchResponsePartition], array(FetchResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponseNodeEndpoint:
+class FetchResponseNodeEndpoint(Message):
     """One entry of ``node_endpoints``."""
 
     node_id: Annotated[int, I32] = 0
@@ -171,8 +159,7 @@ class FetchResponseNodeEndpoint:
     rack: Annotated[str | None, STR.nullable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponse:
+class FetchResponse(Message):
     """Fetch response, versions 0-18."""
 
     API: ClassVar[Api] = Api(1, 0, 18, flexible=12)
@@ -185,8 +172,7 @@ class FetchResponse:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetForLeaderEpochRequestPartition:
+class OffsetForLeaderEpochRequestPartition(Message):
     """One entry of ``partitions``."""
 
     partition: Annotated[int, I32] = 0
@@ -194,8 +180,7 @@ class OffsetForLeaderEpochRequestPartition:
     leader_epoch: Annotated[int, I32] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetForLeaderEpochRequestTopic:
+class OffsetForLeaderEpochRequestTopic(Message):
     """One entry of ``topics``."""
 
     topic: Annotated[str, STR] = ""
@@ -204,8 +189,7 @@ class OffsetForLeaderEpochRequestTopic:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetForLeaderEpochRequest:
+class OffsetForLeaderEpochRequest(Message):
     """OffsetForLeaderEpoch request, versions 0-4."""
 
     API: ClassVar[Api] = Api(23, 0, 4, flexible=4)
@@ -213,8 +197,7 @@ class OffsetForLeaderEpochRequest:
     topics: Annotated[Sequence[OffsetForLeaderEpochRequestTopic], array(OffsetForLeaderEpochRequestTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetForLeaderEpochResponsePartition:
+class OffsetForLeaderEpochResponsePartition(Message):
     """One entry of ``partitions``."""
 
     error_code: Annotated[int, I16] = 0
@@ -223,8 +206,7 @@ class OffsetForLeaderEpochResponsePartition:
     end_offset: Annotated[int, I64] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetForLeaderEpochResponseTopic:
+class OffsetForLeaderEpochResponseTopic(Message):
     """One entry of ``topics``."""
 
     topic: Annotated[str, STR] = ""
@@ -233,8 +215,7 @@ class OffsetForLeaderEpochResponseTopic:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetForLeaderEpochResponse:
+class OffsetForLeaderEpochResponse(Message):
     """OffsetForLeaderEpoch response, versions 0-4."""
 
     API: ClassVar[Api] = Api(23, 0, 4, flexible=4)

@@ -14,6 +14,7 @@ from penstock.interfaces.channel import Outgoing
 from penstock.interfaces.framing import Buffer, Buffers, Frame, Pieces, SizedBodies, Stretch, not_ours, spoken
 from penstock.interfaces.wire import MOST_ELEMENTS, Reader, Writer
 from penstock.protocols.kafka.wire import codec
+from penstock.protocols.kafka.wire.codec_generator import skip_tags
 from penstock.protocols.kafka.wire.declarations import Api
 
 __all__ = ["Template"]
@@ -177,6 +178,7 @@ _HEAD: Final = struct.Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
 _LONGEST_CLIENT_ID = 0x7FFF
 _LARGEST_FRAME = 0x7FFFFFFF
+_NO_TAGS: Final = b"\0"
 _SMALL = 64 * 1024
 """A frame up to this many bytes goes to the transport as it is: to copy it takes less than a second piece."""
 _HEADER_TAGS = 100
@@ -203,7 +205,7 @@ def read_header(data: Buffer) -> tuple[RequestHeader, Reader]:
     pair = api_of(key)
     if pair is not None and codec.declared(pair.request).is_flexible(version):
         reader.room = _HEADER_TAGS
-        codec.skip_tags(reader)
+        skip_tags(reader)
         reader.room = MOST_ELEMENTS
     return RequestHeader(key, version, correlation, client), reader
 
@@ -215,21 +217,19 @@ def request(message: object, version: int, client_id: str | None) -> Outgoing:
     not a connection that others share.
     """
     api = codec.declared(type(message))
-    name = None if client_id is None else client_id.encode()
-    if name is not None and len(name) > _LONGEST_CLIENT_ID:
+    name = b"" if client_id is None else client_id.encode()
+    if len(name) > _LONGEST_CLIENT_ID:
         raise UsageError(f"a client id of {len(name)} bytes; {_LONGEST_CLIENT_ID} are allowed")
     body = codec.encode(message, version)
+    key, length = api.key, -1 if client_id is None else len(name)
+    after = name + _NO_TAGS if api.is_flexible(version) else name
+    size = _HEAD.size + len(after) + sum(map(len, body))
+    if size > _LARGEST_FRAME:
+        raise UsageError(f"a frame of {size} bytes; {_LARGEST_FRAME} are allowed")
 
     def frame(correlation: int) -> Buffers:
-        writer = Writer()
-        writer.i16(api.key)
-        writer.i16(version)
-        writer.i32(correlation)
-        writer.i16(-1 if name is None else len(name))
-        writer.raw(name or b"")
-        if api.is_flexible(version):
-            writer.uvarint(0)
-        return sized([*writer.parts(), *body])
+        head = b"%b%b%b" % (size.to_bytes(4, "big"), _HEAD.pack(key, version, correlation, length), after)
+        return (b"".join((head, *body)),) if size <= _SMALL else (head, *body)
 
     return frame
 
@@ -251,7 +251,7 @@ def read_response(message: type[M], version: int, data: Buffer) -> M:
     reader.i32()
     api = codec.declared(message)
     if api.is_flexible(version) and api.key != API_VERSIONS:
-        codec.skip_tags(reader)
+        skip_tags(reader)
     return codec.decode(message, version, reader)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from penstock._dataclasses import dataclass
 from penstock.interfaces import Buffer
 from penstock.protocols.kafka.wire.declarations import (
     BOOL,
@@ -17,6 +16,7 @@ from penstock.protocols.kafka.wire.declarations import (
     STR,
     UUID,
     Api,
+    Message,
     array,
     struct_field,
 )
@@ -26,16 +26,14 @@ from penstock.protocols.kafka.wire.declarations import (
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupRequestProtocol:
+class JoinGroupRequestProtocol(Message):
     """One entry of ``protocols``."""
 
     name: Annotated[str, STR] = ""
     metadata: Annotated[Buffer, BYTES] = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupRequest:
+class JoinGroupRequest(Message):
     """JoinGroup request, versions 0-9."""
 
     API: ClassVar[Api] = Api(11, 0, 9, flexible=6)
@@ -49,8 +47,7 @@ class JoinGroupRequest:
     reason: Annotated[str | None, STR.nullable().since(8).ignorable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupResponseMember:
+class JoinGroupResponseMember(Message):
     """One entry of ``members``."""
 
     member_id: Annotated[str, STR] = ""
@@ -58,8 +55,7 @@ class JoinGroupResponseMember:
     metadata: Annotated[Buffer, BYTES] = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupResponse:
+class JoinGroupResponse(Message):
     """JoinGroup response, versions 0-9."""
 
     API: ClassVar[Api] = Api(11, 0, 9, flexible=6)
@@ -74,16 +70,14 @@ class JoinGroupResponse:
     members: Annotated[Sequence[JoinGroupResponseMember], array(JoinGroupResponseMember)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupRequestAssignment:
+class SyncGroupRequestAssignment(Message):
     """One entry of ``assignments``."""
 
     member_id: Annotated[str, STR] = ""
     assignment: Annotated[Buffer, BYTES] = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupRequest:
+class SyncGroupRequest(Message):
     """SyncGroup request, versions 0-5."""
 
     API: ClassVar[Api] = Api(14, 0, 5, flexible=4)
@@ -96,8 +90,7 @@ class SyncGroupRequest:
     assignments: Annotated[Sequence[SyncGroupRequestAssignment], array(SyncGroupRequestAssignment)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupResponse:
+class SyncGroupResponse(Message):
     """SyncGroup response, versions 0-5."""
 
     API: ClassVar[Api] = Api(14, 0, 5, flexible=4)
@@ -108,8 +101,7 @@ class SyncGroupResponse:
     assignment: Annotated[Buffer, BYTES] = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatRequest:
+class HeartbeatRequest(Message):
     """Heartbeat request, versions 0-4."""
 
     API: ClassVar[Api] = Api(12, 0, 4, flexible=4)
@@ -119,8 +111,7 @@ class HeartbeatRequest:
     group_instance_id: Annotated[str | None, STR.nullable().since(3)] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResponse:
+class HeartbeatResponse(Message):
     """Heartbeat response, versions 0-4."""
 
     API: ClassVar[Api] = Api(12, 0, 4, flexible=4)
@@ -128,8 +119,7 @@ class HeartbeatResponse:
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupRequestMember:
+class LeaveGroupRequestMember(Message):
     """One entry of ``members``."""
 
     member_id: Annotated[str, STR] = ""
@@ -137,8 +127,7 @@ class LeaveGroupRequestMember:
     reason: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupRequest:
+class LeaveGroupRequest(Message):
     """LeaveGroup request, versions 0-5."""
 
     API: ClassVar[Api] = Api(13, 0, 5, flexible=4)
@@ -147,8 +136,7 @@ class LeaveGroupRequest:
     members: Annotated[Sequence[LeaveGroupRequestMember], array(LeaveGroupRequestMember).since(3)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupResponseMember:
+class LeaveGroupResponseMember(Message):
     """One entry of ``members``."""
 
     member_id: Annotated[str, STR] = ""
@@ -156,8 +144,7 @@ class LeaveGroupResponseMember:
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupResponse:
+class LeaveGroupResponse(Message):
     """LeaveGroup response, versions 0-5."""
 
     API: ClassVar[Api] = Api(13, 0, 5, flexible=4)
@@ -170,16 +157,14 @@ class LeaveGroupResponse:
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatRequestTopicPartition:
+class ConsumerGroupHeartbeatRequestTopicPartition(Message):
     """One entry of ``topic_partitions``."""
 
     topic_id: Annotated[bytes, UUID] = NO_UUID
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatRequest:
+class ConsumerGroupHeartbeatRequest(Message):
     """ConsumerGroupHeartbeat request, versions 0-1."""
 
     API: ClassVar[Api] = Api(68, 0, 1, flexible=0)
@@ -198,16 +183,14 @@ class ConsumerGroupHeartbeatRequest:
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatResponseTopicPartition:
+class ConsumerGroupHeartbeatResponseTopicPartition(Message):
     """One entry of ``topic_partitions``."""
 
     topic_id: Annotated[bytes, UUID] = NO_UUID
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatResponseAssignment:
+class ConsumerGroupHeartbeatResponseAssignment(Message):
     """The ``assignment`` struct."""
 
     topic_partitions: Annotated[
@@ -215,8 +198,7 @@ class ConsumerGroupHeartbeatResponseAssignment:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatResponse:
+class ConsumerGroupHeartbeatResponse(Message):
     """ConsumerGroupHeartbeat response, versions 0-1."""
 
     API: ClassVar[Api] = Api(68, 0, 1, flexible=0)
@@ -232,8 +214,7 @@ class ConsumerGroupHeartbeatResponse:
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribeRequest:
+class ConsumerGroupDescribeRequest(Message):
     """ConsumerGroupDescribe request, versions 0-1 (KIP-1099: kind of member)."""
 
     API: ClassVar[Api] = Api(69, 0, 1, flexible=0)
@@ -241,8 +222,7 @@ class ConsumerGroupDescribeRequest:
     include_authorized_operations: Annotated[bool, BOOL] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribeResponseTopicPartition:
+class ConsumerGroupDescribeResponseTopicPartition(Message):
     """One entry of ``topic_partitions``."""
 
     topic_id: Annotated[bytes, UUID] = NO_UUID
@@ -250,8 +230,7 @@ class ConsumerGroupDescribeResponseTopicPartition:
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribeResponseAssignment:
+class ConsumerGroupDescribeResponseAssignment(Message):
     """The ``assignment`` struct."""
 
     topic_partitions: Annotated[
@@ -259,8 +238,7 @@ class ConsumerGroupDescribeResponseAssignment:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribeResponseTargetAssignment:
+class ConsumerGroupDescribeResponseTargetAssignment(Message):
     """The ``target_assignment`` struct."""
 
     topic_partitions: Annotated[
@@ -268,8 +246,7 @@ class ConsumerGroupDescribeResponseTargetAssignment:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribeResponseMember:
+class ConsumerGroupDescribeResponseMember(Message):
     """One entry of ``members``."""
 
     member_id: Annotated[str, STR] = ""
@@ -289,8 +266,7 @@ class ConsumerGroupDescribeResponseMember:
     member_type: Annotated[int, I8.since(1).ignorable()] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribeResponseGroup:
+class ConsumerGroupDescribeResponseGroup(Message):
     """One entry of ``groups``."""
 
     error_code: Annotated[int, I16] = 0
@@ -304,8 +280,7 @@ class ConsumerGroupDescribeResponseGroup:
     authorized_operations: Annotated[int, I32] = -2147483648
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribeResponse:
+class ConsumerGroupDescribeResponse(Message):
     """ConsumerGroupDescribe response, versions 0-1 (KIP-1099: kind of member)."""
 
     API: ClassVar[Api] = Api(69, 0, 1, flexible=0)
@@ -313,8 +288,7 @@ class ConsumerGroupDescribeResponse:
     groups: Annotated[Sequence[ConsumerGroupDescribeResponseGroup], array(ConsumerGroupDescribeResponseGroup)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareGroupHeartbeatRequest:
+class ShareGroupHeartbeatRequest(Message):
     """ShareGroupHeartbeat request, version 1."""
 
     API: ClassVar[Api] = Api(76, 1, 1, flexible=0)
@@ -325,8 +299,7 @@ class ShareGroupHeartbeatRequest:
     subscribed_topic_names: Annotated[Sequence[str] | None, array(STR).nullable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareGroupHeartbeatResponse:
+class ShareGroupHeartbeatResponse(Message):
     """ShareGroupHeartbeat response, version 1."""
 
     API: ClassVar[Api] = Api(76, 1, 1, flexible=0)

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from penstock._dataclasses import dataclass
-from penstock.protocols.kafka.wire.declarations import BOOL, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, array
+from penstock.protocols.kafka.wire.declarations import BOOL, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, Message, array
 
 
 # What every client asks: Metadata, ListOffsets.
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.3.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataRequestTopic:
+class MetadataRequestTopic(Message):
     """One entry of ``topics``."""
 
     topic_id: Annotated[bytes, UUID.since(10).ignorable()] = NO_UUID
     name: Annotated[str | None, STR.nullable(10)] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataRequest:
+class MetadataRequest(Message):
     """Metadata request, versions 0-13."""
 
     API: ClassVar[Api] = Api(3, 0, 13, flexible=9)
@@ -32,8 +29,7 @@ class MetadataRequest:
     include_topic_authorized_operations: Annotated[bool, BOOL.since(8)] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataResponseBroker:
+class MetadataResponseBroker(Message):
     """One entry of ``brokers``."""
 
     node_id: Annotated[int, I32] = 0
@@ -42,8 +38,7 @@ class MetadataResponseBroker:
     rack: Annotated[str | None, STR.nullable().since(1).ignorable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataResponsePartition:
+class MetadataResponsePartition(Message):
     """One entry of ``partitions``."""
 
     error_code: Annotated[int, I16] = 0
@@ -55,8 +50,7 @@ class MetadataResponsePartition:
     offline_replicas: Annotated[Sequence[int], array(I32).since(5).ignorable()] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataResponseTopic:
+class MetadataResponseTopic(Message):
     """One entry of ``topics``."""
 
     error_code: Annotated[int, I16] = 0
@@ -67,8 +61,7 @@ class MetadataResponseTopic:
     topic_authorized_operations: Annotated[int, I32.since(8).ignorable()] = -2147483648
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataResponse:
+class MetadataResponse(Message):
     """Metadata response, versions 0-13."""
 
     API: ClassVar[Api] = Api(3, 0, 13, flexible=9)
@@ -81,8 +74,7 @@ class MetadataResponse:
     error_code: Annotated[int, I16.since(13).ignorable()] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsRequestPartition:
+class ListOffsetsRequestPartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -91,16 +83,14 @@ class ListOffsetsRequestPartition:
     max_num_offsets: Annotated[int, I32.between(0, 0)] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsRequestTopic:
+class ListOffsetsRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[ListOffsetsRequestPartition], array(ListOffsetsRequestPartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsRequest:
+class ListOffsetsRequest(Message):
     """ListOffsets request, versions 0-11."""
 
     API: ClassVar[Api] = Api(2, 0, 11, flexible=6)
@@ -110,8 +100,7 @@ class ListOffsetsRequest:
     timeout_ms: Annotated[int, I32.since(10).ignorable()] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsResponsePartition:
+class ListOffsetsResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -122,16 +111,14 @@ class ListOffsetsResponsePartition:
     leader_epoch: Annotated[int, I32.since(4).ignorable()] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsResponseTopic:
+class ListOffsetsResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[ListOffsetsResponsePartition], array(ListOffsetsResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsResponse:
+class ListOffsetsResponse(Message):
     """ListOffsets response, versions 0-11."""
 
     API: ClassVar[Api] = Api(2, 0, 11, flexible=6)
@@ -143,8 +130,7 @@ class ListOffsetsResponse:
 #
 # Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
 # schemas of 4.4.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiVersionsRequest:
+class ApiVersionsRequest(Message):
     """ApiVersions request, versions 0-5."""
 
     API: ClassVar[Api] = Api(18, 0, 5, flexible=3)
@@ -154,8 +140,7 @@ class ApiVersionsRequest:
     node_id: Annotated[int, I32.since(5).ignorable()] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiVersionsResponseApiKey:
+class ApiVersionsResponseApiKey(Message):
     """One entry of ``api_keys``."""
 
     api_key: Annotated[int, I16] = 0
@@ -163,8 +148,7 @@ class ApiVersionsResponseApiKey:
     max_version: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiVersionsResponseSupportedFeature:
+class ApiVersionsResponseSupportedFeature(Message):
     """One entry of ``supported_features``."""
 
     name: Annotated[str, STR] = ""
@@ -172,8 +156,7 @@ class ApiVersionsResponseSupportedFeature:
     max_version: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiVersionsResponseFinalizedFeature:
+class ApiVersionsResponseFinalizedFeature(Message):
     """One entry of ``finalized_features``."""
 
     name: Annotated[str, STR] = ""
@@ -181,8 +164,7 @@ class ApiVersionsResponseFinalizedFeature:
     min_version_level: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiVersionsResponse:
+class ApiVersionsResponse(Message):
     """ApiVersions response, versions 0-5."""
 
     API: ClassVar[Api] = Api(18, 0, 5, flexible=3)

@@ -13,7 +13,7 @@ from penstock.interfaces.node import CommittedUntil, Replayed
 from penstock.interfaces.wire import Reader, Writer
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.wire import codec
-from penstock.protocols.kafka.wire.declarations import BYTES, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, array
+from penstock.protocols.kafka.wire.declarations import BYTES, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, Message, array
 from penstock.records.scalar_codec import Entry
 
 __all__ = [
@@ -53,8 +53,7 @@ _OFFSET_VALUE, _TIME = struct.Struct(">hqih"), struct.Struct(">q")
 """What a commit writes is packed here, as the declarations below have it: there are more of them than of all others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetKey:
+class OffsetKey(Message):
     """Key v0, v1: whose offset of which partition."""
 
     API: ClassVar[Api] = Api(-1, 0, 1, flexible=None)
@@ -63,8 +62,7 @@ class OffsetKey:
     partition: Annotated[int, I32] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKey:
+class GroupKey(Message):
     """Key v2: a classic group."""
 
     API: ClassVar[Api] = Api(-1, 2, 2, flexible=None)
@@ -78,8 +76,7 @@ class UnknownKey:
     version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetValue:
+class OffsetValue(Message):
     """Value v0-v4 of an offset; times are ms since 1970 UTC, -1 where absent."""
 
     API: ClassVar[Api] = Api(-1, 0, 4, flexible=4)
@@ -91,8 +88,7 @@ class OffsetValue:
     topic_id: Annotated[bytes, UUID.since(4).tag(0).ignorable()] = NO_UUID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupValueMember:
+class GroupValueMember(Message):
     """One member of a group as it was at its last sync."""
 
     member_id: Annotated[str, STR] = ""
@@ -105,8 +101,7 @@ class GroupValueMember:
     assignment: Annotated[Buffer, BYTES] = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupValue:
+class GroupValue(Message):
     """Value v0-v4 of a group; ``protocol`` and ``leader`` are null while it has no members."""
 
     API: ClassVar[Api] = Api(-1, 0, 4, flexible=4)
@@ -195,24 +190,21 @@ _KEY_VERSION = 0
 _VALUE_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionLogKey:
+class TransactionLogKey(Message):
     """Key v0."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=None)
     transactional_id: Annotated[str, STR] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionLogPartitions:
+class TransactionLogPartitions(Message):
     """One entry of ``transaction_partitions``."""
 
     topic: Annotated[str, STR] = ""
     partition_ids: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionLogValue:
+class TransactionLogValue(Message):
     """Value v0, v1; times are ms since 1970 UTC, -1 where absent. ``transaction_partitions`` is null while Empty."""
 
     API: ClassVar[Api] = Api(-1, 0, 1, flexible=1)
@@ -265,8 +257,7 @@ def read_transaction_value(data: Buffer) -> TransactionLogValue:
 _VERSION = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLogKey:
+class GroupLogKey(Message):
     """Of a member, or without one, of the group."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=0)
@@ -274,8 +265,7 @@ class GroupLogKey:
     member: Annotated[str | None, STR.nullable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedTopic:
+class LoggedTopic(Message):
     """A topic that members want."""
 
     name: Annotated[str, STR] = ""
@@ -283,8 +273,7 @@ class LoggedTopic:
     partitions: Annotated[int, I32] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLogValue:
+class GroupLogValue(Message):
     """A group."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=0)
@@ -294,8 +283,7 @@ class GroupLogValue:
     topics: Annotated[Sequence[LoggedTopic], array(LoggedTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedPartitions:
+class LoggedPartitions(Message):
     """Partitions of one topic, all since the same member epoch; the epoch of a target's does not count."""
 
     topic_id: Annotated[bytes, UUID] = NO_UUID
@@ -303,16 +291,14 @@ class LoggedPartitions:
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedProtocol:
+class LoggedProtocol(Message):
     """What a member of the older protocol can follow."""
 
     name: Annotated[str, STR] = ""
     metadata: Annotated[Buffer, BYTES] = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberLogValue:
+class MemberLogValue(Message):
     """A member; with tagged fields, as Kafka's own records have them, if it speaks the older protocol."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=0)
@@ -334,16 +320,14 @@ class MemberLogValue:
     older_protocols: Annotated[Sequence[LoggedProtocol], array(LoggedProtocol).tag(1).ignorable()] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedOption:
+class LoggedOption(Message):
     """An option that was set."""
 
     name: Annotated[str, STR] = ""
     value: Annotated[str, STR] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupOptionsValue:
+class GroupOptionsValue(Message):
     """What was set for a group, of either protocol."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=0)

@@ -9,28 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from penstock._dataclasses import dataclass
-from penstock.protocols.kafka.wire.declarations import BOOL, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, array
+from penstock.protocols.kafka.wire.declarations import BOOL, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, Message, array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsRequestAssignment:
+class CreateTopicsRequestAssignment(Message):
     """One entry of ``assignments``."""
 
     partition_index: Annotated[int, I32] = 0
     broker_ids: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsRequestConfig:
+class CreateTopicsRequestConfig(Message):
     """One entry of ``configs``."""
 
     name: Annotated[str, STR] = ""
     value: Annotated[str | None, STR.nullable()] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsRequestTopic:
+class CreateTopicsRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
@@ -40,8 +36,7 @@ class CreateTopicsRequestTopic:
     configs: Annotated[Sequence[CreateTopicsRequestConfig], array(CreateTopicsRequestConfig)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsRequest:
+class CreateTopicsRequest(Message):
     """CreateTopics request, versions 0-7."""
 
     API: ClassVar[Api] = Api(19, 0, 7, flexible=5)
@@ -50,8 +45,7 @@ class CreateTopicsRequest:
     validate_only: Annotated[bool, BOOL.since(1)] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsResponseConfig:
+class CreateTopicsResponseConfig(Message):
     """One entry of ``configs``."""
 
     name: Annotated[str, STR] = ""
@@ -61,8 +55,7 @@ class CreateTopicsResponseConfig:
     is_sensitive: Annotated[bool, BOOL] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsResponseTopic:
+class CreateTopicsResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
@@ -77,8 +70,7 @@ class CreateTopicsResponseTopic:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsResponse:
+class CreateTopicsResponse(Message):
     """CreateTopics response, versions 0-7."""
 
     API: ClassVar[Api] = Api(19, 0, 7, flexible=5)
@@ -86,16 +78,14 @@ class CreateTopicsResponse:
     topics: Annotated[Sequence[CreateTopicsResponseTopic], array(CreateTopicsResponseTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicsRequestTopic:
+class DeleteTopicsRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str | None, STR.nullable()] = None
     topic_id: Annotated[bytes, UUID] = NO_UUID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Message):
     """DeleteTopics request, versions 0-6."""
 
     API: ClassVar[Api] = Api(20, 0, 6, flexible=4)
@@ -104,8 +94,7 @@ class DeleteTopicsRequest:
     timeout_ms: Annotated[int, I32] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicsResponseTopic:
+class DeleteTopicsResponseTopic(Message):
     """One entry of ``responses``."""
 
     name: Annotated[str | None, STR.nullable(6)] = ""
@@ -114,8 +103,7 @@ class DeleteTopicsResponseTopic:
     error_message: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicsResponse:
+class DeleteTopicsResponse(Message):
     """DeleteTopics response, versions 0-6."""
 
     API: ClassVar[Api] = Api(20, 0, 6, flexible=4)
@@ -123,15 +111,13 @@ class DeleteTopicsResponse:
     responses: Annotated[Sequence[DeleteTopicsResponseTopic], array(DeleteTopicsResponseTopic)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsRequestAssignment:
+class CreatePartitionsRequestAssignment(Message):
     """One entry of ``assignments``."""
 
     broker_ids: Annotated[Sequence[int], array(I32)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsRequestTopic:
+class CreatePartitionsRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
@@ -141,8 +127,7 @@ class CreatePartitionsRequestTopic:
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(Message):
     """CreatePartitions request, versions 0-3."""
 
     API: ClassVar[Api] = Api(37, 0, 3, flexible=2)
@@ -151,8 +136,7 @@ class CreatePartitionsRequest:
     validate_only: Annotated[bool, BOOL] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsResponseResult:
+class CreatePartitionsResponseResult(Message):
     """One entry of ``results``."""
 
     name: Annotated[str, STR] = ""
@@ -160,8 +144,7 @@ class CreatePartitionsResponseResult:
     error_message: Annotated[str | None, STR.nullable()] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsResponse:
+class CreatePartitionsResponse(Message):
     """CreatePartitions response, versions 0-3."""
 
     API: ClassVar[Api] = Api(37, 0, 3, flexible=2)
@@ -169,24 +152,21 @@ class CreatePartitionsResponse:
     results: Annotated[Sequence[CreatePartitionsResponseResult], array(CreatePartitionsResponseResult)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsRequestPartition:
+class DeleteRecordsRequestPartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
     offset: Annotated[int, I64] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsRequestTopic:
+class DeleteRecordsRequestTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[DeleteRecordsRequestPartition], array(DeleteRecordsRequestPartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsRequest:
+class DeleteRecordsRequest(Message):
     """DeleteRecords request, versions 0-2."""
 
     API: ClassVar[Api] = Api(21, 0, 2, flexible=2)
@@ -194,8 +174,7 @@ class DeleteRecordsRequest:
     timeout_ms: Annotated[int, I32] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsResponsePartition:
+class DeleteRecordsResponsePartition(Message):
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
@@ -203,16 +182,14 @@ class DeleteRecordsResponsePartition:
     error_code: Annotated[int, I16] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsResponseTopic:
+class DeleteRecordsResponseTopic(Message):
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
     partitions: Annotated[Sequence[DeleteRecordsResponsePartition], array(DeleteRecordsResponsePartition)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsResponse:
+class DeleteRecordsResponse(Message):
     """DeleteRecords response, versions 0-2."""
 
     API: ClassVar[Api] = Api(21, 0, 2, flexible=2)

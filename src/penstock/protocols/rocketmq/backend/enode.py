@@ -22,17 +22,17 @@ from penstock.interfaces.enode import (
     Appended,
     Batch,
     Budget,
+    DiskSpace,
     Extent,
     Fetched,
     FetchPart,
-    Place,
+    PartitionLocation,
     Relay,
-    Room,
     TopicState,
     Writer,
 )
 from penstock.interfaces.framing import Frame
-from penstock.interfaces.node import EnodeIdentity, Offsets, Surroundings
+from penstock.interfaces.node import BackendContext, EnodeIdentity, Offsets
 from penstock.model import Endpoint, Partition
 from penstock.protocols.rocketmq.backend.offsets import BrokerOffsets
 from penstock.protocols.rocketmq.backend.queue_reads import Arrivals, Finding, Reading
@@ -84,7 +84,7 @@ class RocketEnode:
         self,
         url: str,
         names: Sequence[Endpoint],
-        around: Surroundings,
+        around: BackendContext,
         timeout_s: float,
         credentials: Credentials | None = None,
         tls: ClientConfig | None = None,
@@ -172,8 +172,8 @@ class RocketEnode:
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         return await self._topics.by_id(topic_id)
 
-    async def places(self, topic: str) -> Sequence[Place]:
-        return [Place(0, queue.number, queue.broker) for queue in await self._topics.queues(topic)]
+    async def places(self, topic: str) -> Sequence[PartitionLocation]:
+        return [PartitionLocation(0, queue.number, queue.broker) for queue in await self._topics.queues(topic)]
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
         return await self._topics.create(name, partitions, config)
@@ -230,8 +230,8 @@ class RocketEnode:
     async def size(self, partition: Partition) -> int:
         raise Unsupported("a RocketMQ broker does not tell how many bytes a queue has")
 
-    async def room(self) -> Room:
-        return Room(self.url, -1, -1)
+    async def room(self) -> DiskSpace:
+        return DiskSpace(self.url, -1, -1)
 
     # Waiting.
 
@@ -256,7 +256,7 @@ _ACCOUNT: Final = frozenset({"access_key", "secret_key"})
 _TLS: Final = "tls"
 
 
-def open_enode(url: str, around: Surroundings) -> RocketEnode:
+def open_enode(url: str, around: BackendContext) -> RocketEnode:
     """``rocketmq://HOST:PORT[,HOST:PORT…][?access_key=…&secret_key=…&tls=true…]``: name servers. Raises ConfigError."""
     shown = url.partition("?")[0]
     address = parse_address(url, lambda scheme: NAME_SERVER_PORT)

@@ -10,9 +10,9 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.background import Beside, Turns
+from penstock.concurrency.background import BackgroundWorker, LoopBudget
 from penstock.concurrency.limits import Shares
-from penstock.concurrency.runtime import Parking
+from penstock.concurrency.runtime import WaiterSet
 from penstock.interfaces.enode import Enode
 from penstock.interfaces.framing import Buffer, Buffers
 from penstock.interfaces.front import Meter
@@ -38,10 +38,10 @@ __all__ = [
     "Admission",
     "Bucket",
     "Call",
+    "ClientConnection",
     "Connected",
     "Flow",
     "Handler",
-    "Line",
     "OfConnected",
     "Reply",
     "Shared",
@@ -245,8 +245,8 @@ class Shared(Connected):
     delays: Delays
     transactions: Transactions
     ledger: Ledger
-    beside: Beside
-    turns: Turns
+    beside: BackgroundWorker
+    turns: LoopBudget
     held: Shares[object]
     meter: Meter
     counts: Counts
@@ -264,7 +264,7 @@ class Shared(Connected):
         return self.settings.retries(group, self.options.retries)
 
 
-class Line(Parking):
+class ClientConnection(WaiterSet):
     """One client's connection: where it comes from, what it can be told, and whether anybody still waits there.
 
     ``asked`` is who hears the client's answer to a question of ours, by its number; None where none will come.
@@ -295,7 +295,7 @@ class OfConnected:
     """One request's circumstances; ``asked`` is the whole of it, with the body."""
 
     shared: Connected
-    line: Line
+    line: ClientConnection
     asked: RemotingCommand
 
 
@@ -317,14 +317,14 @@ class Reply:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
-async def read_large(beside: Beside, kind: type[B], body: Buffer) -> B:
+async def read_large(beside: BackgroundWorker, kind: type[B], body: Buffer) -> B:
     """Read a request's body of JSON; a large one in a thread, since that takes up to two seconds. See `read_body`."""
     if len(body) <= _QUICK_BYTES:
         return read_body(kind, body)
     return await beside.run(lambda: read_body(kind, body), _DECODED * len(body))
 
 
-async def written(beside: Beside, body: object, entries: int) -> object:
+async def written(beside: BackgroundWorker, body: object, entries: int) -> object:
     """An answer's body of so many entries; that of many as bytes, which a thread has written."""
     if entries <= _QUICK_ENTRIES:
         return body

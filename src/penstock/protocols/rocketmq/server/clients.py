@@ -16,7 +16,7 @@ from penstock.interfaces.framing import Buffers
 from penstock.interfaces.front import Asker, Codes, Meter
 from penstock.interfaces.node import Services
 from penstock.protocols.rocketmq.errors import Code, Refused, row_of, rows
-from penstock.protocols.rocketmq.server.call import Line
+from penstock.protocols.rocketmq.server.call import ClientConnection
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import decode
 from penstock.protocols.rocketmq.wire.messages import MessageQueue
@@ -31,7 +31,7 @@ _PLACE_BYTES: Final = 700
 """A member, its keys in three tables, and its part of the group; measured."""
 _TOPIC_BYTES: Final = 400
 _TAG_BYTES: Final = 100
-_NOWHERE: Final[dict[Line, int]] = {}
+_NOWHERE: Final[dict[ClientConnection, int]] = {}
 
 
 def _weight(wanted: m.SubscriptionData) -> int:
@@ -68,7 +68,7 @@ class Member:
 class ConsumerGroup:
     """What is known of one; the words are as the last member to beat said them."""
 
-    members: dict[Line, Member] = field(default_factory=dict)
+    members: dict[ClientConnection, Member] = field(default_factory=dict)
     subscriptions: dict[str, m.SubscriptionData] = field(default_factory=dict)
     consume_type: str = ""
     message_model: str = ""
@@ -97,21 +97,23 @@ class Clients:
     Without ``notify`` nobody is told who comes and goes.
     """
 
-    def __init__(self, places: Shares[tuple[Line, str, str]], timeout_s: float, *, notify: bool = True) -> None:
+    def __init__(
+        self, places: Shares[tuple[ClientConnection, str, str]], timeout_s: float, *, notify: bool = True
+    ) -> None:
         self._places = places
         self._notifies = notify
         self._timeout_s = timeout_s
         self._numbers = 0
-        self._where: dict[Line, set[tuple[str, str]]] = {}
-        self._named: dict[str, dict[Line, int]] = {}
+        self._where: dict[ClientConnection, set[tuple[str, str]]] = {}
+        self._named: dict[str, dict[ClientConnection, int]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
-        self.producers: dict[str, dict[Line, Member]] = {}
+        self.producers: dict[str, dict[ClientConnection, Member]] = {}
         self.changed: Callable[[str, str], None] = lambda kind, group: None
         """Hears of a group, consumer or producer, in which anybody or anything has changed."""
         self.may_notify: Callable[[str], bool] = lambda group: True
         """Whether a consumer group's members are to hear who comes and goes (``notifyConsumerIdsChangedEnable``)."""
 
-    def consume(self, line: Line, who: Who, said: m.ConsumerData, now: float) -> None:
+    def consume(self, line: ClientConnection, who: Who, said: m.ConsumerData, now: float) -> None:
         """A consumer's heartbeat. Raises Refused where there are too many clients."""
         group = self.consumers.get(said.group_name) or ConsumerGroup()
         known = {each.who.client_id for each in group.members.values()}
@@ -130,7 +132,7 @@ class Clients:
         if fresh or before != list(group.subscriptions.values()):
             self.changed("consumer", said.group_name)
 
-    def produce(self, line: Line, who: Who, group: str, now: float) -> None:
+    def produce(self, line: ClientConnection, who: Who, group: str, now: float) -> None:
         """A producer's heartbeat. Raises Refused where there are too many clients."""
         members = self.producers.get(group, {})
         fresh = self._place(members, line, who, now, ("producer", group), 0)
@@ -138,14 +140,16 @@ class Clients:
         if fresh:
             self.changed("producer", group)
 
-    def leave(self, line: Line, *, consumer_group: str | None = None, producer_group: str | None = None) -> None:
+    def leave(
+        self, line: ClientConnection, *, consumer_group: str | None = None, producer_group: str | None = None
+    ) -> None:
         """A client leaves a group."""
         if consumer_group is not None:
             self._take_out(line, ("consumer", consumer_group))
         if producer_group is not None:
             self._take_out(line, ("producer", producer_group))
 
-    def name_of(self, line: Line) -> str:
+    def name_of(self, line: ClientConnection) -> str:
         """What a client has called itself in a heartbeat; empty if it has not."""
         for kind, group in self._where.get(line, ()):
             consumers = self.consumers.get(group)
@@ -154,16 +158,16 @@ class Clients:
                 return members[line].who.client_id
         return ""
 
-    def named(self, client_id: str) -> Line | None:
+    def named(self, client_id: str) -> ClientConnection | None:
         """The newest connection of a client that is in any group."""
         return next(reversed(self._named.get(client_id, _NOWHERE)), None)
 
-    def lost(self, line: Line) -> None:
+    def lost(self, line: ClientConnection) -> None:
         """A connection is gone, and so is its client from all groups."""
         for place in list(self._where.get(line, ())):
             self._take_out(line, place)
 
-    def expire(self, now: float) -> list[Line]:
+    def expire(self, now: float) -> list[ClientConnection]:
         """Take out who has not been heard of for too long; the connections to be closed."""
         since = now - self._timeout_s
         groups = [*(group.members for group in self.consumers.values()), *self.producers.values()]
@@ -178,13 +182,13 @@ class Clients:
         found = self.consumers.get(group)
         return [] if found is None else found.ids
 
-    def line_of(self, group: str, client_id: str) -> Line | None:
+    def line_of(self, group: str, client_id: str) -> ClientConnection | None:
         """The connection of a consumer group's member, if it is there."""
         found = self.consumers.get(group)
         members = {} if found is None else found.members
         return next((line for line, member in members.items() if member.who.client_id == client_id), None)
 
-    def producer_line(self, client_id: str) -> Line | None:
+    def producer_line(self, client_id: str) -> ClientConnection | None:
         """The connection of a producer, in whichever group, if it is there."""
         groups = self.producers.values()
         return next((line for each in groups for line, one in each.items() if one.who.client_id == client_id), None)
@@ -210,7 +214,13 @@ class Clients:
             line.push(telling(self.next_number()))
 
     def _place(
-        self, members: dict[Line, Member], line: Line, who: Who, now: float, place: tuple[str, str], size: int
+        self,
+        members: dict[ClientConnection, Member],
+        line: ClientConnection,
+        who: Who,
+        now: float,
+        place: tuple[str, str],
+        size: int,
     ) -> bool:
         """Whether the client was not there; what it says of the group takes ``size`` bytes. Raises Refused."""
         full = self._places.put((line, *place), line, _PLACE_BYTES + len(who.client_id) + 2 * len(place[1]) + size)
@@ -228,7 +238,7 @@ class Clients:
         lines[line] = lines.get(line, 0) + 1
         return True
 
-    def _take_out(self, line: Line, place: tuple[str, str]) -> None:
+    def _take_out(self, line: ClientConnection, place: tuple[str, str]) -> None:
         kind, name = place
         consumers = self.consumers.get(name) if kind == "consumer" else None
         members = consumers.members if consumers is not None else self.producers.get(name, {})
@@ -251,7 +261,7 @@ class Clients:
             del self.producers[name]
         self.changed(kind, name)
 
-    def _unname(self, client_id: str, line: Line) -> None:
+    def _unname(self, client_id: str, line: ClientConnection) -> None:
         """A client has one place less on this connection."""
         lines = self._named[client_id]
         lines[line] -= 1
@@ -404,7 +414,13 @@ _GROUP: Final = ("consumerGroup", "group", "groupName", "producerGroup", "a")
 
 
 def tell(
-    meter: Meter, clients: Clients, line: Line, api: int, fields: Mapping[str, str], code: int, answer: Buffers
+    meter: Meter,
+    clients: Clients,
+    line: ClientConnection,
+    api: int,
+    fields: Mapping[str, str],
+    code: int,
+    answer: Buffers,
 ) -> None:
     """Have an answer told that says no to a request with these ext fields."""
     meter.tell(

@@ -24,7 +24,7 @@ from penstock.protocols.rocketmq.wire.log_records import is_hidden, log_name, ro
 from penstock.protocols.rocketmq.wire.message_format import Host
 
 if TYPE_CHECKING:
-    from penstock.protocols.rocketmq.server.call import Connected, Line
+    from penstock.protocols.rocketmq.server.call import ClientConnection, Connected
     from penstock.protocols.rocketmq.server.ledger import Settings
 
 __all__ = [
@@ -240,7 +240,7 @@ _SNODE_BYTES: Final = 2_000
 @dataclass(slots=True)
 class _Registered:
     said: m.SnodeData
-    line: Line
+    line: ClientConnection
     seen: float
 
 
@@ -255,7 +255,7 @@ class Snodes:
         self._shares: Shares[str] = Shares("Snodes registered", "fixed", _MOST)
         self.elsewhere: tuple[m.SnodeData, ...] = ()
 
-    def register(self, line: Line, said: m.RegisterSnode, now: float) -> None:
+    def register(self, line: ClientConnection, said: m.RegisterSnode, now: float) -> None:
         """A Snode is here; where one of its name was known, it has moved. Raises Refused."""
         for text in (said.snode_name, said.snode_addr, said.cluster_name):
             if not 0 < len(text) <= _LONGEST:
@@ -265,7 +265,7 @@ class Snodes:
         data = m.SnodeData(snode_name=said.snode_name, address=said.snode_addr, cluster_name=said.cluster_name)
         self._known[said.snode_name] = _Registered(data, line, now)
 
-    def lost(self, line: Line) -> None:
+    def lost(self, line: ClientConnection) -> None:
         """A connection is gone, and whoever registered over it last."""
         self._keep(each for each in self._known.values() if each.line is not line)
 

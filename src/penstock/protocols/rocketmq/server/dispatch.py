@@ -11,7 +11,15 @@ from penstock.errors import PenstockError
 from penstock.interfaces.framing import Buffers, Frame, Pieces
 from penstock.interfaces.front import OTHER, Handle, Peer, check_name
 from penstock.protocols.rocketmq.errors import Code, refusal, rows, unreadable
-from penstock.protocols.rocketmq.server.call import Call, Handler, Line, Reply, Shared, is_of_5x, is_snode_pull
+from penstock.protocols.rocketmq.server.call import (
+    Call,
+    ClientConnection,
+    Handler,
+    Reply,
+    Shared,
+    is_of_5x,
+    is_snode_pull,
+)
 from penstock.protocols.rocketmq.server.clients import tell
 from penstock.protocols.rocketmq.server.log_access import SINGLE
 from penstock.protocols.rocketmq.server.log_access import send_single as single
@@ -162,7 +170,7 @@ class RocketSession:
     def __init__(self, shared: Shared, peer: Peer, ended: Callable[[RocketSession], None]) -> None:
         self._shared = shared
         self._ended = ended
-        self.line = Line(peer.address, peer.push, peer.hang_up)
+        self.line = ClientConnection(peer.address, peer.push, peer.hang_up)
 
     @property
     def ordered(self) -> bool:

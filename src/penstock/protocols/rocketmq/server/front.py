@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.concurrency.background import Beside, Turns
+from penstock.concurrency.background import BackgroundWorker, LoopBudget
 from penstock.concurrency.limits import Shares
 from penstock.errors import ConfigError
 from penstock.interfaces.front import OpenDoor, Peer
@@ -20,7 +20,7 @@ from penstock.protocols.rocketmq.server.log_access import Reader, Writing
 from penstock.protocols.rocketmq.server.parked_messages import HALF, Delays, Transactions, header_of
 from penstock.protocols.rocketmq.server.relayed.front import RelayedFront
 from penstock.protocols.rocketmq.wire import messages as m
-from penstock.protocols.rocketmq.wire.log_records import Dress
+from penstock.protocols.rocketmq.wire.log_records import MessageEncoder
 from penstock.protocols.rocketmq.wire.message_format import offset_id
 from penstock.protocols.rocketmq.wire.rpc import CHECK_TRANSACTION_STATE, request
 from penstock.records.scalar_codec import Stored
@@ -43,7 +43,7 @@ class RocketFront:
         settings = Settings(ledger)
         cluster = Cluster(services, options, settings)
         writing = Writing(enode, runtime, cluster)
-        beside = Beside(runtime, services.memory)
+        beside = BackgroundWorker(runtime, services.memory)
         percent = options.address_share_percent
         clients = Clients(
             Shares("places in groups", "rocketmq_max_clients", options.max_clients, services.memory, percent),
@@ -78,7 +78,7 @@ class RocketFront:
             ),
             ledger,
             beside,
-            Turns(runtime),
+            LoopBudget(runtime),
             Shares("held pulls", "rocketmq_max_held", options.max_held, services.memory, percent),
             meter_of(services, clients, lambda: sum(each.line.held for each in self._sessions)),
             Counts(),
@@ -126,7 +126,7 @@ class RocketFront:
         """Ask a producer of the group, if there is one now."""
         shared = self.shared
         place = await shared.places.base(await shared.transactions.topic.made(), 0)
-        dress = Dress(topic, queue, place, shared.cluster.host, shared.cluster.name)
+        dress = MessageEncoder(topic, queue, place, shared.cluster.host, shared.cluster.name)
         unique = header_of(record, "UNIQ_KEY")
         header = m.CheckTransaction(
             tran_state_table_offset=record.offset,

@@ -12,7 +12,7 @@ from penstock.interfaces.enode import Extent, extent
 from penstock.model import Partition
 from penstock.protocols.rocketmq.config import BUILT_IN, RETRY, is_built_in
 from penstock.protocols.rocketmq.errors import Code, Refused, unmade
-from penstock.protocols.rocketmq.server.call import Call, Line, OfConnected, Reply, read_large, written
+from penstock.protocols.rocketmq.server.call import Call, ClientConnection, OfConnected, Reply, read_large, written
 from penstock.protocols.rocketmq.server.clients import SPANS_S, Member, Who
 from penstock.protocols.rocketmq.server.filters import wanted_by
 from penstock.protocols.rocketmq.wire import messages as m
@@ -345,7 +345,7 @@ def _topics_of(call: Call, group: str, at: Iterable[Partition]) -> set[str]:
     return topics if known is None else topics | known.subscriptions.keys()
 
 
-def connected(members: Iterable[tuple[Line, Member]]) -> tuple[m.Connection, ...]:
+def connected(members: Iterable[tuple[ClientConnection, Member]]) -> tuple[m.Connection, ...]:
     """Members as operators are shown them, each once."""
     found = {
         member.who.client_id: m.Connection(

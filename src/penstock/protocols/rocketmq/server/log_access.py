@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.background import Beside
+from penstock.concurrency.background import BackgroundWorker
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError
 from penstock.interfaces.enode import Appended, Batch, Enode, Extent, FetchPart, TopicState, extent, fetch_one
@@ -25,7 +25,7 @@ from penstock.protocols.rocketmq.server.call import Shared
 from penstock.protocols.rocketmq.server.cluster import Cluster
 from penstock.protocols.rocketmq.server.filters import Wanted
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand, Written
-from penstock.protocols.rocketmq.wire.log_records import Dress, dated, is_hidden
+from penstock.protocols.rocketmq.wire.log_records import MessageEncoder, dated, is_hidden
 from penstock.protocols.rocketmq.wire.message_format import Host
 from penstock.protocols.rocketmq.wire.messages import Sent
 from penstock.protocols.rocketmq.wire.properties import BORN_HOST, CLOSE_MS, FLAG, NOT_KEPT
@@ -40,7 +40,7 @@ from penstock.records.scalar_codec import (
     stored_records,
 )
 from penstock.records.scalar_writer import varint
-from penstock.records.validation import Checked, recompressed, target_of
+from penstock.records.validation import ValidatedBatch, recompressed, target_of
 
 __all__ = ["SINGLE", "Limits", "Piece", "Reader", "Writing", "quick_batch", "send_single", "sent_answer"]
 
@@ -83,14 +83,20 @@ class _Open(NamedTuple):
 class Reader:
     """One a front. Open pieces are bounded, in number and bytes."""
 
-    def __init__(self, enode: Enode, beside: Beside) -> None:
+    def __init__(self, enode: Enode, beside: BackgroundWorker) -> None:
         self._enode = enode
         self._beside = beside
         self._open: OrderedDict[tuple[bytes, int, int], _Open] = OrderedDict()
         self._open_bytes = 0
 
     async def read(
-        self, topic: TopicState, partition: Partition, offset: int, dress: Dress, wanted: Wanted | None, limits: Limits
+        self,
+        topic: TopicState,
+        partition: Partition,
+        offset: int,
+        dress: MessageEncoder,
+        wanted: Wanted | None,
+        limits: Limits,
     ) -> Piece:
         """From ``offset`` on. Raises LogOffsetOutOfRange, StoreError, CorruptBatch."""
         opened = self._take(topic, partition, offset)
@@ -111,7 +117,7 @@ class Reader:
         opened: _Open,
         offset: int,
         where: Extent,
-        dress: Dress,
+        dress: MessageEncoder,
         wanted: Wanted | None,
         limits: Limits,
     ) -> Piece:
@@ -181,16 +187,16 @@ class Writing:
         """Write records as one batch, in the codec that the topic wants, if any. Raises Refused, StoreError."""
         # Written here, so its head needs no check.
         if len(records) <= _QUICK_RECORDS:
-            batch = Checked(encode_batch(records))
+            batch = ValidatedBatch(encode_batch(records))
         else:
-            batch = await self._runtime.in_thread(lambda: Checked(encode_batch(records)))
+            batch = await self._runtime.in_thread(lambda: ValidatedBatch(encode_batch(records)))
         if topic.config:
             if "compact" in topic.config.get("cleanup.policy", "") and any(record.key is None for record in records):
                 raise Refused(Code.MESSAGE_ILLEGAL, f"topic[{topic.name}] is compacted, its messages need keys")
             target = target_of(topic.config)
             if target is not None and not target.meets(batch.data):
                 plain = batch.data
-                batch = await self._runtime.in_thread(lambda: Checked(recompressed(plain, target, len(plain))))
+                batch = await self._runtime.in_thread(lambda: ValidatedBatch(recompressed(plain, target, len(plain))))
         return await self.write(partition, batch)
 
     async def write(self, partition: Partition, batch: Batch) -> Appended:
@@ -269,7 +275,7 @@ _names: Final[dict[bytes, bytes | None]] = {}
 
 def quick_batch(
     properties: bytes, body: bytes, born_ms: int, flag: int, now_ms: int, born_host: str = ""
-) -> Checked | None:
+) -> ValidatedBatch | None:
     """The batch that `wire/log_records.record_of` and `encode_batch` make of a message; None: they have to."""
     if not -CLOSE_MS <= born_ms - now_ms <= CLOSE_MS:
         return None

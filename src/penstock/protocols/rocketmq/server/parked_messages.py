@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from penstock.concurrency.runtime import Runtime, patiently
+from penstock.concurrency.runtime import Runtime, retry_while_unreachable
 from penstock.errors import CorruptBatch, LogOffsetOutOfRange, PenstockError, TopicExists
 from penstock.interfaces.enode import Enode, FetchPart, TopicState, fetch_one
 from penstock.interfaces.node import OWN_TOPICS, locate_damage
@@ -17,7 +17,7 @@ from penstock.protocols.rocketmq.wire.log_records import number_of
 from penstock.protocols.rocketmq.wire.messages import Decision
 from penstock.protocols.rocketmq.wire.properties import PREPARED, SYS_FLAG
 from penstock.records.scalar_codec import Stored, encode_batch, stored_records
-from penstock.records.validation import Checked
+from penstock.records.validation import ValidatedBatch
 
 __all__ = ["GIVEN_UP", "HALF", "LEVELS_S", "Ask", "Delays", "OwnTopic", "Transactions", "header_of", "record_at"]
 
@@ -50,7 +50,9 @@ class OwnTopic:
     async def append(self, number: int, record: Stored) -> int:
         """Write one; its offset. Raises StoreError."""
         await self.made()
-        (result,) = await self._enode.append_all(((Partition(self.name, number), Checked(encode_batch([record]))),))
+        (result,) = await self._enode.append_all(
+            ((Partition(self.name, number), ValidatedBatch(encode_batch([record]))),)
+        )
         if isinstance(result, PenstockError):
             raise result
         return result.base_offset
@@ -128,7 +130,7 @@ class Delays:
 
     async def start(self) -> None:
         """Go on with what waits. Raises StoreError."""
-        if await patiently(self._runtime, self._parked.found) is not None:
+        if await retry_while_unreachable(self._runtime, self._parked.found) is not None:
             self._run()
 
     def number(self, level: int) -> int:

@@ -12,7 +12,7 @@ from penstock.interfaces.enode import TopicState, extent
 from penstock.interfaces.framing import Buffer
 from penstock.model import Partition
 from penstock.protocols.rocketmq.errors import Code, Refused
-from penstock.protocols.rocketmq.server.call import Call, Line, OfConnected, Reply
+from penstock.protocols.rocketmq.server.call import Call, ClientConnection, OfConnected, Reply
 from penstock.protocols.rocketmq.server.filters import Wanted, wanted_by
 from penstock.protocols.rocketmq.server.group_requests import made_group
 from penstock.protocols.rocketmq.server.ledger import READ
@@ -20,7 +20,7 @@ from penstock.protocols.rocketmq.server.log_access import Limits, Piece
 from penstock.protocols.rocketmq.server.parked_messages import header_of, record_at
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand, framed
-from penstock.protocols.rocketmq.wire.log_records import Dress, is_hidden, rocket_name
+from penstock.protocols.rocketmq.wire.log_records import MessageEncoder, is_hidden, rocket_name
 from penstock.protocols.rocketmq.wire.message_format import parse_offset_id
 from penstock.protocols.rocketmq.wire.properties import parse_properties
 from penstock.protocols.rocketmq.wire.rpc import ACCESS_KEY, PUSH_REPLY_MESSAGE_TO_CLIENT, SECURITY_TOKEN, SIGNATURE
@@ -57,7 +57,7 @@ _HELD_BYTES: Final = 4_000
 class _Asked:
     topic: TopicState
     partition: Partition
-    dress: Dress
+    dress: MessageEncoder
     wanted: Wanted | None
     limits: Limits
 
@@ -83,7 +83,7 @@ async def _pulled(
         await shared.positions.set(request.consumer_group, partition, request.commit_offset, call.line.address.host)
     place = await shared.places.base(topic, request.queue_id)
     cluster = shared.cluster
-    dress = Dress(request.topic, request.queue_id, place, cluster.host, cluster.name)
+    dress = MessageEncoder(request.topic, request.queue_id, place, cluster.host, cluster.name)
     options = shared.options
     most_bytes = min(options.transfer_bytes, request.max_msg_bytes or options.transfer_bytes)
     limits = Limits(max(1, min(request.max_msg_nums, options.transfer_messages)), most_bytes, options.examined_messages)
@@ -290,10 +290,10 @@ def _has(record: Stored, request: m.QueryMessage) -> bool:
     return key.encode() in record.key.split()
 
 
-async def _dress(call: Call, topic: TopicState, partition: Partition) -> Dress:
+async def _dress(call: Call, topic: TopicState, partition: Partition) -> MessageEncoder:
     cluster = call.shared.cluster
     place = await call.shared.places.base(topic, partition.id)
-    return Dress(rocket_name(topic.name), partition.id, place, cluster.host, cluster.name)
+    return MessageEncoder(rocket_name(topic.name), partition.id, place, cluster.host, cluster.name)
 
 
 # What goes on to a client: questions of operators to a consumer, and replies to who asked for one. 307, 309, 324, 325.
@@ -359,14 +359,14 @@ async def hand_to(call: OfConnected, group: str, client_id: str, body: Buffer) -
     return await asked_of(call, member, call.asked._replace(body=body), f"The Consumer <{group}> <{client_id}>")
 
 
-async def asked_of(call: OfConnected, member: Line, asked: RemotingCommand, who: str) -> Reply:
+async def asked_of(call: OfConnected, member: ClientConnection, asked: RemotingCommand, who: str) -> Reply:
     """What a client answers to this. Raises Refused where it does not answer."""
     fields = {name: value for name, value in asked.fields.items() if name not in _SECRETS}
     said = await _heard(call, member, framed(asked._replace(fields=fields)), who)
     return Reply(None, said.body, said.code, said.remark, said.fields)
 
 
-async def _heard(call: OfConnected, line: Line, asking: Outgoing, who: str) -> RemotingCommand:
+async def _heard(call: OfConnected, line: ClientConnection, asking: Outgoing, who: str) -> RemotingCommand:
     """What a client answers to a question. Raises Refused where it does not."""
     runtime = call.shared.services.runtime
     number, arrival = call.shared.clients.next_number(), runtime.promise()

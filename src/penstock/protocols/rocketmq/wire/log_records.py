@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cut",
-    "Dress",
     "Form",
     "Lump",
+    "MessageEncoder",
     "born_host_of",
     "cut",
     "dated",
@@ -71,7 +71,7 @@ __all__ = [
     "rocket_name",
 ]
 
-# Most records as the messages that they are stored as: what `Dress` makes of them, and no more.
+# Most records as the messages that they are stored as: what `MessageEncoder` makes of them, and no more.
 #
 # What properties look like depends on the names of a record's headers only, as long as all values are plain text. So
 # they are written once the long way, with marks for values, and filled in from then on; whatever is unusual is None
@@ -241,7 +241,7 @@ def born_host_of(record: Stored) -> Host | None:
     return found
 
 
-class Dress:
+class MessageEncoder:
     """What all messages of one queue have in common; ``place`` is that of the queue's first offset."""
 
     __slots__ = ("_cluster", "_host", "_packed", "_place", "_queue", "_topic")

@@ -33,16 +33,16 @@ from penstock.interfaces.enode import (
     Appended,
     Batch,
     Budget,
+    DiskSpace,
     Extent,
     Fetched,
     FetchPart,
-    Place,
+    PartitionLocation,
     Relay,
-    Room,
     TopicState,
     Writer,
 )
-from penstock.interfaces.node import EnodeIdentity, Surroundings
+from penstock.interfaces.node import BackendContext, EnodeIdentity
 from penstock.model import Partition
 from penstock.protocols.tubemq.backend.appends import Appends, batch_of, load
 from penstock.protocols.tubemq.backend.catalog import Catalog, TopicChanges
@@ -165,7 +165,7 @@ class TubeEnode:
 
     near = False
 
-    def __init__(self, address: Address, reading: TubeOptions, writing: TubeOptions, around: Surroundings) -> None:
+    def __init__(self, address: Address, reading: TubeOptions, writing: TubeOptions, around: BackendContext) -> None:
         self.url = str(address)
         self._runtime = around.runtime
         self._reader = TubeClient(around.channel_of, address.endpoints, reading)
@@ -248,9 +248,9 @@ class TubeEnode:
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         return self._catalog.by_id(topic_id)
 
-    async def places(self, topic: str) -> Sequence[Place]:
+    async def places(self, topic: str) -> Sequence[PartitionLocation]:
         await self._told(self._catalog.look([topic]))
-        return [Place(0, home.id, home.node) for home in self._catalog.homes(topic)]
+        return [PartitionLocation(0, home.id, home.node) for home in self._catalog.homes(topic)]
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
         return await self._told(self._changes.create(name, partitions, config))
@@ -348,8 +348,8 @@ class TubeEnode:
     async def size(self, partition: Partition) -> int:
         raise Unsupported("TubeMQ does not tell how large a partition is")
 
-    async def room(self) -> Room:
-        return Room(self.url, -1, -1)
+    async def room(self) -> DiskSpace:
+        return DiskSpace(self.url, -1, -1)
 
     # Waiting.
 
@@ -453,7 +453,7 @@ _NEVER_MS: Final = 86_400_000
 """The enode itself asks anew where partitions are, every half a minute: no reader waits for masters that are away."""
 
 
-def open_enode(url: str, around: Surroundings) -> TubeEnode:
+def open_enode(url: str, around: BackendContext) -> TubeEnode:
     """``tubemq://HOST:PORT[,HOST:PORT…][?option=value…]``: masters. Raises ConfigError."""
     address = parse_address(url, lambda scheme: MASTER_PORT)
     if not address.endpoints or address.topics:

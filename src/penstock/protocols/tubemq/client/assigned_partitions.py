@@ -22,11 +22,11 @@ __all__ = [
     "GIVEN_UP_AT_ONCE",
     "REST",
     "TABLE",
+    "AssignedPartitions",
     "Booked",
     "Effect",
     "Event",
     "Holding",
-    "Holdings",
     "LastPosition",
     "LastPositions",
     "Row",
@@ -331,7 +331,7 @@ LastPositions: TypeAlias = dict[Partition, LastPosition]
 """Of the partitions that a broker took away without giving them to another member."""
 
 
-class Holdings:
+class AssignedPartitions:
     """All of one consumer. ``lost`` collects those that were taken away, until somebody asks.
 
     ``last_positions`` outlives this object. A broker that was killed has forgotten up to 11 s of confirmed offsets

@@ -12,7 +12,7 @@ from penstock.interfaces.client import GroupOptions
 from penstock.model import Node, Offset, Partition
 from penstock.protocols.tubemq.client.assigned_partitions import GIVEN_UP_AT_ONCE
 from penstock.protocols.tubemq.client.cluster import Shared
-from penstock.protocols.tubemq.client.group_member import Enrolment, GroupMember
+from penstock.protocols.tubemq.client.group_member import GroupMember, MemberRegistration
 from penstock.protocols.tubemq.config import parse_start_offsets
 from penstock.protocols.tubemq.errors import Code, error_of
 from penstock.protocols.tubemq.wire.messages import (
@@ -88,7 +88,7 @@ def server_balanced(shared: Shared, options: GroupOptions) -> GroupMember:
 class ServerBalancing:
     """A `Balancing` by the master's events. ``starts`` is where a bound group begins, ``session_ms`` when it did."""
 
-    def __init__(self, enrolment: Enrolment, session_ms: int, starts: Mapping[Partition, int]) -> None:
+    def __init__(self, enrolment: MemberRegistration, session_ms: int, starts: Mapping[Partition, int]) -> None:
         self._enrolment = enrolment
         self._shared = enrolment.shared
         self._channel = enrolment.shared.channel
@@ -332,7 +332,7 @@ class Share(Protocol):
 class Allocated:
     """A share of all partitions, as the numbers of members say."""
 
-    def __init__(self, enrolment: Enrolment, node_of: NodeOf) -> None:
+    def __init__(self, enrolment: MemberRegistration, node_of: NodeOf) -> None:
         del node_of
         self._enrolment = enrolment
         self._tube = enrolment.shared.options.tube
@@ -365,7 +365,7 @@ class Allocated:
 class Chosen:
     """What the application chose."""
 
-    def __init__(self, enrolment: Enrolment, node_of: NodeOf) -> None:
+    def __init__(self, enrolment: MemberRegistration, node_of: NodeOf) -> None:
         self._enrolment = enrolment
         self._channel = enrolment.shared.channel
         self._tube = enrolment.shared.options.tube
@@ -439,7 +439,7 @@ def choosing(shared: Shared, options: GroupOptions) -> GroupMember:
 class ClientBalancing:
     """A `Balancing` without anybody who shares out for the members."""
 
-    def __init__(self, enrolment: Enrolment, share: Callable[[Enrolment, NodeOf], Share]) -> None:
+    def __init__(self, enrolment: MemberRegistration, share: Callable[[MemberRegistration, NodeOf], Share]) -> None:
         self._enrolment = enrolment
         self._shared = enrolment.shared
         self._channel = enrolment.shared.channel

@@ -10,7 +10,7 @@ from penstock.errors import ConfigError, LocalError, PenstockError, ServerError,
 from penstock.interfaces.channel import Retry
 from penstock.interfaces.client import Beat, GroupOptions, Verdict
 from penstock.model import Assignment, Committed, Offset, Partition
-from penstock.protocols.tubemq.client.assigned_partitions import Holdings, LastPositions, not_ours
+from penstock.protocols.tubemq.client.assigned_partitions import AssignedPartitions, LastPositions, not_ours
 from penstock.protocols.tubemq.client.batches import PulledBatch
 from penstock.protocols.tubemq.client.cluster import Registration, RegistrationEvent, RegistrationState, Shared
 from penstock.protocols.tubemq.client.pulling import Pacing, Pulling
@@ -19,13 +19,13 @@ from penstock.protocols.tubemq.wire.messages import CloseRequestC2M
 from penstock.protocols.tubemq.wire.rpc import CONSUMER_CLOSE
 from penstock.protocols.tubemq.wire.strings import check_group
 
-__all__ = ["Balancing", "Enrolment", "GroupMember"]
+__all__ = ["Balancing", "GroupMember", "MemberRegistration"]
 
 
 # Enrolment: a member of a group under one id, from registering to leaving: what it holds, pulls and has told.
 #
 # Who leaves and joins again is enrolled anew.
-class Enrolment:
+class MemberRegistration:
     """``told`` are the partitions the engine knows of; ``gained`` and ``revoked`` what it hears with the next beat.
 
     ``report``: the master has not heard yet what is held. ``refusal``: why the master will not have this member any
@@ -42,7 +42,7 @@ class Enrolment:
         self.log = ClientLog("penstock.group", owner)
         self.id = shared.options.tube.consumer_id or shared.identity.consumer_id(group)
         self.pacing = Pacing(shared.channel, shared.options, ClientLog("penstock.consumer", owner))
-        self.holdings = Holdings(shared, group, self.id, last_positions)
+        self.holdings = AssignedPartitions(shared, group, self.id, last_positions)
         self.pulling = Pulling(shared, self.holdings, self.pacing)
         self.registration = Registration()
         self.topics: Sequence[str] = ()
@@ -138,7 +138,9 @@ class Balancing(Protocol):
 class GroupMember:
     """``penstock.interfaces.BatchMembership``, whose ``balancing`` is made anew for each enrolment."""
 
-    def __init__(self, shared: Shared, options: GroupOptions, balancing: Callable[[Enrolment], Balancing]) -> None:
+    def __init__(
+        self, shared: Shared, options: GroupOptions, balancing: Callable[[MemberRegistration], Balancing]
+    ) -> None:
         self._shared = shared
         self._channel = shared.channel
         self._tube = shared.options.tube
@@ -154,7 +156,7 @@ class GroupMember:
 
     def _enrol(self) -> None:
         """A new member, under a new id."""
-        self._enrolment = Enrolment(self._shared, self._group, self._period_s, self._last_positions)
+        self._enrolment = MemberRegistration(self._shared, self._group, self._period_s, self._last_positions)
         self._balancing = self._make_balancing(self._enrolment)
         self._log = self._enrolment.log
         self._holdings = self._enrolment.holdings

@@ -9,7 +9,7 @@ from penstock.config.client import ClientLog, whose
 from penstock.errors import PenstockError, ProtocolViolation, ServerError
 from penstock.interfaces.channel import Channel, Retry
 from penstock.model import Partition
-from penstock.protocols.tubemq.client.assigned_partitions import Event, Holding, Holdings, State
+from penstock.protocols.tubemq.client.assigned_partitions import AssignedPartitions, Event, Holding, State
 from penstock.protocols.tubemq.client.batches import PulledBatch
 from penstock.protocols.tubemq.client.cluster import Shared
 from penstock.protocols.tubemq.client.options import TubeOptions
@@ -135,7 +135,7 @@ _EXPECTED: Final = frozenset({Code.NOT_FOUND, Code.SERVER_CONSUME_SPEED_LIMIT})
 class Pulling:
     """Over the holdings of one consumer."""
 
-    def __init__(self, shared: Shared, holdings: Holdings, pacing: Pacing) -> None:
+    def __init__(self, shared: Shared, holdings: AssignedPartitions, pacing: Pacing) -> None:
         self._shared = shared
         self._channel = shared.channel
         self._tube = shared.options.tube

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-from penstock.concurrency.runtime import Later
+from penstock.concurrency.runtime import Deferred
 from penstock.errors import CorruptBatch, LogOffsetOutOfRange, PenstockError, ProtocolViolation, UpstreamLost
 from penstock.interfaces.enode import TopicState, extent
 from penstock.model import Partition
@@ -14,8 +14,8 @@ from penstock.protocols.tubemq.server.bookings import Booking, Key
 from penstock.protocols.tubemq.server.context import (
     JAVA_THREW,
     Call,
+    ClientConnection,
     Continued,
-    Line,
     Shared,
     named,
     to_record,
@@ -46,7 +46,7 @@ __all__ = ["commit", "get", "heartbeat", "register", "send"]
 #
 # Source: TubeMQ 2.x broker; the order of checks is the real one's. Unlike there, an answer means that the message
 # outlives the process (or the machine, if the store syncs always).
-_Answer = SendMessageResponseB2P | Later[SendMessageResponseB2P | PenstockError]
+_Answer = SendMessageResponseB2P | Deferred[SendMessageResponseB2P | PenstockError]
 
 _RECORD_BYTES = 64
 """About what a record takes beside its payload while it waits."""
@@ -75,7 +75,7 @@ async def send(call: Call, request: SendMessageRequestP2B) -> _Answer:
     return _stored(await shared.writing.write_alone(partition, record, size), now_ms)
 
 
-def _topic_of(line: Line, client_id: str, topic: str) -> str:
+def _topic_of(line: ClientConnection, client_id: str, topic: str) -> str:
     """The topic's name, trimmed. Raises Refused."""
     client, name = named("clientId", client_id), named("topicName", topic)
     if name.startswith("__"):
@@ -122,9 +122,9 @@ def _bad_payload(route: Route, request: SendMessageRequestP2B, data: bytes) -> R
 
 def _put(
     shared: Shared, partition: Partition, record: Stored, size: int, codec: Target | None, now_ms: int
-) -> Later[SendMessageResponseB2P | PenstockError]:
+) -> Deferred[SendMessageResponseB2P | PenstockError]:
     """Put a message into the line of its partition; what becomes of it."""
-    answer: Later[SendMessageResponseB2P | PenstockError] = Later(shared.services.runtime.promise)
+    answer: Deferred[SendMessageResponseB2P | PenstockError] = Deferred(shared.services.runtime.promise)
 
     def written(offset: int | PenstockError) -> None:
         answer.give(offset if isinstance(offset, PenstockError) else _stored(offset, now_ms))

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.background import Beside, Turns
+from penstock.concurrency.background import BackgroundWorker, LoopBudget
 from penstock.concurrency.locks import Locks
-from penstock.concurrency.runtime import Later
+from penstock.concurrency.runtime import Deferred
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.enode import Enode, TopicState
 from penstock.interfaces.framing import Buffers
@@ -38,10 +38,10 @@ __all__ = [
     "JAVA_THREW",
     "Answered",
     "Call",
+    "ClientConnection",
     "Cluster",
     "Continued",
     "Handler",
-    "Line",
     "Place",
     "Shared",
     "TubeFrontOptions",
@@ -217,8 +217,8 @@ class Shared:
     writing: Writing
     routes: Routes
     warming: Warming
-    beside: Beside
-    turns: Turns
+    beside: BackgroundWorker
+    turns: LoopBudget
     readers: Locks[Place]
     senders: Locks[tuple[str, int]]
     meter: Meter
@@ -247,7 +247,7 @@ class Shared:
         return self.services.runtime.now_ms()
 
 
-class Line:
+class ClientConnection:
     """One client's connection, from ``address``.
 
     ``alone``: whether the request that is begun just now came without another one.
@@ -270,7 +270,7 @@ class Call:
 
     shared: Shared
     version: int
-    line: Line
+    line: ClientConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class Continued:
     rest: Buffers
 
 
-Answered = Message | Continued | Later[Message | PenstockError]
+Answered = Message | Continued | Deferred[Message | PenstockError]
 
 Handler = Callable[[Call, Any], Awaitable[Answered]]
 """Returns the answer, or a later one. Raises Refused for one that says what is wrong, Thrown for an exception in its

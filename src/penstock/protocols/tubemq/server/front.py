@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.concurrency.background import Beside, Turns
+from penstock.concurrency.background import BackgroundWorker, LoopBudget
 from penstock.concurrency.limits import Shares
 from penstock.concurrency.locks import Locks
 from penstock.errors import ConfigError, PenstockError
@@ -16,7 +16,7 @@ from penstock.model import Partition
 from penstock.protocols.tubemq.config import TubeNodeConfig
 from penstock.protocols.tubemq.server.bookings import Bookings, Positions
 from penstock.protocols.tubemq.server.context import Cluster, Shared, TubeFrontOptions
-from penstock.protocols.tubemq.server.groups import Groups, Patience, Producers
+from penstock.protocols.tubemq.server.groups import Groups, MemberTimeouts, Producers
 from penstock.protocols.tubemq.server.log import Routes, Warming, Writing
 from penstock.protocols.tubemq.server.session import CODES, TubeSession
 from penstock.protocols.tubemq.server.settings import Settings, SettingsLog
@@ -48,7 +48,7 @@ def _api(number: int) -> str | None:
 
 # The TubeMQ front of a node: master and broker in one. Makes sessions, starts and stops what they share.
 _STEPS_OF_A_GROUP: Final = 50
-"""Of `Turns`: to share out some hundred partitions takes about half a millisecond."""
+"""Of `LoopBudget`: to share out some hundred partitions takes about half a millisecond."""
 
 _log = logging.getLogger("penstock.node")
 
@@ -61,7 +61,7 @@ class TubeFront:
         self._sessions: set[TubeSession] = set()
         runtime = services.runtime
         percent, memory = options.address_share_percent, services.memory
-        patience = Patience(options.consumer_timeout_ms / 1_000, options.event_timeout_ms / 1_000)
+        patience = MemberTimeouts(options.consumer_timeout_ms / 1_000, options.event_timeout_ms / 1_000)
         settings = Settings()
         cluster = Cluster(services, settings)
         groups = Groups(
@@ -89,8 +89,8 @@ class TubeFront:
             Writing(services.enode, runtime, options.pending_bytes),
             Routes(cluster, settings),
             Warming(runtime),
-            Beside(runtime, services.memory),
-            Turns(runtime),
+            BackgroundWorker(runtime, services.memory),
+            LoopBudget(runtime),
             Locks(runtime.promise),
             Locks(runtime.promise),
             meter_of(services, groups, producers),

@@ -31,7 +31,7 @@ __all__ = [
     "ConsumerGroup",
     "Groups",
     "Member",
-    "Patience",
+    "MemberTimeouts",
     "Producers",
     "Subscription",
     "Terms",
@@ -279,7 +279,7 @@ _log = logging.getLogger("penstock.node")
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class MemberTimeouts:
     """``member_s``: without a heartbeat for so long a member is out. ``event_s``: events that nobody acknowledges, or
     fetches, for so long are given up.
     """
@@ -294,7 +294,7 @@ class Groups:
     ``shares``: whose the members are, by group and id, and how many may be.
     """
 
-    def __init__(self, patience: Patience, dice: Dice, shares: Shares[tuple[str, str]]) -> None:
+    def __init__(self, patience: MemberTimeouts, dice: Dice, shares: Shares[tuple[str, str]]) -> None:
         self._patience = patience
         self._shares = shares
         self._dice = dice

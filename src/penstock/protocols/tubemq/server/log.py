@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.background import Beside
+from penstock.concurrency.background import BackgroundWorker
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError
 from penstock.interfaces.enode import Appended, Batch, Budget, Enode, Fetched, FetchPart, TopicState, fetch_one
@@ -23,7 +23,7 @@ from penstock.protocols.tubemq.wire.records import FILTER_HEADER, checksum, payl
 from penstock.protocols.tubemq.wire.strings import HEADER_ALLOWANCE_BYTES, java_hash
 from penstock.records.batch import batches
 from penstock.records.scalar_codec import MAX_INFLATED_BYTES, Stored, encode_batch, encode_single, stored_records
-from penstock.records.validation import Checked, Target, recompressed, target_of
+from penstock.records.validation import Target, ValidatedBatch, recompressed, target_of
 
 __all__ = [
     "BatchLimits",
@@ -156,10 +156,10 @@ class Writing:
         return [faults[row] if row in faults else next(appended) for row in range(len(batches))]
 
     async def _packed(self, batch: Batch, codec: Target) -> Batch:
-        plain = batch.data if isinstance(batch, Checked) else batch
+        plain = batch.data if isinstance(batch, ValidatedBatch) else batch
         if codec.meets(plain):
             return batch
-        return await self._runtime.in_thread(lambda: Checked(recompressed(plain, codec, len(plain))))
+        return await self._runtime.in_thread(lambda: ValidatedBatch(recompressed(plain, codec, len(plain))))
 
     def _taken(self, partition: Partition, waiting: list[_Waiting]) -> list[_Waiting]:
         """What goes into one batch; the rest waits on."""
@@ -182,7 +182,11 @@ def _overflow() -> Refused:
 
 
 def _batch_of(taken: Sequence[_Waiting]) -> Batch:
-    return encode_single(taken[0].record) if len(taken) == 1 else Checked(encode_batch([each.record for each in taken]))
+    return (
+        encode_single(taken[0].record)
+        if len(taken) == 1
+        else ValidatedBatch(encode_batch([each.record for each in taken]))
+    )
 
 
 def _offset_of(stored: Appended, row: int) -> int:
@@ -291,7 +295,12 @@ async def look(enode: Enode, partition: Partition, offset: int, max_bytes: int) 
 
 
 async def read_batch(
-    enode: Enode, beside: Beside, partition: Partition, begin: Begin, filters: frozenset[int], limits: BatchLimits
+    enode: Enode,
+    beside: BackgroundWorker,
+    partition: Partition,
+    begin: Begin,
+    filters: frozenset[int],
+    limits: BatchLimits,
 ) -> MessageBatch:
     """From ``begin``, up to about the limits, messages that ``filters`` let through.
 

@@ -10,13 +10,13 @@ from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.runtime import Later
+from penstock.concurrency.runtime import Deferred
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.framing import Buffers, Frame, Pieces
 from penstock.interfaces.front import OTHER, Asker, Codes, Handle, Meter, Peer, check_name
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.errors import Code, Refused, Thrown, refusal, row_of, rows
-from penstock.protocols.tubemq.server.context import Answered, Call, Continued, Handler, Line, Shared
+from penstock.protocols.tubemq.server.context import Answered, Call, ClientConnection, Continued, Handler, Shared
 from penstock.protocols.tubemq.server.http import TOO_LONG, FrontFraming
 from penstock.protocols.tubemq.server.web_api.routes import Admin
 from penstock.protocols.tubemq.wire.framing import MAX_FRAME_BYTES
@@ -212,7 +212,7 @@ class TubeSession:
         self._peer = peer
         self._ended = ended
         self._framing = FrontFraming()
-        self._call = Call(shared, 0, Line(peer.address))
+        self._call = Call(shared, 0, ClientConnection(peer.address))
 
     @property
     def ordered(self) -> bool:
@@ -225,7 +225,7 @@ class TubeSession:
     def framing(self) -> FrontFraming:
         return self._framing
 
-    async def handle(self, frame: Frame) -> Buffers | Later[Buffers] | None:
+    async def handle(self, frame: Frame) -> Buffers | Deferred[Buffers] | None:
         """Serve one request."""
         if self._framing.speaks_http:
             self._peer.push(await self._admin.serve(frame.body))
@@ -254,7 +254,7 @@ class TubeSession:
             return failure(Status.ERROR, java_name(error.name, version), error.text, serial)
         except PenstockError as error:
             answered = refused(method, refusal(error))
-        if isinstance(answered, Later):
+        if isinstance(answered, Deferred):
             return self._later(method, About.of(request), answered, serial, began)
         if isinstance(answered, Continued):
             self._count(method, request, answered.message, began)
@@ -309,9 +309,9 @@ class TubeSession:
             tell(meter, self._peer.address, method, request, code, str(getattr(message, "err_msg", "") or ""))
 
     def _later(
-        self, method: int, request: About, answered: Later[Message | PenstockError], serial: int, began: float
-    ) -> Later[Buffers]:
-        framed: Later[Buffers] = Later(self._shared.services.runtime.promise)
+        self, method: int, request: About, answered: Deferred[Message | PenstockError], serial: int, began: float
+    ) -> Deferred[Buffers]:
+        framed: Deferred[Buffers] = Deferred(self._shared.services.runtime.promise)
 
         def came(said: Message | PenstockError) -> None:
             message = refused(method, refusal(said)) if isinstance(said, PenstockError) else said

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from typing import Any, Final, Generic, TypeVar, cast, dataclass_transform
 
-from google.protobuf.message import DecodeError, EncodeError
-
 from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.extras import refusal
@@ -47,6 +45,7 @@ __all__ = [
 # ask for strings to be checked as UTF-8 on parsing; the bytes are the same.
 try:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf.message import DecodeError, EncodeError
 except ModuleNotFoundError:
     raise refusal(EXTRA, "TubeMQ's protocol") from None
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.background import STEP_BYTES, Pace
+from penstock.concurrency.background import STEP_BYTES, RequestPacer
 from penstock.errors import PenstockError
 from penstock.interfaces.enode import Budget, Extent, Fetched, FetchPart, extent
 from penstock.interfaces.framing import Buffer, Pieces
@@ -17,7 +17,7 @@ from penstock.interfaces.front import Asker
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
-from penstock.protocols.kafka.server.handlers import MORE_ROOM, Call, Line, Shared
+from penstock.protocols.kafka.server.handlers import MORE_ROOM, Call, ClientConnection, Shared
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.wire.fetch import (
     FetchRequest,
@@ -61,7 +61,7 @@ async def partitions_of(
     shared: Shared,
     keys: Iterable[Key],
     lost: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    pace: Pace | None = None,
+    pace: RequestPacer | None = None,
 ) -> dict[Key, Partition | ErrorCode]:
     """The partitions that a request names by topic name or topic id.
 
@@ -274,7 +274,7 @@ def _not_held(call: Call, why: str) -> None:
     meter.tell(Asker(call.client_id, call.line.address), _FETCH, 0, why=why, advice=MORE_ROOM)
 
 
-async def news(shared: Shared, line: Line, known: Mapping[Partition, int], within_s: float) -> str | None:
+async def news(shared: Shared, line: ClientConnection, known: Mapping[Partition, int], within_s: float) -> str | None:
     """Return when a partition ends elsewhere than is known, when the time is over, or when the client is gone.
 
     At once, and why, where the request may not be held.
@@ -395,7 +395,7 @@ class _Asked(NamedTuple):
     part: FetchPart
 
 
-async def fetch_single(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
+async def fetch_single(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
     """The answer, or None for a request that `apis.fetch.fetch` has to look at."""
     enode = shared.services.enode
     asked = _read(body) if enode.near else None

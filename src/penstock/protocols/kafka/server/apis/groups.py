@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterable
 from typing import Final
 
-from penstock.concurrency.runtime import Promise, patiently
+from penstock.concurrency.runtime import Promise, retry_while_unreachable
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.framing import Pieces
 from penstock.interfaces.wire import Reader
@@ -34,7 +34,7 @@ from penstock.protocols.kafka.groups.consumer_group import (
 from penstock.protocols.kafka.server.apis.metadata import GROUP_OPERATIONS, shown
 from penstock.protocols.kafka.server.handlers import (
     Call,
-    Line,
+    ClientConnection,
     Shared,
     framed,
     read_head,
@@ -240,7 +240,7 @@ _LAST: Final = 4
 _INSTANCE_SINCE: Final = 3
 
 
-async def quick_heartbeat(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
+async def quick_heartbeat(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
     """The answer, or None for one that `heartbeat` has to give; that it is asked twice then does no harm."""
     try:
         reader = Reader(body)
@@ -386,7 +386,7 @@ async def _names(call: Call, group: ConsumerGroup) -> dict[bytes, str]:
     shared = call.shared
     found = [
         # Where nobody can tell now, nothing is left out: it would look as if the topic was gone.
-        await patiently(shared.services.runtime, functools.partial(shared.enode.topic_by_id, each))
+        await retry_while_unreachable(shared.services.runtime, functools.partial(shared.enode.topic_by_id, each))
         for each in sorted(topics)
     ]
     return {topic.id: topic.name for topic in found if topic is not None}

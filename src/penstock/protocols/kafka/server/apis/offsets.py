@@ -18,7 +18,7 @@ from penstock.protocols.kafka.server.apis.fetch import partitions_of
 from penstock.protocols.kafka.server.fetch_sessions import Key
 from penstock.protocols.kafka.server.handlers import (
     Call,
-    Line,
+    ClientConnection,
     Shared,
     framed,
     no_room,
@@ -260,7 +260,7 @@ class _Asked(NamedTuple):
     topics: list[tuple[str | bytes, list[_QuickPart]]]
 
 
-async def quick_commit(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
+async def quick_commit(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
     """The answer, or None for a request that `offsets.commit` has to look at; nothing is committed then."""
     if not shared.enode.near:
         return None  # a commit whose answer was lost on the way there must not be made again

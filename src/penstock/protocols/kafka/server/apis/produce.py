@@ -21,8 +21,8 @@ from penstock.protocols.kafka.server import refusals
 from penstock.protocols.kafka.server.handlers import (
     LARGEST_RECORD,
     Call,
+    ClientConnection,
     KafkaFrontOptions,
-    Line,
     Numbers,
     Shared,
     is_internal,
@@ -42,8 +42,8 @@ from penstock.protocols.kafka.wire.produce import (
 )
 from penstock.records.batch import APPEND_TIME, HEADER_BYTES, TRANSACTIONAL, BatchHeader, InflatesTooFar
 from penstock.records.validation import (
-    Checked,
     Target,
+    ValidatedBatch,
     longest_record,
     plain_records,
     recompressed,
@@ -183,7 +183,9 @@ def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
     )
 
 
-def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int, max_inflated_bytes: int) -> Checked:
+def check_batch(
+    records: Buffer | None, version: int, rules: Rules, now_ms: int, max_inflated_bytes: int
+) -> ValidatedBatch:
     """The one batch in a partition's ``records``, inflated to so many bytes at most. Raises Refused, CorruptBatch."""
     if records is None or len(records) == 0:
         raise Refused(ErrorCode.INVALID_RECORD, "no batch")
@@ -197,7 +199,7 @@ def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int,
     if rest + _LENGTH_AFTER < len(records):
         raise Refused(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
     _check_header(records, version, rules)
-    checked = Checked(records)
+    checked = ValidatedBatch(records)
     if rules.looks:
         try:
             return _look_at_records(checked, rules, now_ms, max_inflated_bytes)
@@ -215,12 +217,12 @@ def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int,
     return checked
 
 
-def check_single(records: memoryview, rules: Rules, now_ms: int) -> Checked | None:
+def check_single(records: memoryview, rules: Rules, now_ms: int) -> ValidatedBatch | None:
     """A small, plain batch that `check_batch` would take as it is, from any version; None where it is for that."""
     if rules.special or not HEADER_BYTES < len(records) <= min(_SINGLE_BYTES, rules.max_bytes):
         return None
     try:
-        batch = Checked(records)
+        batch = ValidatedBatch(records)
         header = batch.header
         if (
             header.base_offset
@@ -261,7 +263,7 @@ def inflates_too_far(fault: PenstockError) -> bool:
     return isinstance(fault.__cause__, InflatesTooFar)
 
 
-def repacked(batch: Checked, rules: Rules) -> Checked:
+def repacked(batch: ValidatedBatch, rules: Rules) -> ValidatedBatch:
     """A batch that was checked, in the codec that the topic wants. Takes its time. Raises Refused."""
     assert rules.target is not None
     try:
@@ -269,7 +271,7 @@ def repacked(batch: Checked, rules: Rules) -> Checked:
     except CorruptBatch as error:
         raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
     _check_size(stored, rules)
-    return Checked(stored)
+    return ValidatedBatch(stored)
 
 
 def _check_size(records: Buffer, rules: Rules) -> None:
@@ -301,7 +303,7 @@ def _check_header(records: Buffer, version: int, rules: Rules) -> None:
         raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
 
 
-def _look_at_records(checked: Checked, rules: Rules, now_ms: int, max_inflated_bytes: int) -> Checked:
+def _look_at_records(checked: ValidatedBatch, rules: Rules, now_ms: int, max_inflated_bytes: int) -> ValidatedBatch:
     """Check the records, and the head against them. What a head says wrong of times is put right, as Kafka does."""
     header = checked.header
     plain = plain_records(checked.data, header, max_inflated_bytes)
@@ -373,7 +375,7 @@ class _Part:
     partition: Partition
     records: Buffer | None
     topic_id: bytes | None = None
-    batch: Checked | None = None
+    batch: ValidatedBatch | None = None
     fault: PenstockError | None = None
     rules: Rules | None = None
 
@@ -722,7 +724,7 @@ class _Asked(NamedTuple):
     correlation: int
 
 
-async def produce_single(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
+async def produce_single(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
     """The answer, or None for a request that `apis.produce.produce` has to look at."""
     asked = _read(body)
     if asked is None:
@@ -814,7 +816,7 @@ def _length(body: memoryview, at: int) -> tuple[int, int]:
     return at, 0
 
 
-def _checked(shared: Shared, asked: _Asked, topic: str, rules: Rules) -> Checked | None:
+def _checked(shared: Shared, asked: _Asked, topic: str, rules: Rules) -> ValidatedBatch | None:
     batch = check_single(asked.records, rules, shared.services.runtime.now_ms())
     if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities_of(topic).numbered:
         return None

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from penstock.concurrency.runtime import patiently
+from penstock.concurrency.runtime import retry_while_unreachable
 from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.interfaces.enode import TopicState, extent
 from penstock.model import Partition
@@ -118,7 +118,7 @@ async def _made(call: Call, name: str, partitions: int, options: Mapping[str, st
     try:
         return await enode.create_topic(name, partitions, options)
     except UpstreamLost:
-        made = await patiently(call.shared.services.runtime, lambda: enode.topic(name))
+        made = await retry_while_unreachable(call.shared.services.runtime, lambda: enode.topic(name))
         if made is None or made.partitions != partitions:
             raise
         return made
@@ -196,14 +196,14 @@ async def _delete_topic(call: Call, topic: TopicState) -> None:
     try:
         await enode.delete_topic(topic.name)
     except UpstreamLost:
-        left = await patiently(call.shared.services.runtime, lambda: enode.topic(topic.name))
+        left = await retry_while_unreachable(call.shared.services.runtime, lambda: enode.topic(topic.name))
         if left is not None and left.id == topic.id:
             raise
 
 
 async def _forget_offsets(call: Call, topic: str) -> None:
     # With patience: the topic is gone, and who asks for its deletion again is told so.
-    await patiently(call.shared.services.runtime, lambda: _forget(call, topic))
+    await retry_while_unreachable(call.shared.services.runtime, lambda: _forget(call, topic))
 
 
 async def _forget(call: Call, topic: str) -> None:
@@ -246,7 +246,7 @@ async def _grow(call: Call, topic: CreatePartitionsRequestTopic) -> None:
     try:
         await enode.add_partitions(topic.name, topic.count)
     except UpstreamLost:
-        grown = await patiently(call.shared.services.runtime, lambda: enode.topic(topic.name))
+        grown = await retry_while_unreachable(call.shared.services.runtime, lambda: enode.topic(topic.name))
         if grown is None or grown.partitions != topic.count:
             raise
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from penstock.concurrency.background import Beside
+from penstock.concurrency.background import BackgroundWorker
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError, ServerError
 from penstock.protocols.rocketmq.backend.relay import CONTROL, Broker, RocketRelay
@@ -44,7 +44,7 @@ class MadeGroups:
     """Of one front; ``everything``: any name is served. ``silent`` are groups whose members are not to be told of each
     other: every master that has one says so (``notifyConsumerIdsChangedEnable``)."""
 
-    def __init__(self, relay: RocketRelay, runtime: Runtime, beside: Beside, *, everything: bool) -> None:
+    def __init__(self, relay: RocketRelay, runtime: Runtime, beside: BackgroundWorker, *, everything: bool) -> None:
         self._relay = relay
         self._runtime = runtime
         self._beside = beside

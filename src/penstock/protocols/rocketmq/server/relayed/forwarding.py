@@ -9,16 +9,16 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.background import Beside
+from penstock.concurrency.background import BackgroundWorker
 from penstock.concurrency.limits import Shares
-from penstock.concurrency.runtime import Later, Promise
+from penstock.concurrency.runtime import Deferred, Promise
 from penstock.errors import PenstockError, UpstreamLost, UsageError
 from penstock.interfaces.framing import Buffers, Frame
 from penstock.interfaces.front import Meter
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.backend.relay import MASTER, Broker, RocketRelay, endpoint_of
 from penstock.protocols.rocketmq.errors import Code, Refused, refusal
-from penstock.protocols.rocketmq.server.call import Connected, Line, OfConnected, Reply
+from penstock.protocols.rocketmq.server.call import ClientConnection, Connected, OfConnected, Reply
 from penstock.protocols.rocketmq.server.clients import tell
 from penstock.protocols.rocketmq.server.cluster import VIP_BELOW, BrokerPorts, info, names_no_broker, own
 from penstock.protocols.rocketmq.wire import messages as m
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PATIENCE_S",
-    "Around",
     "Kept",
     "Plan",
+    "RelayContext",
     "RelayedCall",
     "RelayedLine",
     "Traffic",
@@ -91,7 +91,7 @@ class Kept(Generic[K, V]):
         self._values.pop(key, None)
 
 
-class RelayedLine(Line):
+class RelayedLine(ClientConnection):
     """A client's connection; ``number`` tells it from others, ``turns`` whose turn it is where it names nobody."""
 
     __slots__ = ("number", "turns")
@@ -120,7 +120,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Around(Connected):
+class RelayContext(Connected):
     """``suggested``: which standby a broker sent a group's reads of a queue to; ``checked``: which broker asked about
     a transaction; ``held``: requests that brokers keep on purpose; ``routes``: what name servers last said of a topic,
     for when none answers."""
@@ -131,7 +131,7 @@ class Around(Connected):
     peers: Peers
     traffic: Traffic
     made_groups: MadeGroups
-    beside: Beside
+    beside: BackgroundWorker
     held: Shares[object]
     meter: Meter
     ports: BrokerPorts
@@ -153,7 +153,7 @@ class Around(Connected):
         broker, main = self.ports.meaning(at.port), identity.advertised[_SCHEME].port
         return broker is not None or at.port in (main, main - VIP_BELOW), broker
 
-    def count(self, api: int, began: float, answer: Buffers, line: Line, fields: Mapping[str, str]) -> None:
+    def count(self, api: int, began: float, answer: Buffers, line: ClientConnection, fields: Mapping[str, str]) -> None:
         """A request that came then, from there and with these ext fields, is answered now."""
         self.meter.answered(api, self.meter.now() - began)
         if code := code_of(answer):
@@ -172,7 +172,7 @@ class Around(Connected):
 class RelayedCall(OfConnected):
     """``line`` is the connection of whoever asks."""
 
-    shared: Around
+    shared: RelayContext
     line: RelayedLine
 
 
@@ -211,10 +211,10 @@ class Plan(NamedTuple):
     writes: bool = False
 
 
-def begin(around: Around, line: Line, plan: Plan) -> Later[Buffers] | None:
+def begin(around: RelayContext, line: ClientConnection, plan: Plan) -> Deferred[Buffers] | None:
     """Write it now, if that is possible; its answer comes later. Raises Refused where too much is under way."""
     _check(around)
-    later: Later[Buffers] = Later(around.services.runtime.promise)
+    later: Deferred[Buffers] = Deferred(around.services.runtime.promise)
     # Only what the answer needs: a request that waits for it holds no body.
     opaque, compact, fields = plan.command.opaque, plan.command.compact, plan.command.fields
     seen, traffic, held, began = plan.seen, around.traffic, plan.held_s > 0, around.meter.now()
@@ -240,7 +240,7 @@ def begin(around: Around, line: Line, plan: Plan) -> Later[Buffers] | None:
     return later
 
 
-async def finish(around: Around, line: Line, plan: Plan) -> Buffers | Later[Buffers] | None:
+async def finish(around: RelayContext, line: ClientConnection, plan: Plan) -> Buffers | Deferred[Buffers] | None:
     """Write it when its turn has come: its answer, which may come later, or None where it has none. Raises Refused."""
     _check(around)
     command, relay = plan.command, around.relay
@@ -290,13 +290,13 @@ def _answer(opaque: int, came: Frame | PenstockError, seen: Seen | None, *, comp
         return refused(to, Code.SYSTEM_ERROR, f"a broker's answer cannot be handed on: {error.message}")
 
 
-def _hold(around: Around, line: Line, plan: Plan, key: object) -> None:
+def _hold(around: RelayContext, line: ClientConnection, plan: Plan, key: object) -> None:
     """Count what a broker keeps on purpose; whoever calls drops ``key``. Raises Refused where it is too much."""
     if plan.held_s > 0 and (full := around.held.put(key, line, _HELD_BYTES)) is not None:
         raise Refused(Code.SYSTEM_BUSY, full)
 
 
-def _check(around: Around) -> None:
+def _check(around: RelayContext) -> None:
     traffic = around.traffic
     if traffic.under_way >= traffic.most:
         raise Refused(
@@ -312,7 +312,7 @@ PATIENCE_S: Final = 8.0
 """Tools wait longer than clients, and what they ask for takes brokers longer."""
 
 
-async def all_masters(around: Around, asked: RemotingCommand) -> Buffers:
+async def all_masters(around: RelayContext, asked: RemotingCommand) -> Buffers:
     """Raises Refused, and what kept a broker from answering."""
     masters = around.relay.brokers.masters()
     if not masters:
@@ -323,7 +323,7 @@ async def all_masters(around: Around, asked: RemotingCommand) -> Buffers:
     )
 
 
-async def all_names(around: Around, asked: RemotingCommand) -> Buffers:
+async def all_names(around: RelayContext, asked: RemotingCommand) -> Buffers:
     """Raises UpstreamLost where none answers."""
     return _one_of(await around.relay.ask_all_names(framed(asked)), asked)
 
@@ -369,7 +369,7 @@ async def cluster_brokers(call: RelayedCall, header: m.NoFields) -> Reply:
     return Reply(body=m.write_body(found, bare_numbers=True))
 
 
-async def route_of(around: Around, topic: str) -> m.Route:
+async def route_of(around: RelayContext, topic: str) -> m.Route:
     """As a name server says now; as one said last, where none answers. Raises Refused, UpstreamLost."""
     try:
         frame = await around.relay.ask_names(request(GET_ROUTEINFO_BY_TOPIC, m.GetRoute(topic=topic)))
@@ -401,7 +401,7 @@ _LANES: Final = 2
 _AGAIN_S: Final = 1.0
 
 
-def meant_by(around: Around, line: RelayedLine, asked: RemotingCommand) -> str | None:
+def meant_by(around: RelayContext, line: RelayedLine, asked: RemotingCommand) -> str | None:
     """The broker that a request names, in one way or another, or by where it came. Raises ProtocolViolation.
 
     An address of this node names the broker whose port it is; the main one names none.
@@ -409,7 +409,7 @@ def meant_by(around: Around, line: RelayedLine, asked: RemotingCommand) -> str |
     return _said_by(around, asked) or line.broker
 
 
-def _said_by(around: Around, asked: RemotingCommand) -> str | None:
+def _said_by(around: RelayContext, asked: RemotingCommand) -> str | None:
     if asked.code in _SENT_IN_LETTERS and (name := field_of(asked, "n")) and (name := _named(around, name)):
         return name
     for key in _NAMES:
@@ -421,20 +421,20 @@ def _said_by(around: Around, asked: RemotingCommand) -> str | None:
     return None
 
 
-def _named(around: Around, said: str) -> str | None:
+def _named(around: RelayContext, said: str) -> str | None:
     if ":" not in said:
         return said
     here, broker = around.is_here(said)
     return broker if here else said
 
 
-def broker_for(around: Around, said: str, *, number: int = MASTER, standby: bool) -> Broker | None:
+def broker_for(around: RelayContext, said: str, *, number: int = MASTER, standby: bool) -> Broker | None:
     """The server that serves this; None where it has to be looked up. Raises Refused where it has no master now."""
     name = around.relay.brokers.known(said)
     return None if name is None else _of(around, name, number, standby=standby)
 
 
-async def looked_up(around: Around, asked: RemotingCommand, said: str | None, *, standby: bool) -> Broker:
+async def looked_up(around: RelayContext, asked: RemotingCommand, said: str | None, *, standby: bool) -> Broker:
     """The same, for a name that is new, or a request that says none. Raises Refused, UpstreamLost."""
     if said is None:
         return _of(around, await _only_home(around, asked), MASTER, standby=standby)
@@ -446,7 +446,7 @@ async def looked_up(around: Around, asked: RemotingCommand, said: str | None, *,
     return _of(around, name, MASTER, standby=standby)
 
 
-def next_broker(around: Around, line: RelayedLine, asked: RemotingCommand) -> Broker:
+def next_broker(around: RelayContext, line: RelayedLine, asked: RemotingCommand) -> Broker:
     """Who asks the same again, without a name, asks the next broker: tools ask every address of a cluster once, and all
     of them are this node's. Raises Refused."""
     names = around.relay.brokers.names
@@ -458,7 +458,7 @@ def next_broker(around: Around, line: RelayedLine, asked: RemotingCommand) -> Br
     return _of(around, names[turn % len(names)], MASTER, standby=True)
 
 
-def named_or_next(around: Around, line: RelayedLine, asked: RemotingCommand) -> Broker:
+def named_or_next(around: RelayContext, line: RelayedLine, asked: RemotingCommand) -> Broker:
     """The broker that a tool names, else the next one. Raises Refused."""
     said = meant_by(around, line, asked)
     name = None if said is None else around.relay.brokers.known(said)
@@ -470,7 +470,7 @@ def lane_of(line: RelayedLine, what: str) -> str:
     return f"{what}-{line.number % _LANES}"
 
 
-async def _only_home(around: Around, asked: RemotingCommand) -> str:
+async def _only_home(around: RelayContext, asked: RemotingCommand) -> str:
     topic = asked.fields.get("b") or asked.fields.get("topic") or asked.fields.get("originTopic")
     names = around.relay.brokers.names
     if len(names) != 1 and topic is not None:
@@ -487,7 +487,7 @@ async def _only_home(around: Around, asked: RemotingCommand) -> str:
     return names[0]
 
 
-def _of(around: Around, name: str, number: int, *, standby: bool) -> Broker:
+def _of(around: RelayContext, name: str, number: int, *, standby: bool) -> Broker:
     try:
         return around.relay.brokers.of(name, number, standby=standby)
     except UsageError as error:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Final
 
-from penstock.concurrency.background import Beside
+from penstock.concurrency.background import BackgroundWorker
 from penstock.concurrency.limits import Shares
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
 from penstock.interfaces.framing import Buffers, Frame
@@ -19,7 +19,7 @@ from penstock.protocols.rocketmq.server.call import IDLE_S
 from penstock.protocols.rocketmq.server.clients import Clients, meter_of
 from penstock.protocols.rocketmq.server.cluster import BrokerPorts, RocketFrontOptions, own
 from penstock.protocols.rocketmq.server.relayed.broker_groups import MadeGroups, ProducerGroups, RetryTopics
-from penstock.protocols.rocketmq.server.relayed.forwarding import Around, Traffic
+from penstock.protocols.rocketmq.server.relayed.forwarding import RelayContext, Traffic
 from penstock.protocols.rocketmq.server.relayed.peer_groups import Union
 from penstock.protocols.rocketmq.server.relayed.peers import SILENT_S, Finding, Peers
 from penstock.protocols.rocketmq.server.relayed.session import RelayedSession, pass_on_check
@@ -52,7 +52,7 @@ _LANE: Final = "snode"
 class Registering:
     """Of one front."""
 
-    def __init__(self, around: Around) -> None:
+    def __init__(self, around: RelayContext) -> None:
         self._around = around
         self._again_at: dict[Endpoint, float] = {}
         self._knows: set[Endpoint] = set()
@@ -131,12 +131,12 @@ class RelayedFront:
             options.client_timeout_ms / 1_000,
             notify=options.notify_members,
         )
-        beside = Beside(runtime, services.memory)
+        beside = BackgroundWorker(runtime, services.memory)
         made = MadeGroups(relay, runtime, beside, everything=options.auto_create_groups)
         who = f"penstock-{services.identity.node_id}@{runtime.random_bytes(4).hex()}"
         clients.may_notify = lambda group: group not in made.silent
         traffic = Traffic(options.max_under_way)
-        self.around = Around(
+        self.around = RelayContext(
             services,
             options,
             clients,

@@ -22,7 +22,7 @@ from penstock.protocols.rocketmq.server.group_requests import connected, named
 from penstock.protocols.rocketmq.server.read_requests import asked_of, hand_to
 from penstock.protocols.rocketmq.server.relayed.forwarding import (
     PATIENCE_S,
-    Around,
+    RelayContext,
     RelayedCall,
     agreed,
     named_or_next,
@@ -231,7 +231,9 @@ def came_from_a_snode(asked: RemotingCommand) -> bool:
     return _FROM in asked.fields
 
 
-async def elsewhere(around: Around, asked: RemotingCommand, group: str, member: str, body: Buffer) -> Reply | None:
+async def elsewhere(
+    around: RelayContext, asked: RemotingCommand, group: str, member: str, body: Buffer
+) -> Reply | None:
     """The answer of a member that is connected to another Snode; None where it is at none that can be asked.
 
     Raises UpstreamLost."""
@@ -244,7 +246,7 @@ async def elsewhere(around: Around, asked: RemotingCommand, group: str, member: 
     return Reply(None, said.body, said.code, said.remark, said.fields)
 
 
-async def everywhere_else(around: Around, asked: RemotingCommand, group: str) -> list[RemotingCommand]:
+async def everywhere_else(around: RelayContext, asked: RemotingCommand, group: str) -> list[RemotingCommand]:
     """The answers of the other Snodes that have members of a group. Raises UpstreamLost where one does not answer."""
     if came_from_a_snode(asked):
         return []
@@ -256,7 +258,7 @@ async def everywhere_else(around: Around, asked: RemotingCommand, group: str) ->
     return answers
 
 
-async def hand_over(around: Around, home: Endpoint, asked: RemotingCommand) -> RemotingCommand:
+async def hand_over(around: RelayContext, home: Endpoint, asked: RemotingCommand) -> RemotingCommand:
     """The answer of the Snode there, which asks no further one. Raises UpstreamLost where it does not answer."""
     marked = asked._replace(fields={**asked.fields, _FROM: around.peers.union.own.id})
     return command_of(await around.relay.ask_snode(home, framed(marked), held_s=_PATIENCE_S))

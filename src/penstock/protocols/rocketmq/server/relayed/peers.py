@@ -12,7 +12,7 @@ from penstock.interfaces.node import NodeIdentity
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.backend.relay import RocketRelay, endpoint_of
 from penstock.protocols.rocketmq.errors import Code
-from penstock.protocols.rocketmq.server.call import Line
+from penstock.protocols.rocketmq.server.call import ClientConnection
 from penstock.protocols.rocketmq.server.clients import Clients, Member
 from penstock.protocols.rocketmq.server.relayed.peer_groups import CONSUMER, PRODUCER, Key, Union
 from penstock.protocols.rocketmq.wire import messages as m
@@ -50,7 +50,7 @@ def group_here(clients: Clients, key: Key) -> m.PeerGroup:
     )
 
 
-def _members(members: Mapping[Line, Member]) -> tuple[m.PeerMember, ...]:
+def _members(members: Mapping[ClientConnection, Member]) -> tuple[m.PeerMember, ...]:
     found = {
         each.who.client_id: m.PeerMember(
             client_id=each.who.client_id,
@@ -88,11 +88,11 @@ class Settling:
         self._clients = clients
         self._started = now
         self._wall_ms = wall_ms
-        self._reading: dict[str, set[Line]] = {}
+        self._reading: dict[str, set[ClientConnection]] = {}
         self._count = 0
         self._refused: set[str] = set()
 
-    def reads(self, group: str, line: Line) -> None:
+    def reads(self, group: str, line: ClientConnection) -> None:
         """Somebody reads for a group that counts on what the group subscribes to."""
         lines = self._reading.setdefault(group, set())
         if line not in lines and self._count < _MOST_GROUPS:
@@ -309,7 +309,7 @@ class Peers:
             self._changed_here.add(Key(kind, group))
             self._wake()
 
-    async def tell(self, asked: m.AskPeer, line: Line) -> m.TellPeer:
+    async def tell(self, asked: m.AskPeer, line: ClientConnection) -> m.TellPeer:
         """What another Snode does not know yet, as soon as there is something."""
         self._somebody |= asked.id not in self._ids.values()
         until = self._now + min(max(asked.hold_ms, 0) / 1_000, _HOLD_S)
@@ -338,7 +338,7 @@ class Peers:
             self.union.say(group_here(self._clients, key), self._now)
         return self.union.has_news(asked, self._now)
 
-    async def _wait(self, line: Line, seconds: float) -> None:
+    async def _wait(self, line: ClientConnection, seconds: float) -> None:
         news: Promise[None] = self._runtime.promise()
         timer = self._runtime.call_later(seconds, lambda: news.set(None))
         self._waiting.add(news)

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final
 
-from penstock.concurrency.runtime import Later
+from penstock.concurrency.runtime import Deferred
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.framing import Buffers, Frame
 from penstock.interfaces.front import OTHER, Peer
@@ -18,8 +18,8 @@ from penstock.protocols.rocketmq.backend.relay import MASTER, Broker
 from penstock.protocols.rocketmq.errors import Code, Refused, refusal, unreadable
 from penstock.protocols.rocketmq.server.call import Reply, is_of_5x, is_snode_pull
 from penstock.protocols.rocketmq.server.relayed.forwarding import (
-    Around,
     Plan,
+    RelayContext,
     RelayedCall,
     RelayedLine,
     Seen,
@@ -180,7 +180,7 @@ def is_pull(asked: RemotingCommand) -> bool:
     return "queueOffset" in asked.fields
 
 
-def planned_pull(around: Around, line: RelayedLine, asked: RemotingCommand, said: str) -> Plan | None:
+def planned_pull(around: RelayContext, line: RelayedLine, asked: RemotingCommand, said: str) -> Plan | None:
     """The pull as a broker gets it; None where the broker has to be looked up. Raises Refused."""
     fields = asked.fields.read() if isinstance(asked.fields, Written) else dict(asked.fields)
     group, topic, queue = fields.get("consumerGroup", ""), fields.get("topic", ""), fields.get("queueId", "")
@@ -211,7 +211,7 @@ def planned_pull(around: Around, line: RelayedLine, asked: RemotingCommand, said
     return Plan(command, broker, lane_of(line, "pull"), held_s, seen, api=_PULL if asked.code == _SNODE else asked.code)
 
 
-def planned_pop(around: Around, line: RelayedLine, asked: RemotingCommand, said: str) -> Plan | None:
+def planned_pop(around: RelayContext, line: RelayedLine, asked: RemotingCommand, said: str) -> Plan | None:
     """A pop, or a wait for one, which brings its filter and is held for ``pollTime``. As `planned`."""
     broker = broker_for(around, said, standby=False)
     if broker is None:
@@ -223,7 +223,7 @@ def planned_pop(around: Around, line: RelayedLine, asked: RemotingCommand, said:
     return Plan(asked, broker, lane_of(line, "pull"), held_ms / 1_000 + _LOOKS_EVERY_S if held_ms else 0.0)
 
 
-def _subscribed(around: Around, group: str, topic: str, fields: Mapping[str, str]) -> tuple[str, str]:
+def _subscribed(around: RelayContext, group: str, topic: str, fields: Mapping[str, str]) -> tuple[str, str]:
     """What the group said that it wants of the topic. Raises Refused: also where the client has said something newer
     that has not come yet, for what an older filter leaves out would never be read."""
     known = around.clients.consumers.get(group)
@@ -241,7 +241,7 @@ def _subscribed(around: Around, group: str, topic: str, fields: Mapping[str, str
     return wanted.sub_string, wanted.expression_type
 
 
-def _noting(around: Around, place: tuple[str, str, str, str], asked_of: int) -> Seen:
+def _noting(around: RelayContext, place: tuple[str, str, str, str], asked_of: int) -> Seen:
     """Remembers where the broker sends the next pull of this queue."""
 
     def seen(answer: RemotingCommand | None) -> None:
@@ -287,12 +287,12 @@ _WIDE_TOPICS: Final = 0xAB
 """The last byte of the magic number of messages whose topic's length has two bytes."""
 
 
-def broker_of_end(around: Around, asked: RemotingCommand) -> str | None:
+def broker_of_end(around: RelayContext, asked: RemotingCommand) -> str | None:
     """The broker that asked about this transaction, if one did."""
     return around.checked.get((asked.fields.get("commitLogOffset", ""), asked.fields.get("msgId", "")))
 
 
-def pass_on_check(around: Around, broker: str, asked: RemotingCommand) -> None:
+def pass_on_check(around: RelayContext, broker: str, asked: RemotingCommand) -> None:
     """Have a producer of the message's group asked, another one each time, if there is one here."""
     try:
         group = _group(memoryview(asked.body))
@@ -341,7 +341,7 @@ class RelayedSession:
 
     def __init__(
         self,
-        around: Around,
+        around: RelayContext,
         number: int,
         peer: Peer,
         ended: Callable[[RelayedSession], None],
@@ -362,7 +362,7 @@ class RelayedSession:
     def framing(self) -> RocketFraming:
         return RocketFraming(answers=False)
 
-    async def handle(self, frame: Frame) -> Buffers | Later[Any] | None:
+    async def handle(self, frame: Frame) -> Buffers | Deferred[Any] | None:
         """Serve one request."""
         asked, no = command_of(frame), unreadable(frame)
         if asked.is_answer:
@@ -387,7 +387,7 @@ class RelayedSession:
             found = refused(asked, said.code, said.message)
         if found is None:
             around.meter.answered(api, around.meter.now() - began)
-        elif not isinstance(found, Later):
+        elif not isinstance(found, Deferred):
             around.count(api, began, found, self.line, asked.fields)
         return None if asked.is_one_way else found
 
@@ -400,7 +400,7 @@ class RelayedSession:
 
     # What goes on as it came.
 
-    def _at_once(self, asked: RemotingCommand) -> Later[Buffers] | None:
+    def _at_once(self, asked: RemotingCommand) -> Deferred[Buffers] | None:
         """Written already; None for what has to wait for something first. Raises Refused."""
         if (
             asked.is_one_way
@@ -434,7 +434,7 @@ class RelayedSession:
         broker = None if said is None else broker_for(around, said, number=MASTER, standby=way in _STANDBY_DOES)
         return None if broker is None else _plan(line, way, asked, broker)
 
-    async def _gone_on(self, asked: RemotingCommand) -> Buffers | Later[Buffers] | None:
+    async def _gone_on(self, asked: RemotingCommand) -> Buffers | Deferred[Buffers] | None:
         """The same with time. Raises Refused, UpstreamLost."""
         around, line = self._around, self.line
         way = WAYS[asked.code]
@@ -451,7 +451,7 @@ class RelayedSession:
 
     # Everything else.
 
-    async def _in_time(self, asked: RemotingCommand) -> Buffers | Later[Buffers] | None:
+    async def _in_time(self, asked: RemotingCommand) -> Buffers | Deferred[Buffers] | None:
         """Raises Refused; waits a moment for a heartbeat that says what a pull is for."""
         until = self._around.now + _HEARTBEAT_S
         while True:
@@ -462,7 +462,7 @@ class RelayedSession:
                     raise
             await self._around.services.runtime.sleep(_LOOK_S)
 
-    async def _served(self, asked: RemotingCommand) -> Buffers | Later[Buffers] | None:
+    async def _served(self, asked: RemotingCommand) -> Buffers | Deferred[Buffers] | None:
         way = WAYS.get(asked.code)
         if way is None or is_of_5x(asked):
             raise Refused(Code.REQUEST_CODE_NOT_SUPPORTED, f" request type {asked.code} not supported")

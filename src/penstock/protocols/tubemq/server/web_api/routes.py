@@ -12,7 +12,7 @@ from hmac import compare_digest
 from typing import Any, Final, NamedTuple
 
 from penstock._dataclasses import dataclass
-from penstock.concurrency.runtime import patiently
+from penstock.concurrency.runtime import retry_while_unreachable
 from penstock.errors import PenstockError
 from penstock.interfaces.framing import Buffer, Buffers
 from penstock.protocols.tubemq.errors import Code, Refused, refusal
@@ -429,7 +429,7 @@ class Admin:
             route = self._route(given)
             found, unread = await self._done(route, given)
             # With patience: what was done beside it is not done again, and the same call would be told so.
-            await patiently(self._shared.services.runtime, self._shared.settings_log.save)
+            await retry_while_unreachable(self._shared.services.runtime, self._shared.settings_log.save)
         except PenstockError as error:
             refused = refusal(error)
             return {"result": False, "errCode": refused.code, "errMsg": refused.message}

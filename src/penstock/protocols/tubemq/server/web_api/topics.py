@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.concurrency.runtime import patiently
+from penstock.concurrency.runtime import retry_while_unreachable
 from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.interfaces.enode import TopicState
 from penstock.protocols.tubemq.errors import Code, Refused, refusal
@@ -172,7 +172,7 @@ async def remove(call: AdminCall) -> Answer:
         await _delete(call, name)
         call.shared.settings.forget_topic(name)
         # With patience: who asks for it again is told that there is no such topic.
-        await patiently(call.shared.services.runtime, lambda: _forget_offsets(call, name))
+        await retry_while_unreachable(call.shared.services.runtime, lambda: _forget_offsets(call, name))
 
     return await _each(call, call.parameters.names("topicName", required=True), take_away)
 
@@ -298,7 +298,7 @@ async def _make(call: AdminCall, name: str, partitions: int, config: Mapping[str
     try:
         await enode.create_topic(name, partitions, config)
     except UpstreamLost:
-        made = await patiently(call.shared.services.runtime, lambda: enode.topic(name))
+        made = await retry_while_unreachable(call.shared.services.runtime, lambda: enode.topic(name))
         if made is None or made.partitions != partitions:
             raise
 
@@ -310,7 +310,7 @@ async def _grow(call: AdminCall, name: str, partitions: int) -> None:
     try:
         await enode.add_partitions(name, partitions)
     except UpstreamLost:
-        grown = await patiently(call.shared.services.runtime, lambda: enode.topic(name))
+        grown = await retry_while_unreachable(call.shared.services.runtime, lambda: enode.topic(name))
         if grown is None or grown.partitions != partitions:
             raise
 
@@ -321,7 +321,7 @@ async def _delete(call: AdminCall, name: str) -> None:
     try:
         await enode.delete_topic(name)
     except UpstreamLost:
-        if await patiently(call.shared.services.runtime, lambda: enode.topic(name)) is not None:
+        if await retry_while_unreachable(call.shared.services.runtime, lambda: enode.topic(name)) is not None:
             raise
 
 

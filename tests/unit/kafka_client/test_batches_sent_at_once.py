@@ -1,119 +1,28 @@
-"""Forms of requests and answers say what the codec says, byte by byte, and leave everything else to it."""
+"""A batch that is sent where nothing has to be waited for: answer, refusal, loss and bug reach its callback."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from penstock.errors import ConnectionLost, ServerError
 from penstock.interfaces import Sent
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.kafka.client.sender import KafkaSender
-from penstock.protocols.kafka.wire.framing import request, response
 from penstock.protocols.kafka.wire.produce import (
     InitProducerIdResponse,
-    ProduceForm,
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
     ProduceResponse,
-    ProduceResponseCurrentLeader,
     ProduceResponsePartition,
-    ProduceResponseRecordError,
     ProduceResponseTopic,
 )
 from penstock.records.scalar_writer import FewRows
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 
 P = Partition("events", 3)
-VERSIONS = range(3, 13)
-
-
-def form(version: int, *, client_id: str | None = "me", transactional_id: str | None = None) -> ProduceForm:
-    return ProduceForm(P, version, client_id, acks=-1, timeout_ms=30_000, transactional_id=transactional_id)
-
-
-@given(
-    version=st.sampled_from(VERSIONS),
-    size=st.one_of(st.integers(0, 300), st.integers(16_000, 17_000), st.sampled_from([1_000, 2_097_150, 2_097_151])),
-    client_id=st.one_of(st.none(), st.text(max_size=20)),
-    transactional_id=st.one_of(st.none(), st.text(max_size=20)),
-    correlation=st.integers(1, 2**31 - 1),
-)
-def test_a_request_is_the_codec_s(
-    version: int, size: int, client_id: str | None, transactional_id: str | None, correlation: int
-) -> None:
-    records = b"\xa5" * size
-    part = ProduceRequestPartition(index=P.id, records=records)
-    asked = ProduceRequest(
-        transactional_id=transactional_id,
-        acks=-1,
-        timeout_ms=30_000,
-        topic_data=[ProduceRequestTopic(name=P.topic, partition_data=[part])],
-    )
-    wanted = b"".join(request(asked, version, client_id)(correlation))
-    filled = form(version, client_id=client_id, transactional_id=transactional_id).fill(records)
-    assert b"".join(filled(correlation)) == wanted
-
-
-def answer(version: int, *parts: ProduceResponsePartition, topic: str = P.topic, throttle_ms: int = 0) -> memoryview:
-    told = ProduceResponse(
-        responses=[ProduceResponseTopic(name=topic, partition_responses=parts)], throttle_time_ms=throttle_ms
-    )
-    return memoryview(b"".join(bytes(piece) for piece in response(told, version, 77))[4:])  # type: ignore[arg-type]
-
-
 GOOD = ProduceResponsePartition(index=P.id, base_offset=5, log_append_time_ms=-1, log_start_offset=2)
-
-
-@given(
-    version=st.sampled_from(VERSIONS),
-    offset=st.integers(-1, 2**63 - 1),
-    time_ms=st.integers(-1, 2**63 - 1),
-    start=st.integers(-1, 2**63 - 1),
-    throttle_ms=st.integers(0, 2**31 - 1),
-)
-def test_a_good_answer_is_understood(version: int, offset: int, time_ms: int, start: int, throttle_ms: int) -> None:
-    told = replace(GOOD, base_offset=offset, log_append_time_ms=time_ms, log_start_offset=start)
-    assert form(version).stored(answer(version, told, throttle_ms=throttle_ms)) == (offset, time_ms)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    "parts",
-    [
-        (replace(GOOD, error_code=6),),
-        (replace(GOOD, error_code=46),),
-        (replace(GOOD, index=4),),
-        (),
-        (GOOD, replace(GOOD, index=4)),
-    ],
-    ids=["error", "duplicate", "another partition", "none", "two"],
-)
-def test_any_other_answer_is_left_to_the_codec(version: int, parts: tuple[ProduceResponsePartition, ...]) -> None:
-    assert form(version).stored(answer(version, *parts)) is None
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_of_another_topic_nothing_is_said(version: int) -> None:
-    assert form(version).stored(answer(version, GOOD, topic="evenly")) is None
-    assert form(version).stored(answer(version, GOOD)[:-1]) is None
-
-
-def test_what_stands_beside_an_answer_is_left_to_the_codec() -> None:
-    told = form(12)
-    error = ProduceResponseRecordError(batch_index=0)
-    assert told.stored(answer(12, replace(GOOD, record_errors=[error]))) is None
-    assert told.stored(answer(12, replace(GOOD, error_message=""))) is None
-    assert told.stored(answer(12, replace(GOOD, current_leader=ProduceResponseCurrentLeader(leader_id=1)))) is None
-
-
-# The sender with them.
 
 
 async def heard_of(sender: KafkaSender, node: Node, batch: Any) -> list[Sent] | Exception | None:
