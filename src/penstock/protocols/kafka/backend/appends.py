@@ -1,8 +1,8 @@
 """Appends to a Kafka cluster.
 
-One batch per partition is in flight. `ProduceBatcher` puts the batches for one broker into common requests, `merged` joins
-small batches, `Identity` is the node's own producer id and epoch, and `Writing` sends each batch until it is stored or
-refused.
+One batch per partition is in flight. `ProduceBatcher` puts the batches for one broker into common requests, `merged`
+joins small batches, `Identity` is the node's own producer id and epoch, and `Writing` sends each batch until it is
+stored or refused.
 """
 
 from __future__ import annotations

@@ -558,8 +558,8 @@ class ReadReplicas:
 
 # Truncation: does the present leader's log still have the records that were read, or was it truncated and written anew?
 #
-# Each new leader is asked once, with OffsetForLeaderEpoch, for positions whose epoch is known (`LeaderEpochs`). A Fetch from
-# v12 on asks the same each time, which also covers later changes. Source: KIP-320; Kafka protocol guide,
+# Each new leader is asked once, with OffsetForLeaderEpoch, for positions whose epoch is known (`LeaderEpochs`). A Fetch
+# from v12 on asks the same each time, which also covers later changes. Source: KIP-320; Kafka protocol guide,
 # OffsetForLeaderEpoch v0-v4.
 _UNSUPPORTED_VERSION = 35
 _WHAT = "asking how far a leader epoch reaches failed"
