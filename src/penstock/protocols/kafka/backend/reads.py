@@ -347,7 +347,7 @@ class Ends:
         self._cluster = asking.cluster
 
     async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
-        """``penstock.interfaces.enode.Enode.extents``: three requests, because no Kafka request returns all three
+        """``penstock.interfaces.enode.Enode.extents``, in three requests: no Kafka request returns all three
         offsets."""
 
         async def ask(node: Node, rows: Sequence[int]) -> Rows[Extent]:
@@ -586,8 +586,7 @@ class Reading:
         return Fetched(data, max(part.offset, beyond), start, end, stable, epoch, aborted if part.stable else ())
 
     async def _placed(self, part: FetchPart, found: Fetched | PenstockError) -> Fetched | PenstockError:
-        """Turn an out-of-range refusal into an error with the log's start and end, which brokers do not return with
-        it."""
+        """Add the log's start and end, which brokers do not return, to an out-of-range error."""
         cause = found.__cause__ if isinstance(found, PenstockError) else None
         if getattr(cause, "code", None) != OFFSET_OUT_OF_RANGE:
             return found

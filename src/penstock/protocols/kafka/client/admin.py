@@ -471,8 +471,7 @@ def _of_brokers(synonyms: Sequence[DescribeConfigsResponseSynonym]) -> Iterator[
 
 
 def _in_ms(name: str, value: str) -> str:
-    """Convert hours: brokers have some topic defaults only in hours, as ``log.retention.hours`` for
-    ``retention.ms``."""
+    """Convert hours: some topic defaults exist only in hours, as ``log.retention.hours`` for ``retention.ms``."""
     return str(int(value) * 3_600_000) if name.endswith(".hours") else value
 
 
@@ -539,8 +538,7 @@ async def _change(
     *,
     repeated: int,
 ) -> None:
-    """Ask the controller until every topic has an answer. ``repeated`` is the code for a change that was already
-    made."""
+    """Ask the controller until every topic has an answer. ``repeated`` is the code for a change already made."""
     retry = Retry(cluster.calls.channel, cluster.calls.options)
     while True:
         try:

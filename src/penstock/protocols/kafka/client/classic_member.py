@@ -514,8 +514,7 @@ class KafkaMembership:
         return Beat(Verdict.LOST, reason=f"this member {self.state.value}") if lost else Beat(Verdict.STEADY)
 
     def _shared(self, topics: Mapping[str, TopicInfo]) -> Shared:
-        """Racks count only if this member has one (KAFKA-14867): else restarted brokers would cause needless
-        rebalances."""
+        """Racks count only if this member has one (KAFKA-14867): else broker restarts would cause rebalances."""
         nowhere, racks = frozenset[str](), bool(self._calls.options.rack)
         return {
             name: tuple(info.racks if racks else nowhere for info in topic.partitions) for name, topic in topics.items()

@@ -225,8 +225,7 @@ class Cluster:
         return None if self._routing.due((name,)) else self._topics.get(name)
 
     async def find_leader(self, partition: Partition, what: str) -> Node:
-        """The leader, after asking brokers if necessary. Raises ServerError, its message being ``what``, if there is
-        none."""
+        """The leader, asking brokers if necessary. Raises ServerError with the message ``what`` if there is none."""
         node = await self._routing.find(partition, self.topics)
         if node is None:
             raise self.no_leader(partition, what)

@@ -35,14 +35,17 @@ _UNKNOWN_TOPIC_OR_PARTITION = 3
 class KafkaOptions:
     """Defaults are those of Kafka's Java clients 4.x.
 
-    ``request_timeout_ms`` bounds one request, ``api_timeout_ms`` an operation with its retries. ``retry_backoff_ms``
-    doubles up to ``retry_backoff_max_ms``, with 20 % jitter. ``metadata_max_age_ms``: older metadata is refreshed.
-    ``read_committed``: records of aborted and open transactions are hidden. ``check_crcs``: off trusts the network and
-    the broker's disk. ``unknown_topic_patience_ms``: an unknown topic may have just been created; after this time it is
-    an error. ``short_log_patience_ms``: the same for a log that ends before a range does, because a new leader may lag
-    behind for a moment. ``silent_node_patience_ms``: a request to all nodes goes on without the unreachable ones after
-    this time. ``auto_create_topics`` lets brokers that allow it create a topic on a metadata request. It is off here,
-    because a misspelt name would become a topic; producers have it on, as Java's.
+    - ``request_timeout_ms`` bounds one request, ``api_timeout_ms`` an operation with its retries.
+    - ``retry_backoff_ms`` doubles up to ``retry_backoff_max_ms``, with 20 % jitter.
+    - ``metadata_max_age_ms``: older metadata is refreshed.
+    - ``unknown_topic_patience_ms``: an unknown topic may have just been created; after this time it is an error.
+    - ``short_log_patience_ms``: the same for a log that ends before a range does, because a new leader may lag behind
+      for a moment.
+    - ``silent_node_patience_ms``: a request to all nodes goes on without the unreachable ones after this time.
+    - ``auto_create_topics`` lets brokers that allow it create a topic on a metadata request. It is off here, because a
+      misspelt name would become a topic; producers have it on, as Java's.
+    - ``read_committed``: records of aborted and open transactions are hidden.
+    - ``check_crcs``: off trusts the network and the broker's disk.
     """
 
     client_id: str = "penstock"
@@ -65,8 +68,7 @@ class KafkaOptions:
         return self.request_timeout_ms / 1_000
 
     def patience_ms(self, error: PenstockError) -> int:
-        """How long to retry after ``error``: briefly for an unknown topic, whose name is more often misspelt than
-        new."""
+        """How long to retry after ``error``: briefly for an unknown topic, whose name is probably misspelt."""
         unknown = isinstance(error, ServerError) and error.code == _UNKNOWN_TOPIC_OR_PARTITION
         return min(self.api_timeout_ms, self.unknown_topic_patience_ms) if unknown else self.api_timeout_ms
 
@@ -75,8 +77,10 @@ class KafkaOptions:
 
 
 class Versions:
-    """A broker's ApiVersions response: lowest and highest version by API key, and the levels of the features that its
-    cluster has finalized (KIP-584)."""
+    """A broker's ApiVersions response.
+
+    It has the lowest and highest version by API key, and the levels of the cluster's finalized features (KIP-584).
+    """
 
     __slots__ = ("_features", "_ranges")
 

@@ -410,12 +410,12 @@ _GONE: Final = frozenset({Event.DROPPED, Event.NO_GROUP})
 
 
 class KafkaEpochMembership:
-    """``penstock.interfaces.client.Membership``, ``HasEpoch`` and ``MatchesPatterns``. The member chooses
-    ``member_id``.
+    """``penstock.interfaces.client.Membership``, ``HasEpoch`` and ``MatchesPatterns``.
 
-    ``_known``: the coordinator may know this member. ``_unanswered``: a request to join may have succeeded without an
-    answer. ``_untold``: the next heartbeat has news for the engine. ``_in_vain``: the number of heartbeats in a row
-    without a lasting result: no answer, a retriable error, or topics without a known name.
+    ``member_id`` is chosen here, not by the coordinator. ``_known``: the coordinator may know this member.
+    ``_unanswered``: a request to join may have succeeded without an answer. ``_untold``: the next heartbeat has news
+    for the engine. ``_in_vain``: the number of heartbeats in a row without a lasting result: no answer, a retriable
+    error, or topics without a known name.
     """
 
     def __init__(self, coordinator: Coordinator, options: GroupOptions, member_id: str) -> None:
@@ -449,8 +449,8 @@ class KafkaEpochMembership:
 
     @property
     def heartbeat_interval_s(self) -> float:
-        """The coordinator's interval; 0 if owned partitions must be reported at once, or if the engine must get
-        news."""
+        """The coordinator's interval; 0 if owned partitions must be reported, or news must reach the engine, at
+        once."""
         if self._in_vain:
             limits = self._calls.options
             backoff_ms = limits.retry_backoff_ms * 2.0 ** min(self._in_vain - 1, 30)
@@ -459,8 +459,7 @@ class KafkaEpochMembership:
         return 0.0 if to_tell or self._untold else self._interval_s
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
-        """Partitions that the coordinator wants to give to others; none without an epoch, since all are lost
-        already."""
+        """Partitions that the coordinator wants to give to others; none without an epoch: all are lost already."""
         if self.epoch < 0:
             return frozenset()
         target = self._target.of(self._wanted)
@@ -471,10 +470,10 @@ class KafkaEpochMembership:
         self._pattern = pattern
 
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
-        """Become a member, or report owned partitions and subscription. Raises FencedError, ServerError,
-        ConnectionLost.
+        """Become a member, or report owned partitions and subscription.
 
-        Also raises Dropped, and UsageError if another process has already taken this member's place.
+        Raises FencedError, ServerError, ConnectionLost, Dropped, and UsageError if another process has already taken
+        this member's place.
         """
         del reason  # a heartbeat has no field for it
         if self.state is State.REPLACED:
@@ -576,8 +575,7 @@ class KafkaEpochMembership:
             raise error
 
     async def _step_aside(self) -> None:
-        """Leave before joining again. If the place stays taken, another member holds it, which the next answer
-        shows."""
+        """Leave before joining again. If the place stays taken, another member holds it, as the next answer shows."""
         try:
             await self._say_goodbye()
         except PenstockError as error:

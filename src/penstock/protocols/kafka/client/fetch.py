@@ -190,12 +190,12 @@ class KafkaFetched:
         )
 
     def _damage(self, error: CorruptBatch, at: int, start: int) -> tuple[CorruptBatch, int | None]:
-        """Complete ``error`` so that a reader can skip the batch; returns it, and the position of the next batch in the
-        bytes, or None if the lengths are not credible.
+        """Complete ``error`` so that a reader can skip the batch.
 
-        The next offset comes from the next batch's header if it is here, because the damaged header may be wrong.
-        Otherwise it comes from the damaged header, provided that the log has that offset; a fetch from there finds the
-        following batch.
+        Returns it, and the position of the next batch in the bytes, or None if the lengths are not credible. The next
+        offset comes from the next batch's header if it is here, because the damaged header may be wrong. Otherwise it
+        comes from the damaged header, provided that the log has that offset; a fetch from there finds the following
+        batch.
         """
         records, size = self._records, len(self._records)
         while True:

@@ -500,8 +500,7 @@ class KafkaReader:
         return Read(FetchForm(self._cluster, node, reads, self._replicas), limits, session)
 
     def _session(self, node: Node) -> FetchSession:
-        """The session with the node at this endpoint: a broker that moves to another endpoint has forgotten its
-        sessions."""
+        """The session with this endpoint: a broker that moves to another endpoint has forgotten its sessions."""
         self._stills.pop(node.endpoint, None)  # a full request ends the repeated fetch
         self._last.pop(node.endpoint, None)
         return self._sessions.setdefault(node.endpoint, FetchSession())

@@ -1,5 +1,4 @@
-"""A transactional producer: `Transactions` sends its requests to coordinators, `KafkaTransactionalSender` its
-batches."""
+"""A transactional producer: `Transactions` has its requests to coordinators, `KafkaTransactionalSender` its batches."""
 
 from __future__ import annotations
 
@@ -59,8 +58,11 @@ _HIGHEST_COMMIT = {False: 4, True: 5}
 
 
 class Transactions:
-    """``coordinator_of`` returns the coordinator of a group. Every method raises ServerError (FencedError if another
-    producer has taken the transactional id over), ConnectionLost, RequestTimeout, and may then be called again."""
+    """The requests of one transactional id; ``coordinator_of`` returns the coordinator of a group.
+
+    Every method raises ServerError (FencedError if another producer has taken the id over), ConnectionLost,
+    RequestTimeout, and may then be called again.
+    """
 
     def __init__(
         self, cluster: Cluster, coordinator_of: Callable[[str], Coordinator], transactional_id: str, timeout_ms: int = 0
@@ -80,8 +82,7 @@ class Transactions:
         )
 
     async def init(self, current: ProducerIdentity = NOT_IDEMPOTENT) -> ProducerIdentity:
-        """A new identity. The previous producer of the transactional id is fenced, unless it is the one with
-        ``current``.
+        """A new identity, which fences the previous producer of the id unless that has ``current``.
 
         With ``current`` the epoch is raised only if it is still the latest one (InitProducerId v3, KIP-360).
         """

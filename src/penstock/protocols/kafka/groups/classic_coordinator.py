@@ -66,8 +66,7 @@ def join(rounds: Rounds, group: Group, request: Join, now: Moment, new_id: NewId
 
 
 def drop_pending(rounds: Rounds, group: Group, member_id: str) -> bool:
-    """Withdraw a member id that was handed out and has not joined; False if there is none. The caller makes the
-    event."""
+    """Withdraw a member id that has not joined yet; False if there is none. The caller makes the event."""
     if member_id not in group.pending_join:
         return False
     group.remove_pending(member_id)
@@ -406,8 +405,7 @@ class Coordinator:
             sync(self._rounds, group, request, now)
 
     def _brings_too_much(self, group: Group, request: Sync) -> bool:
-        """Whether the assignments exceed the memory limit. A real broker cannot write such a record, and answers the
-        same."""
+        """Whether the assignments take too much memory; a real broker that cannot write the record answers the same."""
         leader = group.members.get(request.member_id)
         if leader is None or not request.assignments or group.leader != request.member_id:
             return False

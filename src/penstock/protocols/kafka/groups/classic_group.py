@@ -276,8 +276,7 @@ class Join(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """SyncGroup. ``assignments`` by member id, from the leader only; names are None if the version does not have
-    them."""
+    """SyncGroup. ``assignments`` by member id, from the leader only; names are None in versions without them."""
 
     group: str
     generation: int

@@ -231,8 +231,7 @@ def _member(value: GroupValueMember, protocol: str) -> Member:
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics that all members together subscribe to; None if unknown (other protocol types, unreadable
-    metadata)."""
+    """The topics that all members together subscribe to; None for other protocol types and unreadable metadata."""
     if not group.members:
         return frozenset()
     if group.protocol_type != CONSUMER or not group.protocol_name:

@@ -211,8 +211,7 @@ class Beat:
 
     @property
     def full(self) -> bool:
-        """Whether all fields are present, as after a lost answer: the response then has the assignment even if
-        unchanged."""
+        """Whether all fields are present, as after a lost answer: the response then always has the assignment."""
         return self.epoch == JOIN or (self.rebalance_timeout_ms != -1 and self.subscribes and self.owned is not None)
 
 
@@ -395,8 +394,7 @@ class ConsumerGroup:
         return names | self.matched.get(member.pattern, frozenset()) if member.pattern else names
 
     def wanted(self) -> frozenset[str]:
-        """Names of all subscribed topics; equal subscriptions are looked at once, because most members have the
-        same."""
+        """Names of all subscribed topics; equal subscriptions, which most members have, are looked at once."""
         names = chain.from_iterable({each.names for each in self.members.values()})
         patterns = {each.pattern for each in self.members.values() if each.pattern}
         return frozenset(names).union(*(self.matched.get(each, frozenset()) for each in patterns))

@@ -362,8 +362,7 @@ def _whole(pattern: str) -> str:
 # Steps that requests of both protocols share: follow subscriptions, set deadlines, remove members, note changes. Checks
 # of requests are in `consumer_coordinator`.
 Adopt = Callable[[Group, Moment, bool], bool]
-"""Take over a group as a classic group. The flag: whether it can continue without a rebalance. Returns False if
-refused."""
+"""Takes over a classic group, which can continue as it is or needs a rebalance (the flag); False if refused."""
 
 
 class Wait(Key):
@@ -451,11 +450,11 @@ class Steps:
             self.note(group, None)
 
     def _may_share_out(self, group: ConsumerGroup, now: Moment) -> bool:
-        """Not yet, if a large group got its targets a moment ago: the first heartbeat after the interval serves all
-        that came.
+        """Whether new targets may be computed; not if a large group got some within the interval.
 
-        Until then a new member is in the previous epoch, without partitions. Members of the older protocol must be
-        answered with an assignment at once.
+        The first heartbeat after the interval computes them for all members that have joined by then. Until then a new
+        member is in the previous epoch, without partitions. Members of the older protocol must be answered with an
+        assignment at once.
         """
         large = len(group.members) >= self.settings.large_from and not group.older
         return not large or now.monotonic >= group.assign_at
@@ -523,8 +522,7 @@ class Steps:
         self.deadlines.set(due, now.monotonic + max(0, after_ms) / 1_000)
 
     def time_revocation(self, member: ConsumerMember, group: ConsumerGroup, now: Moment) -> None:
-        """Set or cancel a member's deadline for revocation. Members of the older protocol have REJOIN deadlines
-        instead."""
+        """Set or cancel the deadline for revocation; members of the older protocol have REJOIN deadlines instead."""
         if member.state is MemberState.UNREVOKED and member.older is None:
             self.time(group, member, Wait.REVOCATION, member.rebalance_timeout_ms, now)
         else:

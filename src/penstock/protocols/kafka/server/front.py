@@ -74,8 +74,7 @@ class KafkaSession:
         return KafkaFraming(answers=False)
 
     async def handle(self, frame: Frame) -> Pieces | None:
-        """Serve one request. Raises ProtocolViolation if it cannot be answered: as in Kafka, that closes the
-        connection."""
+        """Serve one request. Raises ProtocolViolation, which closes the connection, if it cannot be answered."""
         if self.line.throttled_s:
             await self._throttle()
         began = self._now()

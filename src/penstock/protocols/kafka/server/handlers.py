@@ -89,20 +89,23 @@ LARGEST_RECORD = 2**31 - 9
 class KafkaFrontOptions:
     """Defaults are Kafka's where Kafka has them.
 
-    ``default_partitions`` (``num.partitions``) is 1: a total order within a topic, unless its creator asks for more
-    partitions. ``max_partitions``: for a new topic. ``max_message_bytes``: the largest batch, unless the topic has its
-    own limit. ``fetch_max_bytes``: the largest answer to one Fetch. ``check_records``: check the records of each batch
-    before it is stored (compressed batches are inflated for it), so that a producer's bug cannot store a batch that
-    stops every consumer, or that has a time by which records are deleted too early; costs 0.1 to 0.2 µs per record.
-    ``max_inflated_bytes`` bounds that inflating. ``max_request_entries``: of one request, in all its arrays together
-    (Kafka: no limit). An entry of four bytes becomes objects of a thousand bytes, and a garbage collection over more of
-    them would stop the node's event loop. ``max_answer_entries``: the same for an answer, which may have many entries
-    per entry of its request. ``fetch_sessions``: the most incremental sessions. ``max_held``: fetches that wait.
-    ``max_transactional_ids``: including ids without a transaction, until they expire. ``max_groups``: including groups
-    without members, until their offsets expire. ``max_topic_partitions``: of all topics in the embedded log. Kafka has
-    no such totals. One address may have ``address_share_percent`` of each, and one connection a twentieth of those that
-    belong to connections (`concurrency.limits`). ``transaction_partitions``: of the topic that stores transactional
-    ids; fixed when that topic is created.
+    - ``default_partitions`` (``num.partitions``) is 1: a total order within a topic, unless its creator asks for more
+      partitions. ``max_partitions``: of a new topic.
+    - ``max_message_bytes``: the largest batch, unless the topic has its own limit. ``fetch_max_bytes``: the largest
+      answer to one Fetch.
+    - ``check_records``: check the records of each batch before it is stored (compressed batches are inflated for it, up
+      to ``max_inflated_bytes``). Without it a producer's bug could store a batch that stops every consumer, or that has
+      a time by which records are deleted too early. It costs 0.1 to 0.2 µs per record.
+    - ``max_request_entries``: of one request, in all its arrays together (Kafka: no limit). An entry of four bytes
+      becomes objects of a thousand bytes, and a garbage collection over more of them would stop the node's event loop.
+      ``max_answer_entries``: the same for an answer, which may have many entries per entry of its request.
+    - ``fetch_sessions``: incremental sessions. ``max_held``: fetches that wait. ``max_transactional_ids``: including
+      ids without a transaction, until they expire. ``max_groups``: including groups without members, until their
+      offsets expire. ``max_topic_partitions``: of all topics in the embedded log. Kafka has no such totals, apart from
+      that of sessions.
+    - ``address_share_percent``: the part of each total that one address may have. One connection may have a twentieth
+      of those that belong to connections (`concurrency.limits`).
+    - ``transaction_partitions``: of the topic that stores transactional ids; fixed when that topic is created.
     """
 
     auto_create_topics: bool = True
@@ -456,8 +459,10 @@ def no_room(why: PenstockError) -> ErrorCode:
 
 
 class Limits:
-    """The limits of a front. ``ids``: transactional ids with their transactions; ``members``: data of group members;
-    ``groups``: with or without members; ``room``: partitions of topics.
+    """The limits of a front.
+
+    ``ids``: transactional ids with their transactions; ``members``: data of group members; ``groups``: with or without
+    members; ``room``: partitions of topics.
     """
 
     def __init__(self, options: KafkaFrontOptions, memory: Memory, room: PartitionQuota) -> None:

@@ -242,8 +242,7 @@ CODES: Final = Codes(
         }
     ),
 )
-"""Clients handle the usual codes by themselves: they join, read on, ask elsewhere, or learn that nothing is left to
-do."""
+"""Clients handle the usual codes by themselves: they join, read on, ask elsewhere, or find that nothing is to do."""
 
 _TOPIC: Final = ("topic", "topic_name", "name", "resource_name")
 _GROUP: Final = ("group_id", "group", "transactional_id")

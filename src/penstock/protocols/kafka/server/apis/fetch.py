@@ -539,8 +539,7 @@ async def _offset_answer(
 
 
 async def _find(call: Call, partition: Partition, here: Extent, timestamp: int, *, committed: bool) -> tuple[int, int]:
-    """(offset, timestamp), both -1 if there is none. For read-committed readers the log ends at the last stable
-    offset."""
+    """(offset, timestamp), or -1 and -1. For read-committed readers the log ends at the last stable offset."""
     enode = call.shared.enode
     start, end = here.start, here.stable if committed else here.end
     if timestamp >= 0:

@@ -190,8 +190,7 @@ def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
 def check_batch(
     records: Buffer | None, version: int, rules: Rules, now_ms: int, max_inflated_bytes: int
 ) -> ValidatedBatch:
-    """Check a partition's ``records``, which must be one batch; inflates at most so many bytes. Raises Refused,
-    CorruptBatch."""
+    """Check that ``records`` are one valid batch; inflates at most so many bytes. Raises Refused, CorruptBatch."""
     if records is None or len(records) == 0:
         raise Refused(ErrorCode.INVALID_RECORD, "no batch")
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] != 2:

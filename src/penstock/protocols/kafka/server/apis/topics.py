@@ -113,8 +113,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
 
 
 async def _made(call: Call, name: str, partitions: int, options: Mapping[str, str]) -> TopicState:
-    """Create a topic. It did not exist a moment ago: if the answer is lost and it exists now, it was created by
-    this."""
+    """Create a topic. It did not exist before: if the answer is lost and it exists now, this call created it."""
     enode = call.shared.enode
     try:
         return await enode.create_topic(name, partitions, options)
@@ -242,8 +241,7 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
 
 
 async def _grow(call: Call, topic: CreatePartitionsRequestTopic) -> None:
-    """Add partitions. There were fewer a moment ago: if the answer is lost and all exist now, they were added by
-    this."""
+    """Add partitions. There were fewer before: if the answer is lost and all exist now, this call added them."""
     enode = call.shared.enode
     try:
         await enode.add_partitions(topic.name, topic.count)
