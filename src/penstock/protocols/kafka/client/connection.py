@@ -145,7 +145,7 @@ class Started:
         self.version = version
 
     async def answer(self, response: type[Response]) -> Response:
-        """Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
+        """The response. Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
         return self._calls.read(self._link, response, self.version, await self._pending.reply())
 
     def abandon(self) -> None:

@@ -84,7 +84,7 @@ _BATCH_HEADER = 61
 _HEAD = 1_000
 _HEAD_BYTES = 1 << 17
 _HANDFUL = 32
-"""A caller that takes no more records at a time is served faster without Arrow, whose import takes longer than that."""
+"""For callers that take no more records at a time, decoding without Arrow is faster than importing it."""
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
 _COUNT = struct.Struct(">i")

@@ -582,12 +582,12 @@ def read_head(reader: Reader, flexible: int) -> Head | None:
 
 
 def text(reader: Reader, compact: bool) -> str:
-    """Raises ProtocolViolation, also for a null."""
+    """Read a string. Raises ProtocolViolation, also for a null."""
     return reader.text(reader.uvarint() - 1 if compact else reader.i16())
 
 
 def text_or_none(reader: Reader, compact: bool) -> str | None:
-    """Raises ProtocolViolation."""
+    """Read a string or a null. Raises ProtocolViolation."""
     size = reader.uvarint() - 1 if compact else reader.i16()
     return None if size == -1 else reader.text(size)
 
