@@ -195,7 +195,7 @@ class FailedSequences:
         key = partition, numbers.producer_id
         known = self._failed.get(key)
         if known is not None and numbers.epoch <= known.epoch and numbers != known:
-            return  # refused because of the failed batch, or stored before that was known
+            return  # refused because of the failed batch, or it passed the check before that one failed
         if failure is None:
             self._failed.pop(key, None)
             return
@@ -309,7 +309,7 @@ class Call(NamedTuple):
     client_id: str
     pace: RequestPacer
     large: bool = False
-    """Whether it counts as a large request, which runs alone among those."""
+    """Whether it has so many entries that its memory is limited: other large requests may wait for its end."""
 
 
 Handler = Callable[[Call, Any], Awaitable[object | None]]
