@@ -1,5 +1,7 @@
-"""What a handler is given besides its request's header: who asks, the request itself, and the front's shared parts;
-and what is checked before any handler runs.
+"""The context of a request: its connection, the front's shared parts, and the checks before any handler runs.
+
+`Call` and `Reply` are a handler's argument and result, `Line` is one client's connection. `Flow` limits rates,
+`Admission` checks signatures and rates. `is_snode_pull` and `is_of_5x` tell request codes with two meanings apart.
 """
 
 from __future__ import annotations
@@ -52,9 +54,10 @@ __all__ = [
     "written",
 ]
 
-# Numbers that mean two things: to the first Snode's branch, and to 5.x, which gave them out anew. Their fields tell.
+# Codes with two meanings: the branch of the first Snode used numbers that 5.x later gave to other requests. The fields
+# decide.
 #
-# 351 pulls where it says an offset, else it asks for a topic's settings. 353 to 355 are the Snode's unless they have a
+# 351 is a pull if it has an offset, else it asks for a topic's settings. 353 to 355 are the Snode's unless they have a
 # field that only 5.x's requests have (forbid a group a topic, how far a queue was rewritten, export settings). Source:
 # the Snode of 2018 and 2019, and Apache RocketMQ 5.4, ``RequestCode``.
 _SNODE_PULL: Final = 351
@@ -67,35 +70,35 @@ _ONLY_IN_5X: Final[Mapping[int, frozenset[str]]] = {
 
 
 def is_snode_pull(asked: RemotingCommand) -> bool:
-    """Whether it reads, as the first Snode's clients do."""
+    """Whether it is a pull of the first Snode's clients."""
     return asked.code == _SNODE_PULL and _OFFSET in asked.fields
 
 
 def is_of_5x(asked: RemotingCommand) -> bool:
-    """Whether it has the number of a Snode's request and is another one, which nobody serves here."""
+    """Whether a request with a Snode's code is 5.x's request of that code, which is not served."""
     only = _ONLY_IN_5X.get(asked.code)
     return only is not None and not only.isdisjoint(asked.fields)
 
 
-# Flow control: so many requests, and so many bytes of bodies, in a second, by request code and over all.
+# Flow control: limits of requests and of body bytes per second, by request code and over all.
 #
-# Each limit is a bucket. It holds what is allowed in one second, is filled at that rate, and a request takes out what
-# it costs. One that costs more than a whole bucket passes when the bucket is full, and those behind it wait until the
-# debt is paid; else it would never pass. What is refused takes nothing. The clock comes in as an argument.
+# Each limit is a token bucket that holds one second's allowance and refills at that rate. A request that costs more
+# than a whole bucket passes when the bucket is full, else it would never pass; later ones wait until the debt is paid.
+# A refused request takes nothing out. The clock comes in as an argument.
 #
-# As the first Snode's interceptors had it, and where these went wrong, not: ``overall`` was read and never asked, a
-# body below 1 KB cost nothing, and one above the limit was refused for ever. Source: the Snode of 2019,
+# This follows the interceptors of the first Snode without their bugs: they never checked ``overall``, a body below 1 KB
+# cost nothing, and one above the limit was refused for ever. Source: the Snode of 2019,
 # ``QPSFlowControlServiceImpl``, ``RequestSizeFlowControlServiceImpl``, ``AbstractFlowControlService``.
 TOO_MANY: Final = "[REJECT]exceed system flow control config QPS, start flow control for a while"
 TOO_MUCH: Final = "[REJECT]exceed system flow control config request size, start flow control for a while"
-"""The first Snode's words, which people look for in their logs."""
+"""The first Snode's texts, which operators search their logs for."""
 
 _HEARTBEAT: Final = 34
 _KILO: Final = 1_024
 
 
 class Bucket:
-    """``rate`` is what is allowed in a second, and what the bucket holds. Times are seconds that never go back."""
+    """A token bucket: ``rate`` is the allowance per second and the capacity. Times are seconds of a monotonic clock."""
 
     __slots__ = ("_at", "_left", "rate")
 
@@ -105,27 +108,27 @@ class Bucket:
         self._at: float | None = None
 
     def has(self, cost: float, now: float) -> bool:
-        """Whether there is enough, or all that there can be."""
+        """Whether the bucket has ``cost``, or is full."""
         if self._at is not None:
             self._left = min(self.rate, self._left + (now - self._at) * self.rate)
         self._at = now
         return self._left >= min(cost, self.rate)
 
     def take(self, cost: float) -> None:
-        """After `has` said so."""
+        """Take ``cost`` out; call `has` first."""
         self._left -= cost
 
 
 class Flow:
-    """``requests`` and ``kilobytes`` are limits a second, by request code as text, and of ``overall``."""
+    """Limits per second; ``requests`` and ``kilobytes`` are by request code as text, or ``overall``."""
 
     def __init__(self, requests: Mapping[str, int], kilobytes: Mapping[str, int]) -> None:
         self._requests = {name: Bucket(limit) for name, limit in requests.items()}
         self._bytes = {name: Bucket(limit * _KILO) for name, limit in kilobytes.items()}
 
     def refuses(self, code: int, size: int, now: float) -> str | None:
-        """Why a request with a body of ``size`` bytes is too much now; None: it is counted. Heartbeats are not counted
-        as requests: a client that is thrown out for its silence would only come back with more."""
+        """The reason to refuse a request with a body of ``size`` bytes now; None accepts and counts it. Heartbeats are
+        not counted as requests: a client that times out without them would only come back with more requests."""
         costs = [] if code == _HEARTBEAT else [(each, 1, TOO_MANY) for each in _of(self._requests, code)]
         if size:
             costs += [(each, size, TOO_MUCH) for each in _of(self._bytes, code)]
@@ -143,11 +146,11 @@ def _of(buckets: Mapping[str, Bucket], code: int) -> list[Bucket]:
     return [buckets[name] for name in (str(code), OVERALL) if name in buckets]
 
 
-# What is asked of a request before anything else: a signature, where clients have accounts, and not to be too much.
+# A request is checked before anything else: for its signature, if clients have accounts, and for the rate.
 #
-# A signature is over everything that a client says, so that it holds here only, where nothing was changed yet; what
-# goes on to brokers is signed anew (``backend/relay``). Source: Apache RocketMQ 4.9, ``PlainPermissionManager``,
-# whose words these are; the code is the Proxy's.
+# A signature covers everything in the request, so it can be checked only here, before anything is changed. Forwarded
+# requests are signed anew (``backend/relay``). Source: Apache RocketMQ 4.9, ``PlainPermissionManager``, which has these
+# texts; the code is the Proxy's.
 _log = logging.getLogger("penstock.node")
 
 _QUERY_MESSAGE: Final = 12
@@ -155,7 +158,7 @@ _TELL_EVERY: Final = 100
 
 
 class Admission:
-    """Of one front; ``accounts`` are access keys and their secrets, none: nobody has to sign."""
+    """The checks of one front. ``accounts``: access keys and their secrets; without any, requests need no signature."""
 
     def __init__(self, accounts: Mapping[str, str], flow: Flow) -> None:
         self._accounts = accounts
@@ -182,14 +185,14 @@ class Admission:
             raise Refused(Code.NO_PERMISSION, f"No acl config for {key[:100]}")
         if is_signed(secret, asked.fields, asked.body):
             return
-        # Clients differ in whether this field of theirs is signed.
+        # Clients differ in whether they sign this field.
         if asked.code == _QUERY_MESSAGE and is_signed(secret, asked.fields, asked.body, without=(UNSIGNED_KEY,)):
             return
         raise Refused(Code.NO_PERMISSION, f"Check signature failed for accessKey={key[:100]}")
 
 
 def admission_of(options: RocketFrontOptions) -> Admission | None:
-    """What an operator chose; None where everything is let in."""
+    """The checks that an operator configured; None if there are none."""
     if not (options.accounts or options.flow_requests or options.flow_kilobytes):
         return None
     return Admission(options.accounts, Flow(options.flow_requests, options.flow_kilobytes))
@@ -198,18 +201,18 @@ def admission_of(options: RocketFrontOptions) -> Admission | None:
 B = TypeVar("B")
 
 IDLE_S: Final = 120.0
-"""A connection that says nothing for so long is closed, as by brokers; clients beat every 30 s."""
+"""A connection without a request for this long is closed, as brokers do; clients send a heartbeat every 30 s."""
 
 _QUICK_BYTES: Final = 32 << 10
 _QUICK_ENTRIES: Final = 500
 _DECODED: Final = 12
-"""Bytes of objects that a byte of JSON becomes, about."""
+"""Bytes of Python objects per byte of JSON, roughly."""
 _ENTRY_BYTES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """What handlers share that answer for the clients that are connected, wherever topics are kept."""
+    """What handlers share whose answer depends only on connected clients, wherever the topics are."""
 
     services: Services
     options: RocketFrontOptions
@@ -233,7 +236,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Shared(Connected):
-    """What all handlers of a front share. ``held``: pulls that wait for messages, by a number of each."""
+    """What all handlers of a front over a log share. ``held`` counts the pulls that wait for messages."""
 
     cluster: Cluster
     settings: Settings
@@ -260,16 +263,16 @@ class Shared(Connected):
         return self.services.offsets
 
     def retries(self, group: str) -> int:
-        """How often a message is delivered to a group again before it is a dead letter."""
+        """How many redeliveries a group's message gets before it becomes a dead letter."""
         return self.settings.retries(group, self.options.retries)
 
 
 class ClientConnection(WaiterSet):
-    """One client's connection: where it comes from, what it can be told, and whether anybody still waits there.
+    """One client's connection: its address, how to push to it, and the requests that wait on it.
 
-    ``asked`` is who hears the client's answer to a question of ours, by its number; None where none will come.
-    ``born_host``: its address as messages that come from it say it.
-    ``broker``: which one is meant by what comes here and names none; None: it does not follow from the connection.
+    ``asked``: callbacks for the client's responses to requests that the node pushed, by request number; a callback gets
+    None if no response will come. ``born_host``: the client's address in messages that it sends. ``broker``: the broker
+    that requests without a broker name are for; None if the connection does not determine it.
     """
 
     __slots__ = ("address", "asked", "born_host", "broker", "hang_up", "push")
@@ -284,7 +287,7 @@ class ClientConnection(WaiterSet):
         self.asked: dict[int, Callable[[RemotingCommand | None], None]] = {}
 
     def release(self) -> None:
-        """Nothing is worth waiting for any more, here or of this client."""
+        """Wake up everything that waits on this connection or for this client's responses."""
         super().release()
         for heard in list(self.asked.values()):
             heard(None)
@@ -292,7 +295,7 @@ class ClientConnection(WaiterSet):
 
 @dataclass(frozen=True, slots=True)
 class OfConnected:
-    """One request's circumstances; ``asked`` is the whole of it, with the body."""
+    """The context of one request; ``asked`` is the whole request with its body."""
 
     shared: Connected
     line: ClientConnection
@@ -301,14 +304,14 @@ class OfConnected:
 
 @dataclass(frozen=True, slots=True)
 class Call(OfConnected):
-    """The same where topics are kept in a log."""
+    """The context of a request where topics are in a log."""
 
     shared: Shared
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: its header, its body (bytes, or declared), its code and what is said beside them."""
+    """A response: header, body (bytes or declared), code, remark and extra fields."""
 
     header: object = None
     body: object = b""
@@ -318,18 +321,18 @@ class Reply:
 
 
 async def read_large(beside: BackgroundWorker, kind: type[B], body: Buffer) -> B:
-    """Read a request's body of JSON; a large one in a thread, since that takes up to two seconds. See `read_body`."""
+    """Read a JSON body. A large one is read in a thread, since that takes up to two seconds. Raises as `read_body`."""
     if len(body) <= _QUICK_BYTES:
         return read_body(kind, body)
     return await beside.run(lambda: read_body(kind, body), _DECODED * len(body))
 
 
 async def written(beside: BackgroundWorker, body: object, entries: int) -> object:
-    """An answer's body of so many entries; that of many as bytes, which a thread has written."""
+    """A response's body with ``entries`` entries; a long one is written in a thread and returned as bytes."""
     if entries <= _QUICK_ENTRIES:
         return body
     return await beside.run(lambda: write_body(body), entries * _ENTRY_BYTES)
 
 
 Handler = Callable[[Call, Any], Awaitable["Reply | bytes"]]
-"""Takes the request's header. Returns the answer; bytes: framed already. Raises Refused for one that says no."""
+"""Takes the call and the request's header. Returns the response, or bytes that are framed already. Raises Refused."""

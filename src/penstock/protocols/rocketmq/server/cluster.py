@@ -1,4 +1,8 @@
-"""What the node is to its clients: options, name and address of a cluster of one broker, further ports, and Snodes."""
+"""The cluster of one broker that the node is to RocketMQ's clients.
+
+`RocketFrontOptions` are the front's options. `Cluster` has the name, address and topics. `Snodes` are the registered
+Snodes. `BrokerPorts` and `open_vip_port` open further ports next to the listener's.
+"""
 
 from __future__ import annotations
 
@@ -41,42 +45,42 @@ __all__ = [
 ]
 
 
-# What an operator may choose about the RocketMQ front. Data only.
+# Data only.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocketFrontOptions:
-    """Defaults are RocketMQ's brokers' own where they have them.
+    """An operator's options of the RocketMQ front. Defaults are those of RocketMQ's brokers where they have the option.
 
-    ``cluster``: the name of the cluster that clients are told. ``auto_create_topics``: a topic that a message is sent
-    to is made, with as many queues as its producer wants, at most ``template_queues``.
+    ``cluster``: the cluster's name that clients see. ``auto_create_topics``: a send creates its topic if it does not
+    exist, with as many queues as the producer asks for, at most ``template_queues``.
 
-    ``snode_name``: what the node is called among Snodes; empty: by its number and address. ``register_snode_ms``: how
-    often a node before a cluster says at its name servers that it is a Snode; 0: never.
+    ``snode_name``: the node's name among Snodes; if empty, it is made of node id and address. ``register_snode_ms``:
+    how often a node in front of a cluster registers as a Snode at its name servers; 0 for never.
 
-    ``client_timeout_ms``: without a heartbeat for so long a client is out of its groups; clients beat every 30 s.
-    ``lock_timeout_ms``: a queue that an orderly consumer has locked is free again, unless locked anew.
-    ``max_clients``: places of connections in groups, over all groups; ``max_locks``: queues that are locked at once;
-    ``max_held``: pulls that wait for messages at once. One connection may have a twentieth of each, and one address
+    ``client_timeout_ms``: a client that has sent no heartbeat for this long leaves its groups; clients send one every
+    30 s. ``lock_timeout_ms``: an orderly consumer's lock on a queue expires unless it is renewed in this time.
+    ``max_clients``: memberships of connections in groups, over all groups. ``max_locks``: queues locked at once.
+    ``max_held``: pulls waiting for messages at once. One connection may have a twentieth of each of these, one address
     ``address_share_percent``.
 
-    ``housekeeping_ms``: how often it is looked who was silent. ``notify_members``: members are told who comes and goes;
-    without that they find out when they look by themselves. ``auto_create_groups``: any name is a group; else only one
-    that somebody has made (200), others are refused what brokers make groups for. ``producer_beat_ms``: how often
-    brokers are told whose transactions they may ask about here.
+    ``housekeeping_ms``: how often silent clients are looked for. ``notify_members``: the node notifies members when
+    others join or leave; without it, members notice at their own next look. ``auto_create_groups``: any group name is
+    valid; if off, only groups created by 200 are, and requests that would make brokers create a group are refused.
+    ``producer_beat_ms``: how often brokers learn which producer groups they may ask here about transactions.
 
-    ``accounts``: access keys of clients and their secrets; where there are some, everybody has to sign.
-    ``flow_requests`` and ``flow_kilobytes``: what is let in within a second (``flow``).
+    ``accounts``: clients' access keys and secrets; if there are any, all clients have to sign.
+    ``flow_requests`` and ``flow_kilobytes``: limits per second (`Flow` in ``server/call``).
 
-    ``transfer_messages`` and ``transfer_bytes``: the most that one answer to a pull carries; a single message that is
-    larger is sent all the same. ``examined_messages``: so many are looked at, at most, for those that a filter wants.
-    ``max_hold_ms``: a pull is held for as long as its client asks, at most so long.
-    ``max_message_bytes``: a message's body as it is sent.
+    ``transfer_messages`` and ``transfer_bytes``: the most that one pull response carries; a single larger message is
+    sent all the same. ``examined_messages``: the most messages that one pull examines for a filter.
+    ``max_hold_ms``: the longest time for which a pull is held, whatever its client asks for.
+    ``max_message_bytes``: the limit of a message's body as it is sent.
 
-    ``retries``: so often a message that a group could not consume is delivered again. ``delay_scale``: what the waits
-    of delay levels are multiplied with. ``check_every_ms``: how often half messages are looked at; their producer is
-    asked about those older than ``transaction_timeout_ms``, ``transaction_checks`` times at most.
-    ``max_under_way``: over real brokers, requests that they have not answered yet, over all clients; a held pull is
-    one, and takes some 4 KB. ``peers``: where other Snodes of the cluster are; ``finds_peers``: name servers are asked
-    for them, too, and told of this one. ``broker_ports``: where clients are told that a broker is; what comes there and
+    ``retries``: redeliveries of a message that a group failed on. ``delay_scale``: factor on the times of delay levels.
+    ``check_every_ms``: how often half messages are examined; producers are asked about those older than
+    ``transaction_timeout_ms``, at most ``transaction_checks`` times. ``max_under_way``: in front of real brokers, the
+    requests over all clients that brokers have not answered yet; a held pull is one, and takes about 4 KB.
+    ``peers``: addresses of the cluster's other Snodes. ``finds_peers``: name servers are asked for them, too, and this
+    Snode registers there. ``broker_ports``: the port that clients get for a broker; a request that arrives there and
     names no broker is for that one.
     """
 
@@ -115,7 +119,7 @@ class RocketFrontOptions:
 
 
 TEMPLATE: Final = "TBW102"
-"""The topic after which producers have others made."""
+"""The template topic: producers name it when they want a new topic to be created."""
 
 _SCHEME: Final = "rocketmq"
 _NO_ADDRESS: Final = b"\0\0\0\0"
@@ -123,7 +127,7 @@ _INHERIT: Final = int(m.Perm.INHERIT)
 
 
 class Cluster:
-    """``broker`` is the one broker's name, ``name`` the cluster's."""
+    """The node's cluster; ``broker`` is the name of its only broker, ``name`` the cluster's."""
 
     def __init__(self, services: Services, options: RocketFrontOptions, settings: Settings) -> None:
         self._services = services
@@ -135,12 +139,12 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """``host:port`` of the broker, which is the name server's, too."""
+        """``host:port`` of the broker, which is also the name server."""
         return str(self._services.identity.advertised[_SCHEME])
 
     @property
     def host(self) -> Host:
-        """The same as ids of messages carry it, which have no room for names."""
+        """The same address as message ids carry it; they have no space for host names."""
         if self._host is None:
             told = self._services.identity.advertised[_SCHEME]
             self._host = Host(_packed(told.host), told.port)
@@ -149,27 +153,27 @@ class Cluster:
     # Topics.
 
     async def topics(self) -> list[TopicState]:
-        """All that clients may see."""
+        """All topics that clients may see."""
         return [topic for topic in await self._services.enode.topics() if not is_hidden(topic.name)]
 
     async def names(self) -> list[str]:
-        """The same as RocketMQ calls them."""
+        """RocketMQ's names of the topics that clients may see."""
         return [rocket_name(topic.name) for topic in await self.topics()]
 
     async def topic(self, name: str) -> TopicState | None:
-        """A topic that clients may see, by RocketMQ's name."""
+        """A topic that clients may see, by RocketMQ's name; None if there is none."""
         inner = log_name(name)
         return None if is_hidden(inner) else await self._services.enode.topic(inner)
 
     async def known(self, name: str) -> TopicState:
-        """A topic that is there. Raises Refused (TOPIC_NOT_EXIST)."""
+        """A topic that must exist. Raises Refused (TOPIC_NOT_EXIST)."""
         topic = await self.topic(name)
         if topic is None:
             raise Refused(Code.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
         return topic
 
     async def queue(self, name: str, number: int) -> Partition:
-        """A queue that is there. Raises Refused."""
+        """A queue that must exist. Raises Refused."""
         topic = await self.known(name)
         if not 0 <= number < topic.partitions:
             raise Refused(
@@ -178,7 +182,7 @@ class Cluster:
         return Partition(topic.name, number)
 
     async def ensure(self, name: str, queues: int) -> TopicState:
-        """A topic, made if it is not there. Raises Refused."""
+        """A topic, created if it does not exist. Raises Refused."""
         inner = log_name(name)
         if is_hidden(inner):
             raise Refused(Code.NO_PERMISSION, f"topic[{name}] is the node's own")
@@ -187,12 +191,12 @@ class Cluster:
         while topic is None:
             try:
                 return await enode.create_topic(inner, queues, {})
-            except TopicExists:  # somebody was quicker
+            except TopicExists:  # created concurrently
                 topic = await enode.topic(inner)
         return topic
 
     async def written(self, name: str, template: str, queues: int) -> TopicState:
-        """A topic to be written to, made if its producer may have that. Raises Refused (TOPIC_NOT_EXIST)."""
+        """The topic of a send, created if its producer may create it. Raises Refused (TOPIC_NOT_EXIST)."""
         topic = await self.topic(name)
         if topic is not None:
             return topic
@@ -210,7 +214,7 @@ class Cluster:
         return made
 
     async def _offers(self, template: str) -> tuple[int, int | None]:
-        """How many queues topics get that are made after this one, 0 if none may be, and what may be done with them."""
+        """How many queues a topic created after this template gets (0: none may be created), and its permission."""
         topic = await self.topic(template)
         if topic is None:
             return 0, None
@@ -227,10 +231,10 @@ def _packed(host: str) -> bytes:
         return _NO_ADDRESS
 
 
-# Which Snodes there are, as they register at a name server, which this front is to its clients. The node is one, too.
+# The node is a name server to its clients, and Snodes register there; the node is one of them.
 #
-# A Snode is forgotten when its connection is gone, or when it was silent for two minutes, as brokers are at name
-# servers; the first Snode's own name server never forgot one. Source: the Snode of 2018 and 2019, ``RouteInfoManager``.
+# A Snode is forgotten when its connection is gone or after two minutes of silence, as brokers are at name servers. The
+# name server of the first Snode project never forgot any. Source: the Snode of 2018 and 2019, ``RouteInfoManager``.
 _SILENT_S: Final = 120.0
 _MOST: Final = 1_000
 _LONGEST: Final = 255
@@ -245,9 +249,9 @@ class _Registered:
 
 
 class Snodes:
-    """Of one front, by name; times are seconds of a clock that never goes back.
+    """The Snodes that one front knows, by name. Times are seconds of a monotonic clock.
 
-    ``elsewhere`` are those that other name servers said last, where this node asks some.
+    ``elsewhere`` are the Snodes that other name servers reported last, if this node asks some.
     """
 
     def __init__(self) -> None:
@@ -256,7 +260,7 @@ class Snodes:
         self.elsewhere: tuple[m.SnodeData, ...] = ()
 
     def register(self, line: ClientConnection, said: m.RegisterSnode, now: float) -> None:
-        """A Snode is here; where one of its name was known, it has moved. Raises Refused."""
+        """Add a Snode; one that is already known by this name has moved. Raises Refused."""
         for text in (said.snode_name, said.snode_addr, said.cluster_name):
             if not 0 < len(text) <= _LONGEST:
                 raise Refused(Code.SYSTEM_ERROR, f"a Snode's name, address or cluster has {len(text)} letters")
@@ -266,16 +270,16 @@ class Snodes:
         self._known[said.snode_name] = _Registered(data, line, now)
 
     def lost(self, line: ClientConnection) -> None:
-        """A connection is gone, and whoever registered over it last."""
+        """A connection is gone: forget the Snodes that registered over it last."""
         self._keep(each for each in self._known.values() if each.line is not line)
 
     def expire(self, now: float) -> None:
-        """Forget who was silent."""
+        """Forget silent Snodes."""
         self._keep(each for each in self._known.values() if each.seen >= now - _SILENT_S)
 
     @property
     def all(self) -> list[m.SnodeData]:
-        """All of them; of two of a name the one that registered here stands last."""
+        """All Snodes; of two with one name, the one registered here comes last."""
         return [*self.elsewhere, *(each.said for each in self._known.values())]
 
     def _keep(self, kept: Iterable[_Registered]) -> None:
@@ -286,7 +290,7 @@ class Snodes:
 
 
 def own(shared: Connected) -> m.SnodeData:
-    """This node, as others are told."""
+    """This node's own entry."""
     identity, options = shared.services.identity, shared.options
     address = str(identity.advertised[_SCHEME])
     name = options.snode_name or f"penstock-{identity.node_id}@{address}"
@@ -294,7 +298,7 @@ def own(shared: Connected) -> m.SnodeData:
 
 
 def info(snodes: Iterable[m.SnodeData], cluster: str | None = None) -> m.SnodeClusterInfo:
-    """As answers tell them, of one cluster or of all; of two of a name the last counts."""
+    """The body of an answer, of one cluster or of all; of two Snodes with one name the last one counts."""
     table = {each.snode_name: each for each in snodes if cluster is None or each.cluster_name == cluster}
     clusters: dict[str, tuple[str, ...]] = {}
     for name, each in table.items():
@@ -302,29 +306,29 @@ def info(snodes: Iterable[m.SnodeData], cluster: str | None = None) -> m.SnodeCl
     return m.SnodeClusterInfo(snode_table=table, snode_cluster=clusters)
 
 
-# Further ports of a front, beside its listener's: the VIP port, and a port for each broker of a cluster.
+# Further ports next to the listener's: the VIP port, and a port for each broker of a cluster.
 #
-# Java's clients before 4.5 send to the port that is two below a broker's (``vipChannelEnabled``), so something has to
-# listen there. Clients that name no broker in their requests count on the address that they connect to, so before
-# several brokers each has a port. It follows from the broker's name alone: clients remember for half a minute what a
-# port meant, and it must not mean another broker after a restart. Where two names lead to one port, neither has it, and
+# Java's clients before 4.5 send to the port two below a broker's (``vipChannelEnabled``), so the node has to listen
+# there. Clients that name no broker in their requests rely on the address that they connect to, so in front of several
+# brokers each gets a port. It is computed from the broker's name alone: clients remember for half a minute what a port
+# means, and it must not mean another broker after a restart. If two names lead to one port, neither gets it, and
 # ``rocketmq_broker_ports`` has to choose.
 #
 # Source: Apache RocketMQ 4.4, ``MixAll.brokerVIPChannel``; rocketmq-client-go 2.1.2 and ali-ons name no broker.
 _log = logging.getLogger("penstock.node")
 VIP_BELOW: Final = 2
 _APART: Final = 4
-"""Ports of brokers are so far apart, so that none is another one's VIP port, nor the listener's."""
+"""Distance of brokers' ports: no port may be another broker's VIP port, nor the listener's."""
 _PORTS: Final = 1_000
 _HIGHEST: Final = 65_535
 _NAMES_BROKERS: Final = frozenset({"JAVA", "PYTHON", "RUST"})
-"""In other languages clients count versions of their own. PYTHON is ours, and RUST follows Java's 5.x."""
+"""Clients in other languages count versions of their own. PYTHON is penstock's, and RUST follows Java's 5.x."""
 _NAMES_BROKERS_FROM: Final = 403
 """4.9.5."""
 
 
 async def open_vip_port(open_at: OpenDoor, port: int, who: Opens, taken: Collection[int] = ()) -> None:
-    """Listen two below a port, if that can be had; what comes there is for ``who``."""
+    """Listen two below ``port``, if that port is free; ``who`` serves its connections."""
     vip = port - VIP_BELOW
     if vip <= 0:
         return
@@ -346,14 +350,14 @@ async def open_vip_port(open_at: OpenDoor, port: int, who: Opens, taken: Collect
 
 
 def names_no_broker(asked: RemotingCommand) -> bool:
-    """Whether a client's requests say no broker, as far as its language and version tell."""
+    """Whether a client's requests name no broker, as far as its language and version show."""
     return asked.language not in _NAMES_BROKERS or asked.version < _NAMES_BROKERS_FROM
 
 
 class BrokerPorts:
-    """Which port stands for which broker. ``given`` are those that an operator chose, which all clients are told.
+    """Which port stands for which broker. ``given`` are the ports that an operator chose; all clients get these.
 
-    ``door`` makes what serves a broker's port.
+    ``door`` makes the server of a broker's port.
     """
 
     def __init__(self, given: Mapping[str, int], door: Callable[[str], Opens]) -> None:
@@ -367,7 +371,7 @@ class BrokerPorts:
         self._open_at: OpenDoor | None = None
 
     async def open(self, open_at: OpenDoor, main: int, who: Opens) -> None:
-        """Once the listener listens at ``main``: the VIP ports of all that is open, as far as they can be had."""
+        """Open the VIP ports of all open ports, as far as they are free. Call it once the listener is at ``main``."""
         self._main, self._open_at = main, open_at
         given = set(self._given.values())
         await open_vip_port(open_at, main, who, given)
@@ -375,8 +379,8 @@ class BrokerPorts:
             await open_vip_port(open_at, port, self._door(name), given | {main})
 
     async def keep_up(self, names: Collection[str]) -> None:
-        """Have a port for each of several brokers that has none yet. What cannot be had is said once, and tried again
-        with the next call."""
+        """Open a port for each of several brokers that has none yet. A port that cannot be opened is logged once, and
+        tried again with the next call."""
         open_at = self._open_at
         if open_at is None or len(names) < 2:
             return
@@ -398,12 +402,12 @@ class BrokerPorts:
             await open_vip_port(open_at, port, self._door(name))
 
     def port(self, name: str, main: int, *, needed: bool) -> int:
-        """Where a client is told that a broker is; ``needed``: it names no broker, so the port has to."""
+        """The port that clients get for a broker; ``needed``: the client names no broker, so the port has to."""
         own = self._own.get(name, main) if needed else main
         return self._given.get(name, own)
 
     def meaning(self, port: int) -> str | None:
-        """The broker that a port of this node stands for, its VIP port, too; None: none in particular."""
+        """The broker that a port of this node, or its VIP port, stands for; None for no particular one."""
         return self._meant.get(port)
 
     def _lacks(self, name: str, port: int, why: object) -> None:

@@ -1,4 +1,8 @@
-"""One client's connection: which requests are served, and by which handler; and how faults are injected in tests."""
+"""One client's session over the node's own log: which request codes are served, and by which handler.
+
+``TABLE`` names the handler of each code, ``REFUSED`` the reason for each code that is not served. ``RocketSession``
+serves one connection. ``RocketWording`` injects faults for tests.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +102,7 @@ TABLE: Final[Mapping[int, str]] = {
     355: "cluster_requests.create_retry_topic",
     361: "read_requests.pull",
 }
-"""Codes, and "module.function" in this folder, imported with its first request."""
+"""Request code to "module.function" in this folder. A module is imported with the first request that needs it."""
 
 REFUSED: Final[Mapping[int, str]] = {
     45: "delayed messages wait by their level; where each stands is not shown",
@@ -135,15 +139,15 @@ REFUSED: Final[Mapping[int, str]] = {
         (200_050, 200_051, 200_052, 200_053, 200_054, 200_055, 200_056, 200_151), "POP is not served: pull"
     ),
 }
-"""Codes that RocketMQ's tools and clients send and that are not served; why, or what to do instead. 353 to 355 are what
-5.x means with them."""
+"""Codes that RocketMQ's tools and clients send and that the node does not serve, with the reason or an alternative.
+353 to 355 have their meaning of 5.x here."""
 
 SNODE_PULL: Final = "read_requests.snode_pull"
-"""What 351 is where it reads."""
+"""The handler of 351 where the request is a pull."""
 
 
 def meant(asked: RemotingCommand) -> tuple[Method[Any, Any], Handler] | None:
-    """What a request is and who serves it; None for one that nobody does."""
+    """The method and the handler of a request; None if the node does not serve it."""
     if is_snode_pull(asked):
         return SNODE_PULL_MESSAGE, handler(SNODE_PULL)
     if asked.code not in TABLE or is_of_5x(asked):
@@ -153,19 +157,17 @@ def meant(asked: RemotingCommand) -> tuple[Method[Any, Any], Handler] | None:
 
 @functools.cache
 def handler(name: str) -> Handler:
-    """The handler of a name in the table."""
+    """The handler with this name in the table."""
     module, function = name.split(".")
     found: Handler = getattr(importlib.import_module(f"penstock.protocols.rocketmq.server.{module}"), function)
     return found
 
 
-# One RocketMQ client's connection: header, table, handler, answer. Requests are served side by side.
-#
-# A request that cannot be read, or that nobody serves, gets an answer that says so; the connection goes on. It ends
-# only where the number that an answer must have cannot be read either. Source: Apache RocketMQ 4.9 and 5.x,
+# A request that cannot be read or is not served gets an error response, and the connection goes on. The connection ends
+# only where the request's number, which the response needs, cannot be read either. Source: Apache RocketMQ 4.9 and 5.x,
 # ``NettyRemotingAbstract``.
 class RocketSession:
-    """``penstock.interfaces.front.Session``."""
+    """One RocketMQ client's connection (``penstock.interfaces.front.Session``). Requests are served concurrently."""
 
     def __init__(self, shared: Shared, peer: Peer, ended: Callable[[RocketSession], None]) -> None:
         self._shared = shared
@@ -188,7 +190,7 @@ class RocketSession:
         command, no = command_of(frame), unreadable(frame)
         if command.is_answer:
             heard = self.line.asked.get(command.opaque)
-            if heard is not None:  # to most of what is pushed nobody waits for an answer
+            if heard is not None:  # most requests that the node pushes need no response
                 heard(command if no is None else None)
             return None
         meter = self._shared.meter
@@ -202,7 +204,7 @@ class RocketSession:
         return None if command.is_one_way else found
 
     def lost(self) -> None:
-        """Its places in groups are gone, and so is what waits for its sake."""
+        """The connection is gone: remove the client from its groups and release its waiting requests."""
         self.line.release()
         self._shared.clients.lost(self.line)
         self._shared.snodes.lost(self.line)
@@ -234,10 +236,10 @@ def _framed(asked: RemotingCommand, said: Reply) -> Buffers:
     return answer(asked, said.header, said.body, code=said.code, remark=said.remark, extra=said.extra or None)
 
 
-# How RocketMQ says no, for fault injection in tests; nothing else runs it.
+# Fault injection in tests; nothing else uses this part.
 #
 # APIs are requests by their names in `wire/rpc` ("SEND_MESSAGE_V2"), errors are codes by theirs. RocketMQ's refusals
-# carry nothing but code and text, so a spoilt answer is the same as a refusal; what is sent one-way gets none.
+# carry only a code and a text, so a spoilt answer equals a refusal. One-way requests get none.
 _APIS: Final = {METHODS[code].name for code in TABLE}
 _CODES: Final = {row.name: row.code for row in rows() if row.code != Code.SUCCESS}
 _TEXT: Final = "an injected fault"
@@ -247,24 +249,24 @@ class RocketWording:
     """``penstock.interfaces.front.Wording``."""
 
     def check(self, api: str, error: str = "") -> None:
-        """Raise UsageError for a name that RocketMQ does not have, or that no node serves."""
+        """Raise UsageError for a name that RocketMQ does not have, or a request that the node does not serve."""
         if api:
             check_name("RocketMQ", "request", api, _APIS)
         if error:
             check_name("RocketMQ", "error", error, _CODES)
 
     def api_of(self, frame: Frame) -> str:
-        """The request's name, "" for one that nobody serves."""
+        """The request's name; "" for one that is not served."""
         code = command_of(frame).code
         return METHODS[code].name if code in TABLE else ""
 
     async def refusal(self, frame: Frame, error: str, handle: Handle) -> Pieces | None:
-        """An answer with ``error`` and no effect."""
+        """A response with ``error``; the request has no effect."""
         del handle
         return _refusal(frame, error)
 
     def spoilt(self, frame: Frame, answer: Pieces, error: str) -> Pieces:
-        """A refusal in place of the true answer."""
+        """A refusal in place of the real response."""
         said = _refusal(frame, error)
         return answer if said is None else said
 

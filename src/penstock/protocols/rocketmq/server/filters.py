@@ -1,4 +1,7 @@
-"""Which messages a subscription wants: by their tags, or by an SQL92 expression over their properties."""
+"""Filters of subscriptions: by tags, or by an SQL92 expression over a message's properties.
+
+`wanted_by` is the entry. `matcher` compiles an SQL92 expression; `equal`, `ordered` and `compare` are its comparisons.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,11 @@ from penstock.records.scalar_codec import Stored
 
 __all__ = ["Illegal", "Value", "Wanted", "compare", "equal", "matcher", "ordered", "wanted_by"]
 
-# SQL92 filters: how two values are compared, of which those of messages are always text.
-#
-# Text is made what the other side is; where it is none, and where two texts that are no numbers are to be ordered, the
-# message does not match, whatever else is said of it. Source: Apache RocketMQ 4.9 and 5.x, ``ComparisonExpression``.
+# SQL92 comparisons. A message's values are always text, so text is converted to the other side's type. If it cannot be,
+# or if two texts that are not numbers are to be ordered, the message does not match, whatever the rest of the
+# expression yields. Source: Apache RocketMQ 4.9 and 5.x, ``ComparisonExpression``.
 Value: TypeAlias = "bool | int | float | str | None"
-"""Of a constant, a property, or an expression; None for what is not known."""
+"""The value of a constant, a property or an expression; None for an unknown one."""
 
 _INT32: Final = range(-(1 << 31), 1 << 31)
 _INT64: Final = range(-(1 << 63), 1 << 63)
@@ -29,11 +31,11 @@ _NUMBER: Final = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)
 
 
 class Illegal(Exception):
-    """These two cannot be compared."""
+    """These two values cannot be compared."""
 
 
 def equal(left: Value, right: Value) -> bool | None:
-    """``left = right``; two unknown ones are equal, and nothing is equal to an unknown one on the right.
+    """``left = right``. Two unknown values are equal; no known value is equal to an unknown one on the right.
 
     Raises Illegal.
     """
@@ -47,7 +49,7 @@ def equal(left: Value, right: Value) -> bool | None:
 
 
 def ordered(left: Value, right: Value) -> int | None:
-    """Below, at, or above 0 as ``left`` is beside ``right``; None if one is unknown. Raises Illegal."""
+    """Below, at or above 0 as ``left`` is below, at or above ``right``; None if one is unknown. Raises Illegal."""
     if left is None or right is None:
         return None
     if isinstance(left, str) and isinstance(right, str):
@@ -56,7 +58,7 @@ def ordered(left: Value, right: Value) -> int | None:
 
 
 def compare(left: Value, right: Value) -> int:
-    """As `ordered`, of two that are known; texts by their letters. Raises Illegal."""
+    """As `ordered`, of two known values; texts compare by their letters. Raises Illegal."""
     if isinstance(left, bool) and isinstance(right, str):
         raise Illegal
     if isinstance(left, str) and not isinstance(right, str):
@@ -65,7 +67,7 @@ def compare(left: Value, right: Value) -> int:
         right = _as(left, right)
     if isinstance(left, bool) != isinstance(right, bool):
         return -1
-    if _is_nan(left) or _is_nan(right):  # above all others
+    if _is_nan(left) or _is_nan(right):  # NaN is above all other numbers
         return _is_nan(left) - _is_nan(right)
     return (left > right) - (left < right)  # type: ignore[operator]
 
@@ -75,7 +77,7 @@ def _is_nan(value: Value) -> bool:
 
 
 def _as(pattern: Value, text: str) -> Value:
-    """The text as what ``pattern`` is. Raises Illegal where it is none."""
+    """The text converted to the type of ``pattern``. Raises Illegal if it cannot be."""
     if isinstance(pattern, bool):
         return text.lower() == "true"
     if isinstance(pattern, int):
@@ -93,11 +95,11 @@ def _double(text: str) -> float:
     return float(found[1])
 
 
-# SQL92 filters: an expression over a message's properties becomes a function of them.
+# SQL92 expressions, compiled to functions of a message's properties.
 #
-# The grammar is the brokers', and so is what follows from it: NOT binds closer than a comparison, IN takes texts, and
-# an expression whose value is not known matches nothing. Other than theirs, an expression must end where it ends: what
-# follows it is refused, not passed over. Source: Apache RocketMQ 4.9 and 5.x, ``SelectorParser.jj``.
+# The grammar is the brokers': NOT binds closer than a comparison, IN takes texts, and an expression of unknown value
+# matches nothing. One difference: text that follows a whole expression is refused, brokers ignore it. Source: Apache
+# RocketMQ 4.9 and 5.x, ``SelectorParser.jj``.
 Properties: TypeAlias = Mapping[str, str]
 Evaluate: TypeAlias = Callable[[Properties], Value]
 
@@ -146,7 +148,7 @@ class _Node(NamedTuple):
 
     @property
     def is_boolean(self) -> bool:
-        """Whether it is true, false or unknown by itself."""
+        """Whether the node is true, false or unknown by itself."""
         constant = self.kind is _Kind.CONSTANT and (self.constant is None or isinstance(self.constant, bool))
         return constant or self.kind is _Kind.BOOLEAN
 
@@ -158,7 +160,7 @@ class _Token(NamedTuple):
 
 
 def matcher(expression: str) -> Callable[[Properties], bool]:
-    """Whether a message with these properties matches. Raises Refused where the expression is none."""
+    """Compile an expression to a function of a message's properties. Raises Refused for an invalid expression."""
     if len(expression) > _LONGEST_SQL:
         raise Refused(
             Code.SUBSCRIPTION_PARSE_FAILED, f"an expression of {len(expression)} letters, most are {_LONGEST_SQL}"
@@ -175,7 +177,7 @@ def matcher(expression: str) -> Callable[[Properties], bool]:
 
 
 class _Parser:
-    """Recursive descent, one token ahead."""
+    """A recursive descent parser, one token ahead."""
 
     def __init__(self, expression: str) -> None:
         self._tokens = _tokens(expression)
@@ -188,7 +190,7 @@ class _Parser:
             raise self._unexpected("the end")
         return found
 
-    # From what binds least to what binds most.
+    # Methods from the loosest binding to the closest.
 
     def _or(self) -> _Node:
         left = self._and()
@@ -418,7 +420,7 @@ def _not(node: _Node) -> _Node:
 
 
 def _either(left: _Node, right: _Node, *, over: bool) -> _Node:
-    """OR where ``over`` is True, AND where it is False: the value that one side is enough for."""
+    """OR if ``over`` is True, AND if it is False: ``over`` is the value that decides as soon as one side has it."""
 
     def evaluate(properties: Properties) -> Value:
         first = left.evaluate(properties)
@@ -437,7 +439,7 @@ def _is_null(node: _Node) -> _Node:
 
 
 def _part(holds: Callable[[str, str], bool], node: _Node, part: str, *, negated: bool) -> _Node:
-    """An empty part is in nothing, and neither is it not."""
+    """An empty part matches nothing, negated or not."""
 
     def evaluate(properties: Properties) -> Value:
         value = node.evaluate(properties)
@@ -455,10 +457,10 @@ _LONGEST_KEPT: Final = 1_024
 
 
 def wanted_by(expression: str | None, kind: str | None) -> Wanted | None:
-    """What a subscription's expression of a kind (TAG, if it does not say) lets through; None: everything.
+    """What a subscription's expression of a kind (TAG by default) lets through; None for everything.
 
-    Raises Refused for a kind that there is not, and for an SQL92 expression that is none: brokers let everything
-    through where one comes with a pull.
+    Raises Refused for an unknown kind and for an invalid SQL92 expression. (Brokers let everything through when an
+    invalid expression comes with a pull.)
     """
     if expression is not None and len(expression) > _LONGEST_FILTER:
         raise Refused(
@@ -471,7 +473,7 @@ def wanted_by(expression: str | None, kind: str | None) -> Wanted | None:
 
 @lru_cache(1_000)
 def _short(expression: str | None, kind: str | None) -> Wanted | None:
-    """Most are; a thousand of the longest would take a node's memory."""
+    """Cached only for short expressions, as most are: a thousand of the longest would take a node's memory."""
     return _read(expression, kind)
 
 

@@ -1,4 +1,4 @@
-"""The RocketMQ front of a node over its own log, and how it is opened: over real brokers it is `server.relayed`."""
+"""The RocketMQ front of a node over its own log, and `open_front`, which opens it or `server.relayed`'s front."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class RocketFront:
         return IDLE_S
 
     async def start(self) -> None:
-        """Read back what is remembered. Raises StoreError, CorruptBatch."""
+        """Load the persistent state and start the background tasks. Raises StoreError, CorruptBatch."""
         await self.shared.ledger.load()
         await self.shared.delays.start()
         self._runtime.spawn(self._expire(), "look which RocketMQ clients are gone")
@@ -107,23 +107,23 @@ class RocketFront:
         return session
 
     async def open_doors(self, main: int, open_at: OpenDoor) -> None:
-        """``penstock.interfaces.front.OpensDoors``: the VIP port."""
+        """Open the VIP port (``penstock.interfaces.front.OpensDoors``)."""
         await open_vip_port(open_at, main, self)
 
     async def stop(self) -> None:
-        """Answer what is held, with what there is."""
+        """Answer all held pulls with what there is."""
         for session in self._sessions:
             session.line.release()
 
     def expire(self) -> None:
-        """Take out who has not been heard of for too long; the front does so by itself now and then."""
+        """Remove silent clients, Snodes and locks. The front calls it every ``housekeeping_ms``."""
         self.shared.snodes.expire(self.shared.now)
         for line in self.shared.clients.expire(self.shared.now):
             line.hang_up()
         self.shared.queue_locks.expire(self.shared.now)
 
     async def _ask(self, group: str, record: Stored, topic: str, queue: int) -> None:
-        """Ask a producer of the group, if there is one now."""
+        """Ask a producer of the group about a transaction, if one is connected."""
         shared = self.shared
         place = await shared.places.base(await shared.transactions.topic.made(), 0)
         dress = MessageEncoder(topic, queue, place, shared.cluster.host, shared.cluster.name)
@@ -145,9 +145,12 @@ class RocketFront:
             self.expire()
 
 
-# From a node's configuration to its RocketMQ front.
+# From a node's configuration to its front.
 def open_front(services: Services, config: SnodeConfig) -> RocketFront | RelayedFront:
-    """The front of a node: over its log, or where that is a RocketMQ cluster, over the brokers. Raises ConfigError."""
+    """The front of a node: over its own log, or over brokers if the backend is a RocketMQ cluster.
+
+    Raises ConfigError.
+    """
     own = config.front(RocketNodeConfig)
     options = RocketFrontOptions(
         cluster=own.rocketmq_cluster,

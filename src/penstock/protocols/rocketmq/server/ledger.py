@@ -1,4 +1,8 @@
-"""What the front remembers over a restart: settings, places in the commit log; and where groups are."""
+"""State that the front keeps over a restart.
+
+`Ledger` is the journal. `Settings` are topics', groups' and the broker's settings in it, `Places` the places in the
+commit log. `Positions` are groups' committed offsets, which the node stores for all protocols.
+"""
 
 from __future__ import annotations
 
@@ -24,36 +28,36 @@ _CONFIG: Final = {"cleanup.policy": "compact"}
 
 
 class Ledger:
-    """Read once at start, written to as things change."""
+    """Small values by kind and name, in a journal: read once at the start, written with each change."""
 
     def __init__(self, journals: Journals) -> None:
         self._journal = journals.journal(_LEDGER_TOPIC, places=1, config=_CONFIG)
         self._kept: dict[str, dict[str, Any]] = {}
 
     async def load(self) -> None:
-        """Bring back what was written. Raises StoreError, CorruptBatch."""
+        """Read the journal. Raises StoreError, CorruptBatch."""
         await self._journal.replay(self._apply)
 
     def get(self, kind: str, name: str) -> Any:
-        """What is kept under a name; None for nothing."""
+        """The value under a name; None if there is none."""
         return self._kept.get(kind, {}).get(name)
 
     def of(self, kind: str) -> Mapping[str, Any]:
-        """Everything of a kind, by its name, also what will be kept later: for who looks often."""
+        """A live view of all values of a kind, by name, for callers that look often."""
         return self._kept.setdefault(kind, {})
 
     def all(self, kind: str) -> Iterator[tuple[str, Any]]:
-        """Everything of a kind, by its name; to be read at once."""
+        """All values of a kind, by name; consume it before anything else changes the ledger."""
         return iter(self._kept.get(kind, {}).items())
 
     async def put(self, kind: str, name: str, value: Any) -> None:
-        """Keep something; None takes it away. Durable when this returns. Raises StoreError."""
+        """Set a value; None deletes it. Durable when this returns. Raises StoreError."""
         await self.compose(kind, name, lambda: value)
 
     async def compose(self, kind: str, name: str, make: Callable[[], Any]) -> Any:
-        """Keep what ``make`` returns, which is called when nothing can come between that and the order of the journal.
+        """Set the value that ``make`` returns. ``make`` is called where no other change can come before the entry.
 
-        Returns it. Raises StoreError, and what ``make`` raises: then nothing is kept.
+        Returns the value. Raises StoreError, and what ``make`` raises; then the ledger is unchanged.
         """
         made: list[Any] = []
 
@@ -89,12 +93,11 @@ def _json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-# What operators set: topics, groups and the broker itself. It is kept over a restart, and obeyed where it is read.
+# Settings that operators make: of topics, groups and the broker itself.
 #
-# A topic that was never set has as many queues for readers and for writers as it has partitions, and may be read and
-# written. Settings go by the topic's id: a topic that is made anew has none. A group that was never set has the
-# defaults of `SubscriptionGroupConfig`. Source: Apache RocketMQ 4.9 and 5.x, ``TopicConfigManager``,
-# ``SubscriptionGroupManager``, ``PermName``.
+# A topic without settings has as many readable and writable queues as partitions. Settings belong to the topic's id, so
+# a topic that is created anew has none. A group without settings has the defaults of `SubscriptionGroupConfig`.
+# Source: Apache RocketMQ 4.9 and 5.x, ``TopicConfigManager``, ``SubscriptionGroupManager``, ``PermName``.
 READ: Final = int(m.Perm.READ)
 WRITE: Final = int(m.Perm.WRITE)
 
@@ -109,7 +112,7 @@ _UNSET: Final[Mapping[str, Any]] = {}
 
 
 class Queues(NamedTuple):
-    """How many queues of a topic are read and written, and what may be done with it: bits of `Perm`."""
+    """How many queues of a topic are readable and writable, and the topic's permission: bits of `Perm`."""
 
     read: int
     write: int
@@ -117,12 +120,12 @@ class Queues(NamedTuple):
 
     @property
     def most(self) -> int:
-        """Numbers of queues are below this."""
+        """Queue numbers are below this."""
         return max(self.read, self.write)
 
 
 class Settings:
-    """Of one front; reading them costs next to nothing, since sends and pulls do so. What is set raises StoreError."""
+    """One front's settings. Reads are cheap, since every send and pull reads them. Writes raise StoreError."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -134,37 +137,37 @@ class Settings:
 
     @property
     def perm(self) -> int:
-        """What the broker lets everyone do, whatever a topic says."""
+        """The broker's own permission; it limits all topics'."""
         return int(self._broker.get(_PERM, _READ_WRITE)) if self._broker else _READ_WRITE
 
     async def set_perm(self, perm: int) -> None:
-        """Set it."""
+        """Set the broker's permission."""
         await self._ledger.put(_BROKER, _PERM, perm)
 
     @property
     def route_perm(self) -> int:
-        """The same as the name server says it, where an operator may have taken the right to write away."""
+        """The broker's permission in routes, where an operator may have wiped the right to write."""
         return self.perm & ~WRITE if self._broker.get(_WIPED) else self.perm
 
     async def wipe(self, *, wiped: bool) -> None:
-        """Have the name server say that the broker cannot be written to, or say no more than the broker does."""
+        """Let the name server report the broker as not writable, or end that."""
         await self._ledger.put(_BROKER, _WIPED, wiped or None)
 
     # Topics.
 
     def is_set(self, topic: TopicState) -> bool:
-        """Whether an operator has set anything of it."""
+        """Whether an operator has changed any of the topic's settings."""
         return bool(self._topics) and topic.id.hex() in self._topics
 
     def queues(self, topic: TopicState) -> Queues:
-        """How many queues it has, and what may be done with them."""
+        """The topic's queues and permission."""
         kept = self._topics.get(topic.id.hex()) if self._topics else None
         if kept is None:
             return Queues(topic.partitions, topic.partitions, _READ_WRITE)
         return Queues(kept["readQueueNums"], kept["writeQueueNums"], kept["perm"])
 
     def topic(self, topic: TopicState) -> m.TopicConfig:
-        """All of its settings."""
+        """All settings of a topic."""
         kept = self._topics.get(topic.id.hex())
         if kept is None:
             return _plain(topic)
@@ -172,25 +175,25 @@ class Settings:
         return replace(said, topic_name=rocket_name(topic.name))
 
     async def set_topic(self, topic: TopicState, said: m.TopicConfig) -> None:
-        """Replace its settings. Those that are every topic's are not kept: partitions may be added elsewhere."""
+        """Replace its settings. Defaults are not stored, since other protocols may add partitions."""
         kept = None if said == _plain(topic) else _written(said)
         if kept != self._topics.get(topic.id.hex()):
             await self._ledger.put(_TOPIC, topic.id.hex(), kept)
 
     async def forget_topic(self, topic: TopicState) -> None:
-        """It is gone."""
+        """Delete the settings of a topic that is gone."""
         if self.is_set(topic):
             await self._ledger.put(_TOPIC, topic.id.hex(), None)
 
     # Groups.
 
     def group(self, name: str) -> m.SubscriptionGroupConfig | None:
-        """All settings of a group that was set."""
+        """All settings of a group; None if an operator never set it."""
         kept = self._groups.get(name)
         return None if kept is None else _read(m.SubscriptionGroupConfig, kept)
 
     def groups(self) -> list[str]:
-        """Those that were set."""
+        """The groups with settings."""
         return list(self._groups)
 
     async def set_group(self, said: m.SubscriptionGroupConfig) -> None:
@@ -198,18 +201,18 @@ class Settings:
         await self._ledger.put(_GROUP, said.group_name, _written(said))
 
     async def forget_group(self, name: str) -> bool:
-        """Take them away; whether there were any."""
+        """Delete a group's settings; returns whether there were any."""
         if name not in self._groups:
             return False
         await self._ledger.put(_GROUP, name, None)
         return True
 
     def has_group(self, name: str) -> bool:
-        """Whether an operator has set the group."""
+        """Whether the group has settings."""
         return name in self._groups
 
     def may_consume(self, group: str) -> bool:
-        """Whether its members may pull."""
+        """Whether the group's members may pull."""
         return bool(self._of(group).get("consumeEnable", True))
 
     def may_broadcast(self, group: str) -> bool:
@@ -217,27 +220,27 @@ class Settings:
         return bool(self._of(group).get("consumeBroadcastEnable", True))
 
     def notifies(self, group: str) -> bool:
-        """Whether its members hear who comes and goes."""
+        """Whether its members are notified when others join or leave."""
         return bool(self._of(group).get("notifyConsumerIdsChangedEnable", True))
 
     def retry_queues(self, group: str) -> int:
-        """How many queues its retry topic has; 0: what it could not consume is not delivered again."""
+        """How many queues its retry topic has; with 0, messages that it failed on are not redelivered."""
         return max(0, int(self._of(group).get("retryQueueNums", 1)))
 
     def retries(self, group: str, default: int) -> int:
-        """How often a message is delivered to it again before it is a dead letter."""
+        """How many redeliveries a message gets before it becomes a dead letter."""
         return int(self._of(group).get("retryMaxTimes", default))
 
     def _of(self, group: str) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self._groups.get(group, _UNSET) if self._groups else _UNSET
         return found
 
-    # Which state of a table it is.
+    # Versions of tables.
 
     async def version(self, table: str, rows: Iterable[bytes], now_ms: int) -> m.DataVersion:
-        """Of a table with these rows: counted up when it is not the one that was asked for before, whoever changed it.
+        """The version of a table with these rows; it grows if the rows differ from those of the last call.
 
-        Other protocols make and delete topics, too.
+        Rows are compared, because other protocols create and delete topics, too.
         """
         digest = hashlib.blake2b(b"\0".join(rows), digest_size=16).hexdigest()
 
@@ -265,11 +268,11 @@ def _read(kind: type[Any], kept: object) -> Any:
     return m.read_body(kind, json.dumps(kept).encode())
 
 
-# Places in a commit log, by which RocketMQ's clients name single messages, where there is no commit log.
+# Places in a commit log, by which RocketMQ's clients name single messages. The node has no commit log.
 #
-# A place is a number of 63 bits: which partition, and the offset there. Partitions get numbers of their own, a block a
-# topic, when their first message is told to somebody; the front remembers them, since ids of messages outlive it. A
-# topic that is made anew gets others, so that an old id never names another message.
+# A place is a number of 63 bits: the partition's number and the offset in it. A topic's partitions get a block of
+# numbers when the place of one of its messages is first needed. The ledger keeps the blocks, since message ids live
+# longer than the front. A topic that is created anew gets other numbers, so that an old id never names another message.
 _OFFSET_BITS: Final = 39
 _LARGEST_OFFSET: Final = (1 << _OFFSET_BITS) - 1
 _KIND: Final = "places"
@@ -277,7 +280,7 @@ _KEPT: Final = 100_000
 
 
 class Places:
-    """Offsets beyond 2^39 of a partition are told apart by their lowest 39 bits only."""
+    """Places of messages. Only an offset's lowest 39 bits are in a place, so offsets 2^39 apart share one."""
 
     def __init__(self, ledger: Ledger, enode: Enode) -> None:
         self._ledger = ledger
@@ -290,7 +293,7 @@ class Places:
         return known if known is not None else await self._base(topic, number)
 
     async def find(self, place: int) -> tuple[Partition, int] | None:
-        """The partition and the offset that a place names; None where there is none, or not any more."""
+        """The partition and the offset of a place; None if it names none, or none any more."""
         number, offset = place >> _OFFSET_BITS, place & _LARGEST_OFFSET
         for name, blocks in self._ledger.all(_KIND):
             before = 0
@@ -314,7 +317,7 @@ class Places:
         return found
 
     def _grown(self, name: str, total: int) -> list[list[int]]:
-        """A topic's blocks, with one more where it has grown."""
+        """A topic's blocks, with one more if it has more partitions than before."""
         free = 1
         for _, blocks in self._ledger.all(_KIND):
             free = max(free, *(first + count for first, count in blocks))
@@ -328,7 +331,7 @@ def _count(blocks: list[list[int]]) -> int:
 
 
 def _number(blocks: list[list[int]], partition: int) -> int:
-    """The number of a topic's partition, which is in one of its blocks."""
+    """The number of a topic's partition; it must be in one of the blocks."""
     for first, count in blocks:
         if partition < count:
             return first + partition
@@ -336,11 +339,10 @@ def _number(blocks: list[list[int]], partition: int) -> int:
     raise IndexError(f"no number for a partition {partition} places behind the last one")
 
 
-# Where each group is in each queue: committed offsets, kept with those of all protocols.
-#
-# So Kafka's tools see how far a RocketMQ group is, and a group that changes its protocol goes on where it was.
+# Committed offsets are stored with those of all protocols: Kafka's tools show how far a RocketMQ group is, and a group
+# that changes its protocol continues where it was.
 class Positions:
-    """What is set is durable when the call returns."""
+    """Groups' committed offsets. A change is durable when its call returns."""
 
     def __init__(self, offsets: Offsets, now_ms: Callable[[], int]) -> None:
         self._offsets = offsets
@@ -352,11 +354,11 @@ class Positions:
         return None if found is None else found.offset
 
     async def set(self, group: str, partition: Partition, offset: int, host: str | None = None) -> None:
-        """Commit, also backwards: who asks for that means it; a client at ``host``. Raises StoreError, NoRoom."""
+        """Commit for a client at ``host``. Going backwards is allowed. Raises StoreError, NoRoom."""
         if await self.of(group, partition) != offset:
             committed = Committed(offset, timestamp_ms=self._now_ms())
             await self._offsets.commit(group, {partition: committed}, host=host)
 
     async def forget(self, group: str, partition: Partition) -> None:
-        """Take it away. Raises StoreError."""
+        """Delete the committed offset. Raises StoreError."""
         await self._offsets.forget(group, lambda each, _: each == partition)

@@ -1,4 +1,8 @@
-"""Messages out of the log and into it, with a short way for a send of one plain message."""
+"""Reading messages from the log and writing them to it.
+
+``Reader`` serves pulls and keeps partly read batches open. ``Writing`` appends records. `send_single` is a fast path
+for the most frequent request, a send of one plain message; `quick_batch` and `sent_answer` are its two halves.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +52,11 @@ _PIECE_BYTES: Final = 256 << 10
 _MOST_OPEN: Final = 256
 _MOST_OPEN_BYTES: Final = 32 << 20
 _RATIO: Final = 32
-"""What a compressed batch is expected to inflate to at most: text rarely shrinks to less than a thirtieth."""
+"""The ratio up to which a compressed batch is expected to inflate: text rarely shrinks below a thirtieth."""
 
 
 class Limits(NamedTuple):
-    """Of one answer; a message that is larger than ``size`` goes alone. ``examined`` counts those left out, too."""
+    """Limits of one response. A message larger than ``size`` goes alone; ``examined`` counts filtered ones, too."""
 
     messages: int
     size: int
@@ -61,10 +65,10 @@ class Limits(NamedTuple):
 
 @dataclass(slots=True)
 class Piece:
-    """What a pull brings: messages one behind the other, where the next pull begins, and where the queue stood.
+    """The result of a pull: concatenated messages, the next pull's offset, and the queue's offsets.
 
-    ``end`` is where transactions that are open begin, if there are any: nobody is given what comes later. ``log_end``
-    is the end of the log itself.
+    ``end`` is where the first open transaction begins, if there is one: later records are not visible. ``log_end`` is
+    the end of the log itself.
     """
 
     messages: list[bytes]
@@ -81,7 +85,7 @@ class _Open(NamedTuple):
 
 
 class Reader:
-    """One a front. Open pieces are bounded, in number and bytes."""
+    """One per front. Open pieces are bounded, in number and bytes."""
 
     def __init__(self, enode: Enode, beside: BackgroundWorker) -> None:
         self._enode = enode
@@ -98,7 +102,7 @@ class Reader:
         wanted: Wanted | None,
         limits: Limits,
     ) -> Piece:
-        """From ``offset`` on. Raises LogOffsetOutOfRange, StoreError, CorruptBatch."""
+        """Read from ``offset`` on. Raises LogOffsetOutOfRange, StoreError, CorruptBatch."""
         opened = self._take(topic, partition, offset)
         if opened is None:
             found = await fetch_one(self._enode, FetchPart(partition, offset, _PIECE_BYTES, stable=True))
@@ -148,7 +152,7 @@ class Reader:
         every = await self._beside.run(lambda: list(records()), min(MAX_INFLATED_BYTES, _RATIO * packed))
         return _Open(iter(every), next_offset, sum(sys.getsizeof(record.value) for record in every))
 
-    # What is open.
+    # Open pieces.
 
     def _take(self, topic: TopicState, partition: Partition, offset: int) -> _Open | None:
         opened = self._open.pop((topic.id, partition.id, offset), None)
@@ -169,14 +173,14 @@ def _nothing(offset: int, where: Extent) -> Piece:
     return Piece([], offset, where.start, where.stable, where.end)
 
 
-# Records into the log: what a producer sent now, and what comes from where it waited.
+# Writing records: what a producer sends now, and parked messages whose time has come.
 _QUICK_RECORDS: Final = 2_000
 
 _log = logging.getLogger("penstock.node")
 
 
 class Writing:
-    """One a front."""
+    """Appends records to the log; one per front."""
 
     def __init__(self, enode: Enode, runtime: Runtime, cluster: Cluster) -> None:
         self._enode = enode
@@ -184,8 +188,8 @@ class Writing:
         self._cluster = cluster
 
     async def append(self, topic: TopicState, partition: Partition, records: list[Stored]) -> Appended:
-        """Write records as one batch, in the codec that the topic wants, if any. Raises Refused, StoreError."""
-        # Written here, so its head needs no check.
+        """Write records as one batch, compressed as the topic's settings want. Raises Refused, StoreError."""
+        # The node has encoded this batch itself, so its header needs no check.
         if len(records) <= _QUICK_RECORDS:
             batch = ValidatedBatch(encode_batch(records))
         else:
@@ -207,7 +211,7 @@ class Writing:
         return result
 
     async def deliver(self, name: str, queue: int, record: Stored) -> None:
-        """Write a record that waited. One whose topic is gone meanwhile is gone, too; that is said aloud."""
+        """Write a parked record. If its topic is gone by now, the record is dropped with a warning."""
         if name.startswith((RETRY, DEAD_LETTER)) or name in UNWRITABLE:
             topic: TopicState | None = await self._cluster.ensure(name, 1)
         else:
@@ -222,9 +226,9 @@ class Writing:
             _log.warning("a message that waited for topic %s is dropped: %s", name, error)
 
 
-# The answer to a send of one message, the most frequent answer of all: as `rpc.answer` writes it, and no more.
+# The response to a send of one message, by far the most frequent one: the same bytes as `rpc.answer` writes.
 #
-# What is fixed in it is taken from an answer that was written the long way.
+# Its fixed part is cut out of a response that `rpc.answer` wrote.
 _HEAD: Final = struct.Struct(">II")
 _SHOWN_ID: Final = "@"
 _SHOWN: Final = (0x5A5A5A5A, 0x5A5A5A5B, 0x5A5A5A5C)
@@ -249,7 +253,7 @@ def _place_of(host: Host) -> bytes:
 
 
 def sent_answer(asked: RemotingCommand, host: Host, place: int, queue: int, offset: int) -> bytes | None:
-    """The framed answer; None where it has another form."""
+    """The framed response; None if the request needs another form."""
     if asked.compact:
         return None
     unique = b"%b%016X" % (_place_of(host), place)
@@ -257,12 +261,12 @@ def sent_answer(asked: RemotingCommand, host: Host, place: int, queue: int, offs
     return _HEAD.pack(4 + len(header), len(header)) + header
 
 
-# The batch of one plain message, without an object between: properties go on as headers, piece by piece.
+# The batch of one plain message, built without intermediate objects: properties become headers one by one.
 #
-# What is in any way unusual (properties that stand for others, a time of their own, names that are no text) is left to
+# Anything unusual (properties that stand for others, a birth time of their own, names that are not text) is left to
 # `wire/log_records.record_of`, which writes the same bytes.
 _KEPT: Final = 4_096
-"""Names that are remembered; there are some thirty, unless somebody makes them up."""
+"""How many names are cached. In practice there are about thirty, unless a client makes names up."""
 _LONGEST_NAME: Final = 64
 _FLAG: Final = header_name(FLAG)
 _BORN_HOST: Final = header_name(BORN_HOST)
@@ -270,13 +274,13 @@ _KEY: Final = b"KEYS"
 _LEFT_OUT: Final = b""
 
 _names: Final[dict[bytes, bytes | None]] = {}
-"""How a header of that name begins; empty for one that is not kept, None for one that is not usual."""
+"""The encoded start of each name's header; empty for a name that is not kept, None for an unusual one."""
 
 
 def quick_batch(
     properties: bytes, body: bytes, born_ms: int, flag: int, now_ms: int, born_host: str = ""
 ) -> ValidatedBatch | None:
-    """The batch that `wire/log_records.record_of` and `encode_batch` make of a message; None: they have to."""
+    """The batch that `wire/log_records.record_of` and `encode_batch` would make; None if they have to make it."""
     if not -CLOSE_MS <= born_ms - now_ms <= CLOSE_MS:
         return None
     key: bytes | None = None
@@ -317,10 +321,10 @@ def _begin_of(name: bytes) -> bytes | None:
     return begin
 
 
-# A send of one plain message, the most frequent request of all: the checks and the answer of `send_requests`.
+# A send of one plain message, by far the most frequent request: the checks and the response of `send_requests`.
 #
-# What is in any way unusual (delays, transactions, compression, a topic with options, a refusal) is left to
-# `send_requests`, which alone says what is wrong. Source: Apache RocketMQ 4.9 and 5.x, ``SendMessageRequestHeaderV2``.
+# Anything unusual (delays, transactions, compression, a topic with options, a refusal) is left to `send_requests`,
+# which alone words the errors. Source: Apache RocketMQ 4.9 and 5.x, ``SendMessageRequestHeaderV2``.
 SINGLE: Final = 310
 
 _MOST_BODY: Final = 64 << 10
@@ -332,7 +336,7 @@ _MOST_DIGITS: Final = 18
 
 
 async def send_single(shared: Shared, asked: RemotingCommand, born_host: str) -> bytes | None:
-    """The framed answer, or None for a request that `send_requests.send` has to look at. Raises StoreError."""
+    """The framed response, or None for a request that `send_requests.send` has to serve. Raises StoreError."""
     fields, body = asked.fields, asked.body
     if isinstance(fields, Written):
         fields = fields.read()
@@ -352,7 +356,7 @@ async def send_single(shared: Shared, asked: RemotingCommand, born_host: str) ->
     if topic is None or topic.config or int(queue) >= topic.partitions or shared.settings.is_set(topic):
         return None
     number = int(queue)
-    # Before the message is stored: once it is, nothing may fail any more, or it would be sent again.
+    # Look the place up before the message is stored: an error after that would make the client send it again.
     place = await shared.places.base(topic, number)
     batch = quick_batch(properties.encode(), bytes(body), int(born), int(flag), shared.now_ms, born_host)
     if batch is None:

@@ -1,4 +1,4 @@
-"""Handlers of producers' messages, ends of transactions, and messages that a consumer gives back."""
+"""Handlers of producers' requests: sends (10, 310, 320), send-backs by consumers (36) and ends of transactions (37)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _PREPARED: Final = 0x4
 _MOST_PROPERTIES: Final = 32_767
 _DELAY: Final = "DELAY"
 _JAVA_INT: Final = re.compile(r"[+-]?\d{1,100}")
-"""What Java's ``Integer.parseInt`` takes, if its value is an int: digits of any script, no blanks."""
+"""What Java's ``Integer.parseInt`` accepts, if the value is an int: digits of any script, no blanks."""
 _NO_LEVEL: Final = "DELAY has to be the number of a delay level"
 _RATIO: Final = 16
 _MOST_MESSAGES: Final = 50_000
 _QUICK_BYTES: Final = 32 << 10
 _QUICK_MESSAGES: Final = 2_000
-"""To read a message of a batch takes about five microseconds; so many are read where they arrived."""
+"""A message of a batch takes about five microseconds to read. Up to this many are read on the event loop."""
 
 
 async def send(call: Call, request: m.SendMessage) -> Reply | bytes:
@@ -54,18 +54,18 @@ async def send(call: Call, request: m.SendMessage) -> Reply | bytes:
     prepared = request.sys_flag & _TRANSACTION == _PREPARED
     if prepared or level > 0:
         return await _later(call, name, queue, records[0], 0 if prepared else level)
-    # Before the message is stored: once it is, nothing may fail any more, or it would be sent again.
+    # Look the place up before the message is stored: an error after that would make the client send it again.
     place = await shared.places.base(topic, queue)
     first = (await shared.writing.append(topic, Partition(topic.name, queue), records)).base_offset
     said = sent_answer(call.asked, shared.cluster.host, place | first, queue, first) if len(records) == 1 else None
     if said is None and len(records) > _QUICK_MESSAGES:
-        # The answer names each message.
+        # The response names each message, so a long one takes a turn of the event loop.
         await shared.turns.take(len(records) // 4)
     return said or Reply(_sent(call, place, queue, first, len(records)))
 
 
 async def _later(call: Call, topic: str, queue: int, record: Stored, level: int) -> Reply:
-    """Keep a message until its time, or, where ``level`` is 0, its producer's decision; the answer says where."""
+    """Park a message until its time or, if ``level`` is 0, until its producer's decision; the response names where."""
     shared = call.shared
     waits = shared.delays if level else shared.transactions
     number = shared.delays.number(level) if level else 0
@@ -79,14 +79,14 @@ async def _later(call: Call, topic: str, queue: int, record: Stored, level: int)
 
 
 def _sent(call: Call, place: int, queue: int, first: int, count: int) -> m.Sent:
-    """``place`` is that of the first offset where the messages are."""
+    """The response's header; ``place`` is the place of the partition's first offset."""
     host = call.shared.cluster.host
     ids = ",".join(offset_id(host, place | first + row) for row in range(count))
     return m.Sent(msg_id=ids, queue_id=queue, queue_offset=first)
 
 
 def _destination(call: Call, request: m.SendMessage) -> str:
-    """The topic; of what a group could not consume often enough, that of its dead letters. Raises Refused."""
+    """The topic; the dead letter topic for a message that was redelivered too often. Raises Refused."""
     name = request.topic
     if name in UNWRITABLE:
         raise Refused(Code.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
@@ -99,7 +99,7 @@ def _destination(call: Call, request: m.SendMessage) -> str:
 
 
 def _queue(call: Call, topic: TopicState, request: m.SendMessage) -> int:
-    """The queue; any that is written where the request names none. Raises Refused."""
+    """The queue; a random writable one if the request names none. Raises Refused."""
     queue, has = request.queue_id, call.shared.settings.queues(topic)
     if queue < 0 and has.write:
         return int.from_bytes(call.shared.services.runtime.random_bytes(4), "big") % has.write
@@ -112,17 +112,17 @@ def _queue(call: Call, topic: TopicState, request: m.SendMessage) -> int:
 
 
 def _allowed(call: Call, topic: TopicState) -> None:
-    """A broker that may not be written to takes no messages for topics whose order counts; for others it leaves that to
-    their producers, who see it in the route. Raises Refused."""
+    """Refuse ordered topics while the broker is not writable. Producers of other topics see the permission in the route
+    and decide themselves. Raises Refused."""
     settings = call.shared.settings
     if not settings.perm & WRITE and settings.topic(topic).order:
         raise Refused(Code.NO_PERMISSION, f"the broker[{call.shared.cluster.broker}] sending message is forbidden")
 
 
 def _level(call: Call, request: m.SendMessage) -> int:
-    """The level by which a message is delayed; 0 or less: it is not. Raises Refused.
+    """The delay level; 0 or less means no delay. Raises Refused.
 
-    In a batch only the request's own properties count, not those of its messages, and a batch cannot be delayed.
+    In a batch only the request's own properties count, not those of its messages; and a batch cannot be delayed.
     """
     properties = request.properties or ""
     text = parse_properties(properties).get(_DELAY, "0") if _DELAY in properties else "0"
@@ -189,20 +189,19 @@ def _batched(call: Call, born_ms: int) -> list[Stored]:
     ]
     if not records:
         raise Refused(Code.MESSAGE_ILLEGAL, "a batch without a message")
-    if len(records) > _MOST_MESSAGES:  # the answer names each of them, and its header has an end
+    if len(records) > _MOST_MESSAGES:  # the response's header names each of them, and headers are bounded
         raise Refused(Code.MESSAGE_ILLEGAL, f"a batch of {len(records)} messages; {_MOST_MESSAGES} are allowed")
     return records
 
 
 def _inflated(body: bytes, sys_flag: int) -> bytes:
-    """In a thread: what inflates loads Arrow."""
+    """Runs in a thread, because decompression imports Arrow."""
     plain: bytes = import_module("penstock.protocols.rocketmq.wire.message_format").inflated(body, sys_flag)
     return plain
 
 
-# What a consumer could not consume: delivered again later, to its group only, and in the end a dead letter. 36.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``AbstractSendMessageProcessor.consumerSendMsgBack``.
+# Send-back (36): a message that a consumer failed on is delivered again later, to its group only, and in the end
+# becomes a dead letter. Source: Apache RocketMQ 4.9 and 5.x, ``AbstractSendMessageProcessor.consumerSendMsgBack``.
 _FIRST_LEVEL: Final = 3
 _SAYS_HOW_OFTEN_FROM: Final = 121
 
@@ -214,7 +213,7 @@ async def send_back(call: Call, request: m.SendBack) -> Reply:
     if not shared.settings.perm & WRITE:
         raise Refused(Code.NO_PERMISSION, f"the broker[{shared.cluster.broker}] sending message is forbidden")
     queues = shared.settings.retry_queues(request.group)
-    if not queues:  # as with brokers: who set that wants nothing to be delivered again
+    if not queues:  # as at brokers: no retry queues means no redelivery
         return Reply()
     found = await shared.places.find(request.offset)
     record = None if found is None else await record_at(shared.enode, *found)
@@ -236,7 +235,7 @@ async def send_back(call: Call, request: m.SendBack) -> Reply:
 
 
 def _again(call: Call, record: Stored, partition: Partition, place: int, times: int) -> Stored:
-    """The record as it is delivered the next time."""
+    """The record in the form of its next delivery."""
     headers = [pair for pair in record.headers if pair[0] not in {RECONSUMED, "DELAY", "REAL_TOPIC", "REAL_QID"}]
     names = {name for name, _ in headers}
     if "RETRY_TOPIC" not in names:
@@ -247,11 +246,9 @@ def _again(call: Call, record: Stored, partition: Partition, place: int, times: 
     return record._replace(headers=tuple(headers))
 
 
-# What became of a transaction. 37.
-#
 # Source: Apache RocketMQ 4.9 and 5.x, ``EndTransactionProcessor``.
 async def end_transaction(call: Call, request: m.EndTransaction) -> Reply:
-    """Serve end transaction; clients send it one-way, and are asked again where it got lost."""
+    """Serve end transaction. Clients send it one-way; if it gets lost, the node asks the producer again."""
     shared = call.shared
     found = await shared.places.find(request.commit_log_offset)
     if found is None or found[1] != request.tran_state_table_offset:
