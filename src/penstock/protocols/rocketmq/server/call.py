@@ -1,7 +1,7 @@
 """The context of a request: its connection, the front's shared parts, and the checks before any handler runs.
 
-`Call` and `Reply` are a handler's argument and result, `Line` is one client's connection. `Flow` limits rates,
-`Admission` checks signatures and rates. `is_snode_pull` and `is_of_5x` tell request codes with two meanings apart.
+`Call` and `Reply` are a handler's argument and result, `ClientConnection` is one client's connection. `Flow` limits
+rates, `Admission` checks signatures and rates. `is_snode_pull` and `is_of_5x` tell codes with two meanings apart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Clients that are connected: who is in which group, locks of queues, counts, and which of their requests failed."""
+"""Connected clients of a front, and what is kept about them in memory.
+
+`Clients` has the groups and their members, `Counts` the messages that each group read lately, `QueueLocks` the locks
+of orderly consumers. `tell` logs refused requests; `meter_of` makes the front's meter.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +32,14 @@ _log = logging.getLogger("penstock.node")
 
 
 _PLACE_BYTES: Final = 700
-"""A member, its keys in three tables, and its part of the group; measured."""
+"""Bytes of a member, its keys in three tables, and its part of the group; measured."""
 _TOPIC_BYTES: Final = 400
 _TAG_BYTES: Final = 100
 _NOWHERE: Final[dict[ClientConnection, int]] = {}
 
 
 def _weight(wanted: m.SubscriptionData) -> int:
-    """Bytes that a subscription takes as it is kept, about."""
+    """Bytes that a subscription takes in memory, roughly."""
     tags = wanted.tags_set
     return (
         _TOPIC_BYTES
@@ -49,7 +53,7 @@ def _weight(wanted: m.SubscriptionData) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """A client as it says it is."""
+    """A client as it names itself in a heartbeat."""
 
     client_id: str
     language: str
@@ -58,7 +62,7 @@ class Who:
 
 @dataclass(slots=True)
 class Member:
-    """A client's place in a group; ``seen``: when it was heard of, in seconds."""
+    """A client's membership in a group; ``seen``: its last heartbeat, in seconds."""
 
     who: Who
     seen: float
@@ -66,7 +70,7 @@ class Member:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """What is known of one; the words are as the last member to beat said them."""
+    """A consumer group; its settings are those of the last heartbeat."""
 
     members: dict[ClientConnection, Member] = field(default_factory=dict)
     subscriptions: dict[str, m.SubscriptionData] = field(default_factory=dict)
@@ -76,11 +80,11 @@ class ConsumerGroup:
 
     @property
     def ids(self) -> list[str]:
-        """Its members, each once, in the order in which they came."""
+        """Client ids of its members, each once, in the order of joining."""
         return list(dict.fromkeys(each.who.client_id for each in self.members.values()))
 
     def subscribe(self, wanted: Iterable[m.SubscriptionData]) -> bool:
-        """Take over what a member wants; whether that are other topics than before."""
+        """Take over a member's subscriptions; returns whether the set of topics has changed."""
         told = {each.topic: each for each in wanted}
         changed = told.keys() != self.subscriptions.keys()
         for topic, each in told.items():
@@ -93,8 +97,8 @@ class ConsumerGroup:
 
 
 class Clients:
-    """Of one front. ``places``: a line's place in a group, by both; times are seconds of a clock that never goes back.
-    Without ``notify`` nobody is told who comes and goes.
+    """The groups of one front. ``places`` limits memberships, one per connection and group. Times are seconds of a
+    monotonic clock. Without ``notify``, members get no notice when others join or leave.
     """
 
     def __init__(
@@ -109,12 +113,12 @@ class Clients:
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[ClientConnection, Member]] = {}
         self.changed: Callable[[str, str], None] = lambda kind, group: None
-        """Hears of a group, consumer or producer, in which anybody or anything has changed."""
+        """Called with "consumer" or "producer" and the group's name after each change in a group."""
         self.may_notify: Callable[[str], bool] = lambda group: True
-        """Whether a consumer group's members are to hear who comes and goes (``notifyConsumerIdsChangedEnable``)."""
+        """Whether a consumer group's members are notified of changes (``notifyConsumerIdsChangedEnable``)."""
 
     def consume(self, line: ClientConnection, who: Who, said: m.ConsumerData, now: float) -> None:
-        """A consumer's heartbeat. Raises Refused where there are too many clients."""
+        """A consumer's heartbeat. Raises Refused if there are too many clients."""
         group = self.consumers.get(said.group_name) or ConsumerGroup()
         known = {each.who.client_id for each in group.members.values()}
         size = sum(map(_weight, said.subscription_data_set))
@@ -133,7 +137,7 @@ class Clients:
             self.changed("consumer", said.group_name)
 
     def produce(self, line: ClientConnection, who: Who, group: str, now: float) -> None:
-        """A producer's heartbeat. Raises Refused where there are too many clients."""
+        """A producer's heartbeat. Raises Refused if there are too many clients."""
         members = self.producers.get(group, {})
         fresh = self._place(members, line, who, now, ("producer", group), 0)
         self.producers[group] = members
@@ -143,14 +147,14 @@ class Clients:
     def leave(
         self, line: ClientConnection, *, consumer_group: str | None = None, producer_group: str | None = None
     ) -> None:
-        """A client leaves a group."""
+        """Remove a client from a group at its own request."""
         if consumer_group is not None:
             self._take_out(line, ("consumer", consumer_group))
         if producer_group is not None:
             self._take_out(line, ("producer", producer_group))
 
     def name_of(self, line: ClientConnection) -> str:
-        """What a client has called itself in a heartbeat; empty if it has not."""
+        """The client id from a connection's heartbeats; empty before the first one."""
         for kind, group in self._where.get(line, ()):
             consumers = self.consumers.get(group)
             members = consumers.members if kind == "consumer" and consumers else self.producers.get(group, {})
@@ -159,16 +163,16 @@ class Clients:
         return ""
 
     def named(self, client_id: str) -> ClientConnection | None:
-        """The newest connection of a client that is in any group."""
+        """The newest connection of a client that is in any group; None if there is none."""
         return next(reversed(self._named.get(client_id, _NOWHERE)), None)
 
     def lost(self, line: ClientConnection) -> None:
-        """A connection is gone, and so is its client from all groups."""
+        """A connection is gone: remove its client from all groups."""
         for place in list(self._where.get(line, ())):
             self._take_out(line, place)
 
     def expire(self, now: float) -> list[ClientConnection]:
-        """Take out who has not been heard of for too long; the connections to be closed."""
+        """Remove clients without a recent heartbeat; returns their connections, which the caller closes."""
         since = now - self._timeout_s
         groups = [*(group.members for group in self.consumers.values()), *self.producers.values()]
         silent = [line for members in groups for line, member in members.items() if member.seen < since]
@@ -178,26 +182,26 @@ class Clients:
         return gone
 
     def ids(self, group: str) -> list[str]:
-        """A consumer group's members, each once, in the order in which they came."""
+        """Client ids of a consumer group's members, each once, in the order of joining."""
         found = self.consumers.get(group)
         return [] if found is None else found.ids
 
     def line_of(self, group: str, client_id: str) -> ClientConnection | None:
-        """The connection of a consumer group's member, if it is there."""
+        """The connection of a consumer group's member; None if it is not connected here."""
         found = self.consumers.get(group)
         members = {} if found is None else found.members
         return next((line for line, member in members.items() if member.who.client_id == client_id), None)
 
     def producer_line(self, client_id: str) -> ClientConnection | None:
-        """The connection of a producer, in whichever group, if it is there."""
+        """The connection of a producer, whatever its group; None if it is not connected here."""
         groups = self.producers.values()
         return next((line for each in groups for line, one in each.items() if one.who.client_id == client_id), None)
 
     def ask_producer(self, group: str, asking: Outgoing, broker: str | None = None) -> None:
-        """Ask one of a producer group's members, another one each time, if there is one.
+        """Ask a connected member of a producer group, if there is one; members take turns.
 
-        ``broker``: who asks. Over its own port where somebody is: Java's clients before 4.9.5 answer to the address
-        that they are asked from, and name no broker.
+        ``broker``: the broker that asks. A member that is connected at that broker's own port is preferred: Java's
+        clients before 4.9.5 answer to the address that the question came from, and name no broker.
         """
         everybody = list(self.producers.get(group, ()))
         members = [line for line in everybody if line.broker == broker] or everybody
@@ -206,8 +210,8 @@ class Clients:
             members[number % len(members)].push(asking(number))
 
     def tell_consumers(self, group: str, telling: Outgoing) -> None:
-        """Tell every member of a consumer group, over the connection that it has had in the group for the shortest
-        time: an older one may be about to end."""
+        """Push a request to every member of a consumer group. A member with several connections gets it on the newest,
+        since an older one may be about to close."""
         found = self.consumers.get(group)
         lines = {} if found is None else {member.who.client_id: line for line, member in found.members.items()}
         for line in lines.values():
@@ -222,7 +226,7 @@ class Clients:
         place: tuple[str, str],
         size: int,
     ) -> bool:
-        """Whether the client was not there; what it says of the group takes ``size`` bytes. Raises Refused."""
+        """Add or renew a membership; returns whether it is new. ``size``: bytes of subscriptions. Raises Refused."""
         full = self._places.put((line, *place), line, _PLACE_BYTES + len(who.client_id) + 2 * len(place[1]) + size)
         if full is not None:
             raise Refused(Code.SYSTEM_BUSY, full)
@@ -262,7 +266,7 @@ class Clients:
         self.changed(kind, name)
 
     def _unname(self, client_id: str, line: ClientConnection) -> None:
-        """A client has one place less on this connection."""
+        """Count one membership less for a client on this connection."""
         lines = self._named[client_id]
         lines[line] -= 1
         if not lines[line]:
@@ -271,38 +275,36 @@ class Clients:
             del self._named[client_id]
 
     def notify(self, name: str) -> None:
-        """Tell a consumer group's members here that it has others now, also elsewhere."""
+        """Notify a consumer group's members on this node that the membership has changed, here or on another Snode."""
         if not (self._notifies and self.may_notify(name)):
             return
         header = m.OfGroup(consumer_group=name)
         self.tell_consumers(name, request(NOTIFY_CONSUMER_IDS_CHANGED, header, one_way=True))
 
     def next_number(self) -> int:
-        """For a question to a client."""
+        """A number for a request to a client."""
         self._numbers = (self._numbers + 1) & 0x7FFFFFFF
         return self._numbers
 
 
-# How many messages each group was given of each topic in the last minute, hour and day, as brokers count them.
-#
-# Slots of ten seconds, ten minutes and an hour, in memory: a node that starts again counts from nothing, as brokers do.
-# What was sent is not counted here: the log knows it by its times. Source: Apache RocketMQ 4.9 and 5.x,
-# ``BrokerStatsManager``, ``StatsItem``.
+# How many messages of each topic each group was given in the last minute, hour and day, counted as brokers do: in slots
+# of ten seconds, ten minutes and an hour, and in memory only. Sends need no counts, the log finds them by time. Source:
+# Apache RocketMQ 4.9 and 5.x, ``BrokerStatsManager``, ``StatsItem``.
 SPANS_S: Final = (60, 3_600, 86_400)
 _SLOTS: Final = ((10, 6), (600, 6), (3_600, 24))
-"""Of each span: how many seconds one has, and how many there are."""
+"""A slot's seconds and the number of slots, for each span."""
 _MOST: Final = 10_000
 
 
 class Counts:
-    """Of one front: of the 10,000 pairs of topic and group that were read last; times are seconds of a clock that never
-    goes back."""
+    """One front's counts, for the 10,000 pairs of topic and group that were read last. Times are seconds of a monotonic
+    clock."""
 
     def __init__(self) -> None:
         self._given: OrderedDict[tuple[str, str], tuple[dict[int, int], ...]] = OrderedDict()
 
     def give(self, topic: str, group: str, count: int, now: float) -> None:
-        """A group was given so many messages."""
+        """Count messages that a group was given."""
         key = topic, group
         spans = self._given.get(key)
         if spans is None:
@@ -318,7 +320,7 @@ class Counts:
                 del slots[next(iter(slots))]
 
     def given(self, topic: str, group: str, now: float) -> tuple[int, ...] | None:
-        """How many within each of `SPANS_S`; None where nothing was counted."""
+        """The counts within each of `SPANS_S`; None if there are none."""
         spans = self._given.get((topic, group))
         if spans is None:
             return None
@@ -328,12 +330,11 @@ class Counts:
         )
 
 
-# Locks of queues: an orderly group's members take turns at each queue, and a lock that is not renewed ends.
-#
-# A lock is its client's, not its connection's, and stays when the client is gone. Source: Apache RocketMQ 4.9 and 5.x,
+# Queue locks: the members of an orderly group take turns at each queue. A lock ends unless it is renewed. It belongs to
+# the client, not to its connection, and stays when the client disconnects. Source: Apache RocketMQ 4.9 and 5.x,
 # ``RebalanceLockManager``.
 _LOCK_BYTES: Final = 500
-"""A lock, its queue and their places in two tables."""
+"""Bytes of a lock, its queue and their keys in two tables."""
 
 
 @dataclass(slots=True)
@@ -343,7 +344,7 @@ class _Lock:
 
 
 class QueueLocks:
-    """Times are seconds of a clock that never goes back. ``shares``: the locks, by group and queue."""
+    """One front's locks; ``shares`` limits them, by group and queue. Times are seconds of a monotonic clock."""
 
     def __init__(self, lasts_s: float, shares: Shares[tuple[str, MessageQueue]]) -> None:
         self._lasts_s = lasts_s
@@ -353,9 +354,9 @@ class QueueLocks:
     def lock(
         self, group: str, client: str, queues: Iterable[MessageQueue], now: float, owner: Owner
     ) -> list[MessageQueue]:
-        """Take, or renew, what is free or the client's already; those that are its own now.
+        """Lock, or renew, the queues that are free or already the client's; returns those that it holds now.
 
-        ``owner``: the connection that asks. Raises Refused where there are too many locks; those before are taken.
+        ``owner``: the client's connection. Raises Refused if there are too many locks; earlier queues stay locked.
         """
         granted = []
         for queue in queues:
@@ -371,7 +372,7 @@ class QueueLocks:
         return granted
 
     def unlock(self, group: str, client: str, queues: Iterable[MessageQueue]) -> None:
-        """Give back what is the client's."""
+        """Release the client's locks of these queues."""
         held = self._locks.get(group, {})
         for queue in queues:
             lock = held.get(queue)
@@ -380,7 +381,7 @@ class QueueLocks:
                 self._shares.drop((group, queue))
 
     def expire(self, now: float) -> None:
-        """Forget what has ended."""
+        """Remove locks that have ended."""
         for group in list(self._locks):
             held = self._locks[group]
             for queue in [queue for queue, lock in held.items() if lock.until <= now]:
@@ -390,9 +391,8 @@ class QueueLocks:
                 del self._locks[group]
 
 
-# What of a RocketMQ client's request was refused, in words for the node's log: who asked, for what, and why.
-#
-# An answer says it itself, also one that a broker gave. It is looked into only where its code says no.
+# Refused requests in the node's log: which client, topic, group and reason. The reason comes from the response's
+# remark, whether the node or a broker wrote it, and is decoded only for responses with an error code.
 _NAMES: Final = {row.code: row.name for row in rows()}
 
 
@@ -405,12 +405,12 @@ CODES: Final = Codes(
     _advice,
     frozenset({Code.PULL_NOT_FOUND, Code.PULL_RETRY_IMMEDIATELY, Code.QUERY_NOT_FOUND}),
 )
-"""The usual ones are how clients learn that there is nothing to read."""
+"""The listed codes are usual: clients learn from them that there is nothing to read."""
 
 _LENGTH: Final = 4
 _TOPIC: Final = ("topic", "b")
 _GROUP: Final = ("consumerGroup", "group", "groupName", "producerGroup", "a")
-"""Headers of sends have their fields under letters, too."""
+"""Names of the fields; headers of sends may use single letters."""
 
 
 def tell(
@@ -422,7 +422,7 @@ def tell(
     code: int,
     answer: Buffers,
 ) -> None:
-    """Have an answer told that says no to a request with these ext fields."""
+    """Log a response that refused the request with these ext fields."""
     meter.tell(
         Asker(clients.name_of(line), line.address),
         api,
@@ -440,13 +440,13 @@ def _said(fields: Mapping[str, str], names: tuple[str, ...]) -> str:
 def _remark(answer: Buffers) -> str:
     try:
         return decode(memoryview(b"".join(answer))[_LENGTH:]).remark or ""
-    except ProtocolViolation:  # a broker's, which is handed on as it is
+    except ProtocolViolation:  # a broker's response, which is forwarded unchanged
         return ""
 
 
-# The meter of a RocketMQ front: what its numbers are called, and what there is of something now.
+# The front's meter: names of its APIs, and its current levels.
 def meter_of(services: Services, clients: Clients, held: Callable[[], int]) -> Meter:
-    """Made anew; ``held``: how many pulls are held now."""
+    """Make the front's meter; ``held`` returns how many pulls are held now."""
     made = services.meters.front("rocketmq", _api, CODES)
     made.levels.update(
         held=held,

@@ -1,4 +1,5 @@
-"""Handlers of requests about topics, brokers, routes, values and Snodes."""
+"""Handlers of requests about topics, the broker's and the name server's settings, routes, key-value settings and
+Snodes."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 _STEPS_OF_STATS: Final = 10
-"""Of `Turns`, for a queue."""
+"""Steps of `LoopBudget` per queue."""
 _STEPS_OF_A_TOPIC: Final = 200
 _ALLOWED: Final = re.compile(r"[%a-zA-Z0-9_-]{1,127}")
 _PERMS: Final = range(int(m.Perm.PRIORITY))
@@ -80,7 +81,7 @@ async def create_topic(call: Call, request: m.CreateTopic) -> Reply:
 
 
 async def create_topics(call: Call, request: m.NoFields) -> Reply:
-    """Serve update and create topic list: all of them, or none where one cannot be."""
+    """Serve update and create topic list. All topics are checked before any is created."""
     del request
     asked = await read_large(call.shared.beside, m.TopicConfigList, call.asked.body)
     said = [replace(each, attributes=_changed({}, _as_text(each.attributes))) for each in asked.topic_config_list]
@@ -92,7 +93,7 @@ async def create_topics(call: Call, request: m.NoFields) -> Reply:
 
 
 def _check(said: m.TopicConfig) -> None:
-    """Raises Refused for what no topic can be."""
+    """Raises Refused for invalid settings of a topic."""
     name = said.topic_name
     if not _ALLOWED.fullmatch(name):
         raise Refused(
@@ -129,7 +130,7 @@ def _as_text(attributes: dict[str, str]) -> str:
 
 
 def _changed(before: dict[str, str], said: str) -> dict[str, str]:
-    """Attributes as ``+name=value,-name`` changes them. Raises Refused."""
+    """Attributes after changes written as ``+name=value,-name``. Raises Refused."""
     found = dict(before)
     for each in filter(None, (part.strip() for part in said.split(","))):
         name, _, value = each[1:].partition("=")
@@ -153,7 +154,7 @@ def _check_attribute(name: str, value: str) -> None:
 
 
 async def delete_topic(call: Call, request: m.OfTopic) -> Reply:
-    """Serve delete topic in broker; one that is not there is no error."""
+    """Serve delete topic in broker; deleting an unknown topic is no error."""
     if request.topic in _SYSTEM:
         raise Refused(Code.INVALID_PARAMETER, f"The topic[{request.topic}] is conflict with system topic.")
     if is_hidden(log_name(request.topic)):
@@ -166,7 +167,10 @@ async def delete_topic(call: Call, request: m.OfTopic) -> Reply:
 
 
 async def forget_topic(call: Call, request: m.OfTopic) -> Reply:
-    """Serve delete topic in name server, which knows what the broker does: nothing of a topic that is not there."""
+    """Serve delete topic in name server. The name server is the broker, so it cannot forget a topic that still exists.
+
+    Raises Refused for such a topic.
+    """
     if await call.shared.cluster.topic(request.topic) is not None:
         raise Refused(
             Code.SYSTEM_ERROR,
@@ -201,11 +205,8 @@ async def _last_ms(call: Call, partition: Partition, where: Extent) -> int:
     return 0 if newest is None else newest[1]
 
 
-# The broker and the name server as operators see and set them, and how topics are set.
-#
-# Requests 21, 25, 26, 28, 205, 304, 305, 319, 327, 351.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``AdminBrokerProcessor``, ``DefaultRequestProcessor``.
+# Settings of the broker, the name server and topics (21, 25, 26, 28, 205, 304, 305, 319, 327, 351). Source: Apache
+# RocketMQ 4.9 and 5.x, ``AdminBrokerProcessor``, ``DefaultRequestProcessor``.
 _PERM: Final = "brokerPermission"
 _PERM_OF_TEXT: Final = {str(perm): perm for perm in (0, 2, 4, 6)}
 
@@ -233,7 +234,7 @@ async def broker_config(call: Call, request: m.NoFields) -> Reply:
 
 
 async def set_broker_config(call: Call, request: m.NoFields) -> Reply:
-    """Serve update broker config: all of it, or nothing where something cannot be changed. Raises Refused."""
+    """Serve update broker config. Nothing is changed if one of the settings cannot be. Raises Refused."""
     del request
     now = _config(call)
     said = _properties(bytes(call.asked.body).decode("utf-8", "replace"))
@@ -255,14 +256,14 @@ async def set_broker_config(call: Call, request: m.NoFields) -> Reply:
 
 
 async def name_server_config(call: Call, request: m.NoFields) -> Reply:
-    """Serve get name server config, which has nothing that can be set."""
+    """Serve get name server config; none of it can be changed."""
     del request
     port = call.shared.cluster.host.port
     return Reply(body=f"listenPort={port}\nclusterTest=false\norderMessageEnable=false\n".encode())
 
 
 async def wipe_write_perm(call: Call, request: m.OfBroker) -> Reply:
-    """Serve wipe write perm of broker: routes say that it cannot be written to, until that is taken back."""
+    """Serve wipe write perm of broker: routes report the broker as not writable until that is reversed."""
     return Reply(m.WipedTopics(wipe_topic_count=await _wipe(call, request, wiped=True)))
 
 
@@ -272,7 +273,7 @@ async def add_write_perm(call: Call, request: m.OfBroker) -> Reply:
 
 
 async def _wipe(call: Call, request: m.OfBroker, *, wiped: bool) -> int:
-    """How many topics that is about; none of a broker that is not here, as name servers say."""
+    """The number of affected topics; 0 for an unknown broker, as at name servers."""
     shared = call.shared
     if request.broker_name != shared.cluster.broker:
         return 0
@@ -281,7 +282,7 @@ async def _wipe(call: Call, request: m.OfBroker, *, wiped: bool) -> int:
 
 
 async def name_server_topics(call: Call, request: m.NoFields) -> Reply:
-    """Serve get system topic list from name server: names of clusters and brokers, and where a broker is."""
+    """Serve get system topic list from name server: names of clusters and brokers, and the address of a broker."""
     del request
     cluster = call.shared.cluster
     return Reply(body=m.TopicList(topic_list=(cluster.name, cluster.broker), broker_addr=cluster.address))
@@ -324,26 +325,26 @@ def _config(call: Call) -> dict[str, str]:
 
 
 def _properties(text: str) -> dict[str, str]:
-    """A property file's names and values."""
+    """The names and values of a property file."""
     lines = [line.strip() for line in text.splitlines()]
     pairs = [line.partition("=") for line in lines if line and line[0] not in "#!"]
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-# The name server: where topics are, and which brokers there are. 105, 106, 206, 224.
+# The name server: routes, brokers and topics (105, 106, 206, 224).
 #
-# Source: Apache RocketMQ 4.9 and 5.x, ``ClientRequestProcessor``, ``DefaultRequestProcessor``. Old clients are told
-# keys that are numbers without quotes, as their servers write them.
+# Source: Apache RocketMQ 4.9 and 5.x, ``ClientRequestProcessor``, ``DefaultRequestProcessor``. Old clients get JSON
+# whose keys are numbers without quotes, as their servers write it.
 _STANDARD_JSON_FROM: Final = 401
 _INHERIT: Final = int(m.Perm.INHERIT)
 _EVERYTHING: Final = int(m.Perm.READ | m.Perm.WRITE | m.Perm.INHERIT)
 _MASTER: Final = 0
 _REPLIES: Final = "_REPLY_TOPIC"
-"""Where replies go by their name; they are handed on, and not stored."""
+"""Suffix of the topic of replies. Replies are pushed to clients and not stored."""
 
 
 async def topic_route(call: Call, request: m.GetRoute) -> Reply:
-    """Serve get route info: all queues are on the one broker."""
+    """Serve get route info: all queues are at the one broker."""
     shared = call.shared
     if request.topic == TEMPLATE and shared.options.auto_create_topics:
         queues = shared.options.template_queues
@@ -404,9 +405,9 @@ def _broker(shared: Shared) -> m.BrokerData:
     )
 
 
-# The name server: values that operators keep there, by namespace and key. 100, 101, 102, 219.
+# The name server's key-value settings, by namespace and key (100, 101, 102, 219).
 #
-# Nothing here reads them; clients and tools do (``ORDER_TOPIC_CONFIG``). A namespace is there while it has a key.
+# The node does not read them; clients and tools do (``ORDER_TOPIC_CONFIG``). A namespace exists while it has a key.
 # Source: Apache RocketMQ 4.9 and 5.x, ``DefaultRequestProcessor``, ``KVConfigManager``.
 _KV: Final = "kv"
 _MOST_VALUES: Final = 10_000
@@ -436,7 +437,7 @@ async def get_value(call: Call, request: m.OfKv) -> Reply:
 
 
 async def delete_value(call: Call, request: m.OfKv) -> Reply:
-    """Serve delete KV config; also of what is not there."""
+    """Serve delete KV config; deleting an unknown key is no error."""
     ledger, name = call.shared.ledger, _name(request.namespace, request.key)
     if ledger.get(_KV, name) is not None:
         await ledger.put(_KV, name, None)
@@ -460,10 +461,10 @@ def _unknown(what: str) -> Refused:
     return Refused(Code.QUERY_NOT_FOUND, f"No config item, {what}")
 
 
-# The name server: which Snodes there are. 350, 353, 354; and a group's retry topic, as their clients ask for it. 355.
+# Snodes at the name server (350, 353, 354), and a group's retry topic, which Snodes' clients ask for (355).
 #
-# The first Snode's own name server answered 350 as if nobody had served it, and 354 by the wrong key. Source: the Snode
-# of 2018 and 2019, ``DefaultRequestProcessor``, ``ConsumerManageProcessor``.
+# The first Snode's own name server answered 350 as unknown, and looked 354 up by the wrong key. Source: the Snode of
+# 2018 and 2019, ``DefaultRequestProcessor``, ``ConsumerManageProcessor``.
 async def register_snode(call: OfConnected, request: m.RegisterSnode) -> Reply:
     """Serve register snode."""
     call.shared.snodes.register(call.line, request, call.shared.now)
@@ -488,7 +489,7 @@ async def create_retry_topic(call: Call, request: m.CreateRetryTopic) -> Reply:
 
 
 def group_of(request: m.CreateRetryTopic) -> str:
-    """Whose retry topic it is. Raises Refused."""
+    """The group whose retry topic is asked for. Raises Refused."""
     group = request.group_name or request.consumer_group
     if not group:
         raise Refused(Code.SYSTEM_ERROR, "the request names no group (groupName)")

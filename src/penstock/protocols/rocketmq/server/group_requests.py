@@ -1,4 +1,4 @@
-"""Handlers of requests about groups: their settings, members and offsets."""
+"""Handlers of requests about groups: settings, statistics, heartbeats and members, queue locks, and offsets."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _GIVEN: Final = "GROUP_GET_NUMS"
 _LONGEST_NAME: Final = 255
 _STEPS_OF_A_SETTING: Final = 4
 _STEPS_OF_STATS: Final = 10
-"""Of `Turns`, for a group's setting, and for a topic's or a group's offsets."""
+"""Steps of `LoopBudget` for a group's settings, and for the offsets of a topic or a group."""
 
 
 def made_group(call: Call, group: str) -> None:
-    """Raises Refused for a group that nobody has made, where others are not served."""
+    """Raises Refused for a group that was never created, unless groups are created automatically."""
     shared = call.shared
     if not (shared.options.auto_create_groups or is_built_in(group) or shared.settings.has_group(group)):
         raise unmade(group)
@@ -78,7 +78,7 @@ async def create_group(call: Call, request: m.NoFields) -> Reply:
 
 
 async def create_groups(call: Call, request: m.NoFields) -> Reply:
-    """Serve update and create subscription group list: all of them, or none where one cannot be."""
+    """Serve update and create subscription group list. All settings are checked before any is written."""
     del request
     said = (await read_large(call.shared.beside, m.SubscriptionGroupList, call.asked.body)).group_config_list
     for each in said:
@@ -89,7 +89,7 @@ async def create_groups(call: Call, request: m.NoFields) -> Reply:
 
 
 def _check(said: m.SubscriptionGroupConfig) -> None:
-    """Raises Refused for what would not be obeyed."""
+    """Raises Refused for settings that the node would not follow."""
     if not said.group_name or len(said.group_name) > _LONGEST_NAME:
         raise Refused(Code.INVALID_PARAMETER, f"a group's name of {len(said.group_name)} letters")
     if not 0 <= said.retry_queue_nums <= _MOST_RETRY_QUEUES:
@@ -106,7 +106,7 @@ def _check(said: m.SubscriptionGroupConfig) -> None:
 
 
 async def _set(call: Call, said: m.SubscriptionGroupConfig) -> None:
-    """A retry topic that is there gets as many queues as it is to have."""
+    """Write a group's settings. If its retry topic exists, it gets the number of queues that they ask for."""
     shared = call.shared
     await shared.settings.set_group(said)
     retry = await shared.cluster.topic(f"{RETRY}{said.group_name}")
@@ -115,9 +115,10 @@ async def _set(call: Call, said: m.SubscriptionGroupConfig) -> None:
 
 
 async def delete_group(call: Call, request: m.DeleteGroup) -> Reply:
-    """Serve delete subscription group; its offsets go where it says so. One that is not there is no error.
+    """Serve delete subscription group; committed offsets are deleted if the request says so. Deleting an unknown group
+    is no error.
 
-    Raises Refused where nothing would be done: a group is there by its offsets and its members, too.
+    Raises Refused if nothing would be deleted although the group exists by its offsets or its members.
     """
     shared, name = call.shared, request.group_name
     offsets = bool(await shared.offsets.committed(name))
@@ -138,7 +139,7 @@ async def delete_group(call: Call, request: m.DeleteGroup) -> Reply:
 
 
 async def group_setting(call: Call, request: m.OfGroupName) -> Reply:
-    """Serve get subscription group config: as it was set, or as all are."""
+    """Serve get subscription group config: the stored settings, or the defaults."""
     shared, name = call.shared, request.group
     found = shared.settings.group(name)
     if found is None:
@@ -150,7 +151,7 @@ async def group_setting(call: Call, request: m.OfGroupName) -> Reply:
 
 
 async def group_settings(call: Call, request: m.NoFields) -> Reply:
-    """Serve get all subscription group configs: the built-in ones, those that were set, those that are there."""
+    """Serve get all subscription group configs: of built-in groups, of those with settings, and of those in use."""
     del request
     shared = call.shared
     there = {*BUILT_IN, *await shared.offsets.groups(), *shared.clients.consumers}
@@ -191,9 +192,9 @@ async def all_producers(call: OfConnected, request: m.NoFields) -> Reply:
 
 
 async def consumed_counts(call: Call, request: m.StatsOf) -> Reply:
-    """Serve view broker stats data: what was sent to a topic by the times of its records, and what groups were given.
+    """Serve view broker stats data: messages sent to a topic, by their records' times, or given to a group.
 
-    Of both, how many within a minute, an hour and a day.
+    Each is counted for the last minute, hour and day.
     """
     if request.stats_name == _SENT:
         found = await _sent(call, request.stats_key)
@@ -228,9 +229,9 @@ async def _sent(call: Call, name: str) -> tuple[int, ...] | None:
 
 
 async def reset_offsets(call: Call, request: m.ResetOffsetsOfGroup) -> Reply:
-    """Serve invoke broker to reset offset: the group begins there, and its members are told, if there are any.
+    """Serve invoke broker to reset offset: commit the new offsets, and notify the group's members, if there are any.
 
-    Raises Refused, also for an offset that a queue does not have; then nothing is set.
+    Raises Refused, also for an offset that a queue does not have; then nothing is committed.
     """
     shared = call.shared
     topic = await shared.cluster.known(request.topic)
@@ -284,13 +285,13 @@ async def connections(call: OfConnected, request: m.OfGroup) -> Reply:
 
 
 async def group_stats(call: Call, request: m.StatsOfGroup) -> Reply:
-    """Serve get consume stats: of all topics that the group has an offset in, or reads."""
+    """Serve get consume stats: of all topics that the group subscribes to or has an offset in."""
     found = await _stats(call, request.consumer_group, request.topic)
     return Reply(body=await written(call.shared.beside, m.ConsumeStats(offset_table=found), len(found)))
 
 
 async def all_group_stats(call: Call, request: m.StatsOfAll) -> Reply:
-    """Serve get broker consume stats: of all groups, each topic for itself; there is no order to choose by."""
+    """Serve get broker consume stats: of all groups, one entry per topic. The choice of ordered topics is ignored."""
     del request
     shared = call.shared
     listed: list[dict[str, tuple[m.ConsumeStats, ...]]] = []
@@ -310,7 +311,7 @@ async def all_group_stats(call: Call, request: m.StatsOfAll) -> Reply:
 
 
 async def _stats(call: Call, group: str, only: str | None = None) -> dict[m.MessageQueue, m.QueueStats]:
-    """Where each queue ends and where the group is in it. Raises StoreError."""
+    """Each queue's end offset, and the group's offset in it. Raises StoreError."""
     shared = call.shared
     committed = await shared.offsets.committed(group)
     at = {partition: known.offset for partition, known in committed.items()}
@@ -329,7 +330,7 @@ async def _stats(call: Call, group: str, only: str | None = None) -> dict[m.Mess
 
 
 async def topic_readers(call: Call, request: m.OfTopic) -> Reply:
-    """Serve query topic consume by who: groups that have committed something there, or subscribe to it."""
+    """Serve query topic consume by who: groups that subscribe to the topic or have committed an offset in it."""
     shared = call.shared
     name = log_name(request.topic)
     found = {name for name, group in shared.clients.consumers.items() if request.topic in group.subscriptions}
@@ -346,7 +347,7 @@ def _topics_of(call: Call, group: str, at: Iterable[Partition]) -> set[str]:
 
 
 def connected(members: Iterable[tuple[ClientConnection, Member]]) -> tuple[m.Connection, ...]:
-    """Members as operators are shown them, each once."""
+    """The connections of members for operators, each client once."""
     found = {
         member.who.client_id: m.Connection(
             client_id=member.who.client_id,
@@ -359,16 +360,15 @@ def connected(members: Iterable[tuple[ClientConnection, Member]]) -> tuple[m.Con
     return tuple(found.values())
 
 
-# Clients in groups: heartbeats, who is there, locks of queues. 34, 35, 38, 41, 42, 46.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``ClientManageProcessor``, ``ConsumerManageProcessor``, ``AdminBrokerProcessor``.
+# Clients in groups: heartbeats, members, queue locks, filters (34, 35, 38, 41, 42, 46). Source: Apache RocketMQ 4.9 and
+# 5.x, ``ClientManageProcessor``, ``ConsumerManageProcessor``, ``AdminBrokerProcessor``.
 
 _STEPS_OF_A_TOPIC: Final = 200
-"""Of `Turns`: to make one takes about two milliseconds."""
+"""Steps of `LoopBudget` for creating a topic, which takes about two milliseconds."""
 
 
 async def heartbeat(call: Call, request: m.NoFields) -> Reply:
-    """Serve heart beat. A group that reads its own retry topic has one from then on."""
+    """Serve heart beat. It creates the retry topic of a group that subscribes to it."""
     del request
     said = await read_large(call.shared.beside, m.HeartbeatData, call.asked.body)
     shared, asked = call.shared, call.asked
@@ -383,7 +383,7 @@ async def heartbeat(call: Call, request: m.NoFields) -> Reply:
                 await shared.turns.take(_STEPS_OF_A_TOPIC)
             await shared.cluster.ensure(retry, queues)
         shared.clients.consume(call.line, who, consumer, shared.now)
-    if call.line.over:  # while a topic was being made
+    if call.line.over:  # the connection ended while a topic was being created
         shared.clients.lost(call.line)
     return Reply()
 
@@ -403,7 +403,7 @@ async def members(call: OfConnected, request: m.OfGroup) -> Reply:
 
 
 async def check_subscription(call: Call, request: m.NoFields) -> Reply:
-    """Serve check client config: would this subscription do?"""
+    """Serve check client config: check a subscription's filter."""
     del request
     said = (await read_large(call.shared.beside, m.CheckClientConfig, call.asked.body)).subscription_data
     wanted_by(said.sub_string, said.expression_type)
@@ -428,23 +428,24 @@ async def unlock_queues(call: Call, request: m.Routed) -> Reply:
 
 
 def named(group: str) -> str:
-    """A group's name. Raises Refused for what is none."""
+    """A group's name, checked. Raises Refused for an empty or too long one."""
     if not group or len(group) > _LONGEST_NAME:
         raise Refused(Code.SYSTEM_ERROR, f"a group's name of {len(group)} letters")
     return group
 
 
-# Offsets: where queues begin and end, which message is of what time, where groups are. 14, 15, 29 to 32, 43.
+# Offsets: of queues, of times, and committed ones (14, 15, 29 to 32, 43).
 #
-# Times are those of records, by which the log finds them; what comes back is as in 5.x: the first message that is not
-# earlier, or the end. Source: Apache RocketMQ 4.9 and 5.x, ``ConsumerManageProcessor``, ``AdminBrokerProcessor``.
+# Times are those of the records, by which the log finds them. A search answers as 5.x does: with the first message that
+# is not earlier, or the end. Source: Apache RocketMQ 4.9 and 5.x, ``ConsumerManageProcessor``,
+# ``AdminBrokerProcessor``.
 _QUICK: Final = 1_000
 _ENTRY_BYTES: Final = 100
-"""Of a table of offsets, as it is written: so many entries are written where they were asked for."""
+"""For a table of offsets: up to `_QUICK` entries are written on the event loop; an entry's bytes as it is written."""
 
 
 async def committed_offset(call: Call, request: m.QueryConsumerOffset) -> Reply:
-    """Serve query consumer offset. A group that has none begins at the first message of a queue that lost none yet."""
+    """Serve query consumer offset. Without a committed one it is 0 if the queue still has its first message."""
     shared = call.shared
     partition = Partition(log_name(request.topic), request.queue_id)
     offset = await shared.positions.of(request.consumer_group, partition)
@@ -463,7 +464,7 @@ async def commit_offset(call: Call, request: m.UpdateConsumerOffset) -> Reply:
     partition = await call.shared.cluster.queue(request.topic, request.queue_id)
     if request.commit_offset < -1:
         raise Refused(Code.SYSTEM_ERROR, f"an offset of {request.commit_offset}")
-    if request.commit_offset == -1:  # as with brokers, which answer then as before the group's first commit
+    if request.commit_offset == -1:  # as at brokers: afterwards the group has no offset there
         await call.shared.positions.forget(request.consumer_group, partition)
     else:
         await call.shared.positions.set(
@@ -490,7 +491,7 @@ async def all_committed_offsets(call: Call, request: m.NoFields) -> Reply:
 
 
 async def end_offset(call: Call, request: m.OfQueue) -> Reply:
-    """Serve get max offset: the next one that readers will get."""
+    """Serve get max offset: the offset of the next message that readers will get."""
     where = await _where(call, request.topic, request.queue_id)
     return Reply(m.FoundOffset(offset=0 if where is None else where.stable))
 
@@ -502,7 +503,7 @@ async def start_offset(call: Call, request: m.OfQueue) -> Reply:
 
 
 async def earliest_time(call: Call, request: m.OfQueue) -> Reply:
-    """Serve get earliest message's store time; as with brokers, -1 also where there is no such queue."""
+    """Serve get earliest message's store time; -1 also for an unknown queue, as at brokers."""
     if await _where(call, request.topic, request.queue_id) is None:
         return Reply(m.StoreTime(timestamp=-1))
     partition = await call.shared.cluster.queue(request.topic, request.queue_id)
@@ -511,9 +512,9 @@ async def earliest_time(call: Call, request: m.OfQueue) -> Reply:
 
 
 async def search_offset(call: Call, request: m.SearchOffset) -> Reply:
-    """Serve search offset by timestamp; ``upper``: the last message that is not later.
+    """Serve search offset by timestamp. With boundary type ``upper`` it is the last message that is not later.
 
-    As with brokers, a queue that is not there is empty.
+    An unknown queue counts as empty, as at brokers.
     """
     if await _where(call, request.topic, request.queue_id) is None:
         return Reply(m.FoundOffset(offset=0))
@@ -526,7 +527,7 @@ async def search_offset(call: Call, request: m.SearchOffset) -> Reply:
 
 
 async def _where(call: Call, topic: str, queue: int) -> Extent | None:
-    """None where there is no such queue."""
+    """The queue's offsets; None for an unknown queue."""
     found = await call.shared.cluster.topic(topic)
     if found is None or not 0 <= queue < found.partitions:
         return None

@@ -1,4 +1,7 @@
-"""Messages that nobody reads yet, kept in topics of the front's own: delayed ones, and those of open transactions."""
+"""Messages that are parked in hidden topics of the front: delayed ones (`Delays`) and half messages (`Transactions`).
+
+`OwnTopic` is such a topic; `record_at` reads one record.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _READ_BYTES: Final = 256 << 10
 
 
 class OwnTopic:
-    """Made with its first record."""
+    """A hidden topic of this node, created with its first record."""
 
     def __init__(self, enode: Enode, node_id: int, name: str, partitions: int) -> None:
         self._enode = enode
@@ -34,21 +37,21 @@ class OwnTopic:
         self.name = f"{OWN_TOPICS}{node_id}_rocketmq_{name}"
 
     async def found(self) -> TopicState | None:
-        """The topic, if it is there by now."""
+        """The topic; None before its first record."""
         return await self._enode.topic(self.name)
 
     async def made(self) -> TopicState:
-        """The topic."""
+        """The topic, created if it does not exist."""
         topic = await self._enode.topic(self.name)
         while topic is None:
             try:
                 return await self._enode.create_topic(self.name, self._partitions, _CONFIG)
-            except TopicExists:  # somebody was quicker
+            except TopicExists:  # created concurrently
                 topic = await self._enode.topic(self.name)
         return topic
 
     async def append(self, number: int, record: Stored) -> int:
-        """Write one; its offset. Raises StoreError."""
+        """Write one record; returns its offset. Raises StoreError."""
         await self.made()
         (result,) = await self._enode.append_all(
             ((Partition(self.name, number), ValidatedBatch(encode_batch([record]))),)
@@ -58,7 +61,7 @@ class OwnTopic:
         return result.base_offset
 
     async def read(self, number: int, offset: int) -> list[Stored]:
-        """What there is from ``offset`` on, a piece of it; nothing at the end. Raises StoreError, CorruptBatch."""
+        """Some records from ``offset`` on; none at the end. Raises StoreError, CorruptBatch."""
         part = FetchPart(Partition(self.name, number), offset, _READ_BYTES)
         try:
             found = await fetch_one(self._enode, part)
@@ -73,13 +76,13 @@ class OwnTopic:
             raise
 
     async def forget_before(self, number: int, offset: int) -> None:
-        """What lies before is not needed any more."""
+        """Delete what lies before ``offset``, if the backend can."""
         if self._enode.abilities_of(self.name).deletion:
             await self._enode.delete_records(Partition(self.name, number), offset)
 
 
 async def record_at(enode: Enode, partition: Partition, offset: int) -> Stored | None:
-    """One record; None where there is none, or not any more. Raises StoreError, CorruptBatch."""
+    """One record; None if there is none, or none any more. Raises StoreError, CorruptBatch."""
     try:
         found = await fetch_one(enode, FetchPart(partition, offset, 1, stable=True))
     except LogOffsetOutOfRange:
@@ -92,12 +95,11 @@ async def record_at(enode: Enode, partition: Partition, offset: int) -> Stored |
     return first if first is not None and first.offset == offset else None
 
 
-# Messages for later: parked by how long they wait, and put into their topics when their time has come.
+# Delayed messages: parked by their delay level, and delivered to their topics when their time has come.
 #
-# All of a level wait equally long, so that they come due in the order in which they came: one partition a level, and
-# one offset that says how far it was delivered. That offset is remembered after the messages are stored, so that a node
-# that dies in between delivers some of them twice, and loses none. Source: Apache RocketMQ 4.9 and 5.x,
-# ``ScheduleMessageService``.
+# All messages of a level wait equally long, so they become due in the order of arrival: a level needs one partition and
+# one offset, up to which its messages are delivered. The offset is stored after the messages, so a node that dies in
+# between delivers some of them twice and loses none. Source: Apache RocketMQ 4.9 and 5.x, ``ScheduleMessageService``.
 _log = logging.getLogger("penstock.node")
 
 LEVELS_S: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200)
@@ -111,11 +113,11 @@ _AGAIN_S: Final = 1.0
 _FORGET_EVERY: Final = 1_000
 
 Deliver = Callable[[str, int, Stored], Awaitable[None]]
-"""Puts a record into a queue: topic as RocketMQ calls it, number of the queue."""
+"""Puts a record into a queue: RocketMQ's name of the topic, the queue's number, the record."""
 
 
 class Delays:
-    """Of one front. ``scale`` shortens the levels, for tests."""
+    """One front's delayed messages. ``scale`` shortens the levels, for tests."""
 
     def __init__(
         self, enode: Enode, runtime: Runtime, ledger: Ledger, node_id: int, deliver: Deliver, scale: float = 1.0
@@ -129,16 +131,16 @@ class Delays:
         self._running = False
 
     async def start(self) -> None:
-        """Go on with what waits. Raises StoreError."""
+        """Continue with messages from before the restart. Raises StoreError."""
         if await retry_while_unreachable(self._runtime, self._parked.found) is not None:
             self._run()
 
     def number(self, level: int) -> int:
-        """The partition in which messages of a level wait; one that there is not is the last one."""
+        """The partition of a level; a level that does not exist uses the last one."""
         return min(level, len(LEVELS_S)) - 1
 
     async def park(self, level: int, topic: str, queue: int, record: Stored) -> int:
-        """Keep a record until its level's time is over, and put it into that queue then; the offset where it waits.
+        """Park a record for its level's time, then deliver it to that queue. Returns its offset where it is parked.
 
         Raises StoreError.
         """
@@ -152,7 +154,7 @@ class Delays:
 
     @property
     def topic(self) -> OwnTopic:
-        """Where they wait."""
+        """The topic in which messages are parked."""
         return self._parked
 
     def _run(self) -> None:
@@ -171,7 +173,7 @@ class Delays:
                 await self._runtime.sleep(_AGAIN_S)
 
     async def _deliver_from(self, number: int, at: int) -> int:
-        """Deliver a piece of what waits, or wait for some; the offset to go on from."""
+        """Deliver some of the parked messages, or wait for new ones; returns the offset to continue from."""
         records = await self._parked.read(number, at)
         if not records:
             arrival = self._enode.arrival({Partition(self._parked.name, number): at})
@@ -205,26 +207,26 @@ class Delays:
 
 
 def header_of(record: Stored, name: str) -> str:
-    """A header's text; "" where there is none."""
+    """A header's text; "" if there is none."""
     for each, value in record.headers:
         if each == name and value is not None:
             return value.decode(errors="replace")
     return ""
 
 
-# Messages of transactions: kept where nobody reads them until their producer has decided, or was asked often enough.
+# Messages of transactions: hidden until their producer has decided, or was asked often enough.
 #
-# A half message lies in a topic of the node's own; that it is open stands in the ledger, from before its producer is
-# answered until it is decided. So a node that starts again asks on. What is committed is stored in its topic first, and
-# closed then: a node that dies in between asks once more, and may store it twice. Source: Apache RocketMQ 4.9 and 5.x,
+# A half message lies in a hidden topic. The ledger says that it is open, from before its producer gets its response
+# until the decision, so a restarted node continues to ask. A committed message is stored in its topic first and closed
+# afterwards: a node that dies in between asks once more, and may store it twice. Source: Apache RocketMQ 4.9 and 5.x,
 # ``TransactionalMessageServiceImpl``.
 
 
 GIVEN_UP: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-"""Where half messages go whose producers never decided."""
+"""The topic of half messages whose producers never decided."""
 
 HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
-"""Where producers are told that half messages lie."""
+"""The topic of half messages, as producers see it."""
 
 _HALF: Final = "half"
 
@@ -233,11 +235,11 @@ _GROUP: Final = "PGROUP"
 _COMMITTED: Final = 8
 
 Ask = Callable[[str, Stored, str, int], Awaitable[None]]
-"""Asks a producer of a group what became of a record, which was meant for a topic and a queue."""
+"""Asks a producer of a group about a half message, which was meant for a topic and a queue."""
 
 
 class Transactions:
-    """Of one front. A producer is asked after ``timeout_s``, at most ``checks`` times."""
+    """One front's half messages. A producer is first asked after ``timeout_s``, at most ``checks`` times."""
 
     def __init__(
         self,
@@ -261,7 +263,7 @@ class Transactions:
         self.topic = OwnTopic(enode, node_id, "half", 1)
 
     async def prepare(self, topic: str, queue: int, record: Stored) -> int:
-        """Keep a half message; where it lies. Raises StoreError."""
+        """Park a half message; returns its offset there. Raises StoreError."""
         told = {_TOPIC: topic.encode(), _QUEUE: b"%d" % queue}
         headers = [pair for pair in record.headers if pair[0] not in told and pair[0] != SYS_FLAG]
         offset = await self.topic.append(0, record._replace(headers=(*headers, *told.items())))
@@ -269,7 +271,7 @@ class Transactions:
         return offset
 
     async def end(self, partition: Partition, offset: int, place: int, group: str, decision: int) -> None:
-        """What its producer says became of it. Raises Refused, StoreError."""
+        """Carry out the producer's decision. Raises Refused, StoreError."""
         record = await self._half(offset) if partition.topic == self.topic.name else None
         if record is None:
             raise Refused(Code.SYSTEM_ERROR, "Find prepared transaction message failed")
@@ -285,7 +287,7 @@ class Transactions:
             await self._ledger.put(_HALF, str(offset), None)
 
     async def check(self) -> None:
-        """Ask for what has been open for too long. Raises StoreError."""
+        """Ask about messages that have been open for too long. Raises StoreError."""
         now_ms = self._runtime.now_ms()
         for name, (asked, since_ms) in list(self._ledger.all(_HALF)):
             record = await self._half(int(name))
@@ -305,7 +307,7 @@ class Transactions:
         await self._ask(header_of(record, _GROUP), record, topic, queue)
 
     def _immune_ms(self, record: Stored) -> int:
-        """For how long nobody is asked."""
+        """The time before the first question."""
         return number_of(record, "CHECK_IMMUNITY_TIME_IN_SECONDS") * 1_000 or self._timeout_ms
 
     async def _half(self, offset: int) -> Stored | None:
@@ -314,7 +316,7 @@ class Transactions:
         return await record_at(self._enode, Partition(self.topic.name, 0), offset)
 
     async def check_for_ever(self, every_s: float) -> None:
-        """What the front does by itself now and then."""
+        """The front's background task: `check` every ``every_s`` seconds."""
         while True:
             await self._runtime.sleep(every_s)
             try:

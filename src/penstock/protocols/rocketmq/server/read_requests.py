@@ -1,4 +1,6 @@
-"""Handlers that bring something to a client: pulls, single messages, and questions that go on to a consumer."""
+"""Handlers of pulls (11, 351, 361) and of single messages by id (33) or key (12), and of requests that the node pushes
+to another client: an operator's questions to a consumer (307, 309) and replies (324, 325).
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ _BROADCASTING: Final = "BROADCASTING"
 
 
 _HELD_BYTES: Final = 4_000
-"""A task that waits, with its request; measured."""
+"""Bytes of a waiting task with its request; measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,12 +65,12 @@ class _Asked:
 
 
 async def pull(call: Call, request: m.PullMessage) -> Reply:
-    """Serve pull message; the answer comes when there is something, or the client's time is over."""
+    """Serve pull message; without messages the response waits until some arrive or the client's time is over."""
     return await _pulled(call, request, _wanted)
 
 
 async def snode_pull(call: Call, request: m.PullMessage) -> Reply:
-    """Serve pull message of a Snode."""
+    """Serve pull message of a Snode, whose groups the node need not know."""
     return await _pulled(call, request, _wanted_by_snode)
 
 
@@ -98,7 +100,7 @@ async def _pulled(
 
 
 async def _allowed(call: Call, request: m.PullMessage) -> TopicState:
-    """The topic, if operators let the group read that queue of it. Raises Refused; the order of checks is brokers'."""
+    """The topic, if the group may read this queue. Raises Refused, with the checks in the brokers' order."""
     shared, group = call.shared, request.consumer_group
     settings = shared.settings
     if not settings.perm & READ:
@@ -120,10 +122,10 @@ async def _allowed(call: Call, request: m.PullMessage) -> TopicState:
 
 
 async def _read(call: Call, asked: _Asked, request: m.PullMessage) -> Piece:
-    """What there is; if that is nothing and the client wants to wait, what comes.
+    """Read once; if there is nothing and the request allows it, wait for messages.
 
-    Where all that is there was left out, the client is told at once how far that goes, as real brokers do: its group's
-    lag would stand still meanwhile.
+    If the filter left out everything that there was, the response is sent at once with the next offset, as brokers do.
+    Otherwise the group's lag would not shrink in the meantime.
     """
     shared = call.shared
     piece = await _once(call, asked, request.queue_offset)
@@ -138,7 +140,7 @@ async def _read(call: Call, asked: _Asked, request: m.PullMessage) -> Piece:
 
 
 async def _held(call: Call, asked: _Asked, request: m.PullMessage, piece: Piece) -> Piece:
-    """What comes while the client wants to wait."""
+    """Wait for messages for as long as the request asks."""
     shared = call.shared
     runtime = shared.services.runtime
     until = shared.now + min(max(request.suspend_timeout_millis, 0), shared.options.max_hold_ms) / 1_000
@@ -152,7 +154,7 @@ async def _held(call: Call, asked: _Asked, request: m.PullMessage, piece: Piece)
                 timer.cancel()
                 shared.enode.forget_arrival(arrival)
         piece = await _once(call, asked, piece.next_offset)
-    await _allowed(call, request)  # an operator may have changed that meanwhile
+    await _allowed(call, request)  # permissions may have changed while the pull waited
     return piece
 
 
@@ -161,7 +163,7 @@ async def _once(call: Call, asked: _Asked, offset: int) -> Piece:
 
 
 def _wanted(call: Call, request: m.PullMessage) -> Wanted | None:
-    """What the request says, or what its group said before. Raises Refused."""
+    """The filter of the request, or of its group's heartbeats. Raises Refused."""
     if request.sys_flag & m.PullFlag.INLINE:
         return wanted_by(request.subscription, request.expression_type)
     group = call.shared.clients.consumers.get(request.consumer_group)
@@ -180,10 +182,10 @@ def _wanted(call: Call, request: m.PullMessage) -> Wanted | None:
 
 
 def _wanted_by_snode(call: Call, request: m.PullMessage) -> Wanted | None:
-    """The same of a group that beats at its Snode, and may be unknown here. Raises Refused.
+    """The filter of a group that sends its heartbeats to its Snode and may be unknown here. Raises Refused.
 
-    Then all comes, as at the first Snode's brokers, and clients leave out other tags themselves; they do not do that
-    with SQL92, which has to be in the pull.
+    For an unknown group everything matches, as at the first Snode's brokers, since clients filter tags once more
+    themselves. They do not do so with SQL92, so an SQL92 expression must be in the pull.
     """
     inline = request.sys_flag & m.PullFlag.INLINE
     if inline or request.consumer_group in call.shared.clients.consumers or request.expression_type == _SQL92:
@@ -206,14 +208,14 @@ def _moved(offset: int, error: LogOffsetOutOfRange) -> Reply:
     return Reply(header, code=Code.PULL_OFFSET_MOVED, remark=_BEFORE if offset < start else _BEYOND)
 
 
-# Single messages: by their id, and by their keys. 33, 12.
+# Single messages by id (33) and by key (12).
 #
-# There is no index of keys: the topic is read, from the time that is asked for on, as far as one question may go.
-# Source: Apache RocketMQ 4.9 and 5.x, ``QueryMessageProcessor``.
+# There is no index of keys: the topic is read from the requested time on, up to a limit of records. Source: Apache
+# RocketMQ 4.9 and 5.x, ``QueryMessageProcessor``.
 _MOST_EXAMINED: Final = 200_000
 _PIECE: Final = 800
 _STEPS: Final = 800
-"""Of `Turns`, for a piece: about ten microseconds a record."""
+"""Steps of `LoopBudget` for a piece: about ten microseconds per record."""
 _MOST_FOUND: Final = 64
 
 
@@ -223,7 +225,7 @@ async def view_message(call: Call, request: m.ViewMessage) -> Reply:
 
 
 async def stored_at(call: Call, place: int) -> bytes:
-    """The message at a place. Raises Refused where there is none, or not any more."""
+    """The message at a place. Raises Refused if there is none, or none any more."""
     shared = call.shared
     found = await shared.places.find(place)
     record = None
@@ -236,7 +238,7 @@ async def stored_at(call: Call, place: int) -> bytes:
 
 
 async def query_messages(call: Call, request: m.QueryMessage) -> Reply:
-    """Serve query message: those that have the key, or the unique id, among ``max_num`` at most."""
+    """Serve query message: at most ``max_num`` messages with the key or the unique id."""
     shared = call.shared
     topic = await shared.cluster.known(request.topic)
     most = max(1, min(request.max_num, _MOST_FOUND))
@@ -269,7 +271,7 @@ async def query_messages(call: Call, request: m.QueryMessage) -> Reply:
 
 
 async def _begin(call: Call, partition: Partition, begin_ms: int) -> int | None:
-    """The offset of the first record that may be meant."""
+    """The offset of the first record in the requested time; None if there is none."""
     where = await extent(call.shared.enode, partition)
     if where.start >= where.stable:
         return None
@@ -296,9 +298,9 @@ async def _dress(call: Call, topic: TopicState, partition: Partition) -> Message
     return MessageEncoder(rocket_name(topic.name), partition.id, place, cluster.host, cluster.name)
 
 
-# What goes on to a client: questions of operators to a consumer, and replies to who asked for one. 307, 309, 324, 325.
+# Requests that the node pushes to another client (307, 309, 324, 325).
 #
-# A question goes on to the member as it came, and its answer comes back as it is. A reply is not stored. Source: Apache
+# A question is forwarded to the member unchanged, and so is the response. Replies are not stored. Source: Apache
 # RocketMQ 4.9 and 5.x, ``AdminBrokerProcessor.callConsumer``, ``ReplyMessageProcessor``.
 _PATIENCE_S: Final = 10.0
 _LONGEST: Final = 255
@@ -313,7 +315,7 @@ async def ask_running_info(call: OfConnected, request: m.OfMember) -> Reply:
 
 
 async def ask_to_consume(call: Call, request: m.ConsumeDirectly) -> Reply:
-    """Serve consume message directly: the member is given the message, wherever its group is."""
+    """Serve consume message directly: push the message to the member, on whichever connection it is."""
     body: Buffer = call.asked.body
     if request.msg_id:
         _, place = parse_offset_id(request.msg_id)
@@ -322,7 +324,7 @@ async def ask_to_consume(call: Call, request: m.ConsumeDirectly) -> Reply:
 
 
 async def pass_on_reply(call: OfConnected, request: m.SendMessage) -> Reply:
-    """Serve send reply message: the client that the message names is given it, and says that it has it."""
+    """Serve send reply message: push the reply to the client that the message names, and wait for its response."""
     shared = call.shared
     client_id = parse_properties(request.properties or "").get(_REPLY_TO, "")
     line = shared.clients.named(client_id)
@@ -352,7 +354,7 @@ async def pass_on_reply(call: OfConnected, request: m.SendMessage) -> Reply:
 
 
 async def hand_to(call: OfConnected, group: str, client_id: str, body: Buffer) -> Reply:
-    """Ask the member what was asked, with this body. Raises Refused where it is not there, or does not answer."""
+    """Forward the request with this body to a member. Raises Refused if it is not connected or does not answer."""
     member = call.shared.clients.line_of(group, client_id)
     if member is None:
         raise Refused(Code.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
@@ -360,14 +362,14 @@ async def hand_to(call: OfConnected, group: str, client_id: str, body: Buffer) -
 
 
 async def asked_of(call: OfConnected, member: ClientConnection, asked: RemotingCommand, who: str) -> Reply:
-    """What a client answers to this. Raises Refused where it does not answer."""
+    """A client's response to a forwarded request. Raises Refused if it does not answer."""
     fields = {name: value for name, value in asked.fields.items() if name not in _SECRETS}
     said = await _heard(call, member, framed(asked._replace(fields=fields)), who)
     return Reply(None, said.body, said.code, said.remark, said.fields)
 
 
 async def _heard(call: OfConnected, line: ClientConnection, asking: Outgoing, who: str) -> RemotingCommand:
-    """What a client answers to a question. Raises Refused where it does not."""
+    """A client's response to a request of the node. Raises Refused if there is none in time."""
     runtime = call.shared.services.runtime
     number, arrival = call.shared.clients.next_number(), runtime.promise()
     answers: list[RemotingCommand] = []

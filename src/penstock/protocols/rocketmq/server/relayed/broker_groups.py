@@ -1,4 +1,8 @@
-"""What brokers know of groups: which are made, the node as their producer, and their retry topics."""
+"""Groups at real brokers.
+
+`MadeGroups` knows which groups exist there. `ProducerGroups` registers the node as a producer, so that brokers ask it
+about transactions. `RetryTopics` creates groups' retry topics.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +41,13 @@ _GROUP_OF: Final = {
     361: "consumerGroup",
     200050: "consumerGroup",
 }
-"""Requests that brokers make a group for, and what they call it."""
+"""Requests for which brokers create a group, and the field with its name."""
 
 
 class MadeGroups:
-    """Of one front; ``everything``: any name is served. ``silent`` are groups whose members are not to be told of each
-    other: every master that has one says so (``notifyConsumerIdsChangedEnable``)."""
+    """The groups that brokers have, for one front. With ``everything`` any group name is served. ``silent``: groups
+    whose members get no notice of changes, since every master that has the group says so
+    (``notifyConsumerIdsChangedEnable``)."""
 
     def __init__(self, relay: RocketRelay, runtime: Runtime, beside: BackgroundWorker, *, everything: bool) -> None:
         self._relay = relay
@@ -55,18 +60,18 @@ class MadeGroups:
         self.silent: frozenset[str] = frozenset()
 
     def serves(self, asked: RemotingCommand) -> bool:
-        """Whether a request is in no group's name, or in one that is known to be there; else `check` has to say."""
+        """Whether a request names no group, or one that is known to exist; otherwise call `check`."""
         group = None if self._everything else asked.fields.get(_GROUP_OF.get(asked.code, ""))
         return group is None or self._has(group, _OLD_S)
 
     async def check(self, asked: RemotingCommand) -> None:
-        """Raises Refused for a group that nobody has made, UpstreamLost."""
+        """Check that the request's group exists, with a look at the brokers. Raises Refused, UpstreamLost."""
         group = asked.fields.get(_GROUP_OF.get(asked.code, ""))
         if group is not None:
             await self.need(group)
 
     async def need(self, group: str) -> None:
-        """The same for a group: one master that has it is enough."""
+        """Check that a group exists at one master at least. Raises Refused, UpstreamLost."""
         if self._everything or self._has(group, _OLD_S):
             return
         if self._runtime.monotonic() - self._needed_s >= _AGAIN_S:
@@ -76,7 +81,7 @@ class MadeGroups:
             raise unmade(group)
 
     async def keep_up(self) -> None:
-        """Ask again what brokers say, if that is some time ago."""
+        """Load the groups from the brokers again if the last load is too old."""
         if self._runtime.monotonic() - self._looked_s < _OLD_S:
             return
         try:
@@ -89,7 +94,10 @@ class MadeGroups:
         return is_built_in(group) or (fresh and group in self._made)
 
     async def _look(self) -> None:
-        """Raises Refused, and what kept all masters from answering. What one said before stands until it answers."""
+        """Load the groups of all masters; one that does not answer keeps its last state.
+
+        Raises Refused, and a master's error if no master answered.
+        """
         masters = self._relay.brokers.masters()
         if not masters:
             raise Refused(Code.SERVICE_NOT_AVAILABLE, "no name server knows a master broker now")
@@ -109,26 +117,26 @@ class MadeGroups:
         self.silent = self._made - told
 
     async def _groups_of(self, broker: Broker) -> Mapping[str, bool]:
-        """The groups that a master has, and whether their members are told of each other."""
+        """A master's groups, and whether their members are notified of changes."""
         frame = await self._relay.ask(broker, request(GET_ALL_SUBSCRIPTIONGROUP_CONFIG, m.NoFields()))
         body = read_answer(GET_ALL_SUBSCRIPTIONGROUP_CONFIG, frame).body
         table = (await read_large(self._beside, m.SubscriptionGroups, body)).subscription_group_table
         return {name: each.notify_consumer_ids_changed_enable for name, each in table.items()}
 
 
-# Producer groups as brokers know them: the node stands for its producers, so that it is asked about transactions.
+# Producer groups at brokers: the node registers for its producers' groups, so that brokers ask it about transactions.
 #
-# A broker asks (39) one of those who beat for the producer's group. That is this node; it hands the question on to one
-# of the group's producers here. Source: Apache RocketMQ 4.9 and 5.x, ``TransactionalMessageServiceImpl``,
-# ``ProducerManager``.
+# A broker sends its question (39) to one of the clients with heartbeats for the producer group. That is this node; it
+# forwards the question to one of the group's producers. Source: Apache RocketMQ 4.9 and 5.x,
+# ``TransactionalMessageServiceImpl``, ``ProducerManager``.
 
 _TOGETHER: Final = 500
 _INNER: Final = "CLIENT_INNER_PRODUCER"
-"""Every Java client says that it produces for this group, and it never does so in transactions."""
+"""Every Java client registers for this group and never uses it for transactions."""
 
 
 class ProducerGroups:
-    """Of one front; ``who`` is the client id that brokers are told, ``every_s`` how often."""
+    """The producer groups of one front. ``who`` is the client id in heartbeats to brokers, ``every_s`` their period."""
 
     def __init__(self, relay: RocketRelay, clients: Clients, runtime: Runtime, who: str, every_s: float) -> None:
         self._relay = relay
@@ -138,12 +146,12 @@ class ProducerGroups:
         self._every_s = every_s
 
     def joined(self, group: str) -> None:
-        """Somebody beats for a group for the first time."""
+        """A group has its first producer here: register it at once."""
         if group != _INNER:
             self._runtime.spawn(self._beat([group]), "tell RocketMQ's brokers of a producer group")
 
     async def beat_for_ever(self) -> None:
-        """Brokers forget who was silent for two minutes, and at once when the connection is gone."""
+        """Send heartbeats: brokers forget a client after two minutes of silence, or with its connection."""
         while True:
             await self._runtime.sleep(self._every_s)
             groups = sorted(self._clients.producers.keys() - {_INNER})
@@ -164,17 +172,18 @@ class ProducerGroups:
             _log.info("broker %s was not told of producer groups, will try again: %s", broker.name, error)
 
 
-# The topics that groups get back what they could not consume: brokers make them when consumers beat, which is here.
+# Retry topics, from which groups read messages that they failed on. Brokers create them with a consumer's heartbeat,
+# which ends at this node.
 #
-# Where a broker has one already it is left as it is: operators may have changed it. Source: Apache RocketMQ 4.9 and
-# 5.x, ``ClientManageProcessor.heartBeat``.
+# An existing retry topic is left as it is: operators may have changed it. Source: Apache RocketMQ 4.9 and 5.x,
+# ``ClientManageProcessor.heartBeat``.
 
 _MOST: Final = 100_000
 _READ_WRITE: Final = int(m.Perm.READ | m.Perm.WRITE)
 
 
 class RetryTopics:
-    """Of one front. What did not work is tried again with the group's next heartbeat."""
+    """Creates retry topics for one front. A failed attempt is repeated with the group's next heartbeat."""
 
     def __init__(self, relay: RocketRelay, runtime: Runtime, made: MadeGroups) -> None:
         self._relay = relay
@@ -184,7 +193,7 @@ class RetryTopics:
         self._making: set[str] = set()
 
     def want(self, group: str) -> None:
-        """See beside everything else that every master has the group's."""
+        """Create the group's retry topic at every master that has none, in a background task."""
         masters = frozenset(each.name for each in self._relay.brokers.masters())
         if group in self._making or masters <= self._there.get(group, frozenset()):
             return
@@ -192,7 +201,7 @@ class RetryTopics:
         self._runtime.spawn(self._make(group), "make a RocketMQ group's retry topic")
 
     async def ensure(self, group: str, *, only: str | None = None) -> None:
-        """Have it at every master, or at one broker's. Raises ServerError, UpstreamLost."""
+        """Create the retry topic at every master that has none, or only at one. Raises ServerError, UpstreamLost."""
         topic = f"{RETRY}{group}"
         there = await self._having(topic)
         masters = self._relay.brokers.masters()

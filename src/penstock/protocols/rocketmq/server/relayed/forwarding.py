@@ -1,4 +1,9 @@
-"""What sessions over real brokers share, and how a request goes on: to which broker, and its answer back."""
+"""Forwarding of requests to brokers and name servers.
+
+`RelayContext` is what the sessions of a front share. `begin` and `finish` forward one request by its `Plan`; `all_masters`
+and `all_names` forward it to several servers. `topic_route` and `cluster_brokers` answer with this node's address for
+every broker. `meant_by` and its neighbours choose the broker of a request.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +68,7 @@ _TURNS: Final = 100
 
 
 class Kept(Generic[K, V]):
-    """The ``most`` values that were used last."""
+    """A map that keeps the ``most`` recently used values."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -73,26 +78,26 @@ class Kept(Generic[K, V]):
         return len(self._values)
 
     def get(self, key: K) -> V | None:
-        """What is kept of it."""
+        """The value of a key; None if it is not kept."""
         if key not in self._values:
             return None
         self._values.move_to_end(key)
         return self._values[key]
 
     def put(self, key: K, value: V) -> None:
-        """Keep it, instead of what was not used for longest."""
+        """Set a value; the least recently used one is dropped if there are too many."""
         self._values[key] = value
         self._values.move_to_end(key)
         if len(self._values) > self._most:
             self._values.popitem(last=False)
 
     def drop(self, key: K) -> None:
-        """Keep nothing of it."""
+        """Delete a value."""
         self._values.pop(key, None)
 
 
 class RelayedLine(ClientConnection):
-    """A client's connection; ``number`` tells it from others, ``turns`` whose turn it is where it names nobody."""
+    """A client's connection. ``number`` identifies it; ``turns`` counts its repeated requests that name no broker."""
 
     __slots__ = ("number", "turns")
 
@@ -112,7 +117,7 @@ class RelayedLine(ClientConnection):
 
 @dataclass(slots=True)
 class Traffic:
-    """Requests that are under way to brokers, ``most`` at once; ``held`` of them are kept there on purpose."""
+    """Counts of requests under way to brokers, at most ``most``; of these, brokers hold ``held`` on purpose."""
 
     most: int
     under_way: int = 0
@@ -121,9 +126,9 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class RelayContext(Connected):
-    """``suggested``: which standby a broker sent a group's reads of a queue to; ``checked``: which broker asked about
-    a transaction; ``held``: requests that brokers keep on purpose; ``routes``: what name servers last said of a topic,
-    for when none answers."""
+    """What the front's sessions share. ``suggested``: the standby to which a broker sent a group's reads of a queue.
+    ``checked``: the broker that asked about a transaction. ``held``: limits requests that brokers hold on purpose.
+    ``routes``: the last route of each topic, for when no name server answers."""
 
     relay: RocketRelay
     producers: ProducerGroups
@@ -140,12 +145,12 @@ class RelayContext(Connected):
     routes: Kept[str, Route] = field(default_factory=lambda: Kept(1_000))
 
     def place_of(self, broker: str, asked: RemotingCommand) -> str:
-        """Where a client is told that a broker is: here, at its own port if it has one and this client needs it."""
+        """A broker's address for a client: this node, at the broker's own port if there is one and it is needed."""
         here = self.services.identity.advertised[_SCHEME]
         return str(Endpoint(here.host, self.ports.port(broker, here.port, needed=names_no_broker(asked))))
 
     def is_here(self, address: str) -> tuple[bool, str | None]:
-        """Whether clients were told this address, and of which broker: None where it is the node's main port."""
+        """Whether an address is this node's, and the broker of its port; None for the main port."""
         at, identity = endpoint_of(address), self.services.identity
         hosts = {each.host for each in (identity.advertised.get(_SCHEME), identity.reached.get(_SCHEME)) if each}
         if at is None or at.host not in hosts:
@@ -154,52 +159,52 @@ class RelayContext(Connected):
         return broker is not None or at.port in (main, main - VIP_BELOW), broker
 
     def count(self, api: int, began: float, answer: Buffers, line: ClientConnection, fields: Mapping[str, str]) -> None:
-        """A request that came then, from there and with these ext fields, is answered now."""
+        """Count an answered request that came at ``began`` on this connection, with these ext fields."""
         self.meter.answered(api, self.meter.now() - began)
         if code := code_of(answer):
             self.meter.refused(api, code)
             tell(self.meter, self.clients, line, api, fields, code, answer)
 
     async def task(self) -> None:
-        """Go on in a task: what waits for a connection needs one (`Session.at_once`)."""
+        """Continue in a task of its own: waiting for a connection needs one (`Session.at_once`)."""
         turn: Promise[None] = self.services.runtime.promise()
         self.services.runtime.call_later(0, lambda: turn.set(None))
         await turn
 
 
-# One request's circumstances where the node has a part in it itself, and what brokers say to the node's own.
+# Requests in which the node itself takes part, and responses to the node's own requests.
 @dataclass(frozen=True, slots=True)
 class RelayedCall(OfConnected):
-    """``line`` is the connection of whoever asks."""
+    """The context of such a request; ``line`` is the connection that it came on."""
 
     shared: RelayContext
     line: RelayedLine
 
 
 def agreed(frame: Frame) -> RemotingCommand:
-    """The answer to a question of the node's own. Raises Refused in the words of whoever refused it."""
+    """The response to a request of the node's own. Raises Refused with the code and text of an error response."""
     command = command_of(frame)
     if command.code != Code.SUCCESS:
         raise Refused(command.code, command.remark or "")
     return command
 
 
-# A request goes on to a broker, and its answer comes back: both with a new number, and their bodies untouched.
+# Forwarding one request: request and response get a new number each, their bodies are untouched.
 #
-# What is written at once costs no task (`begin`), everything else is waited for (`finish`).
+# `begin` forwards without a task if the request can be written at once; `finish` awaits whatever else is needed.
 _log = logging.getLogger("penstock.node")
 _HELD_BYTES: Final = 4_000
-"""Of one request that is kept at a broker, about."""
+"""Bytes of one request that a broker holds, roughly."""
 
 Seen = Callable[[RemotingCommand | None], None]
-"""Is shown the answer on its way back; None where there is none."""
+"""Called with the response on its way back; with None if there is none."""
 
 
 class Plan(NamedTuple):
-    """What goes to which broker, over which connection; ``held_s``: for how long it may keep the answer on purpose.
+    """How to forward a request: to which broker, on which connection, and how long the broker may hold it (``held_s``).
 
-    ``api`` is what was asked for, where another request is made of it. ``writes``: what is not answered in time may
-    be stored yet, so that nobody may be invited to send it again.
+    ``api`` is the client's request code if the forwarded request is another one. ``writes``: without a response in time
+    the request may still be carried out, so the client must not be asked to send it again.
     """
 
     command: RemotingCommand
@@ -212,10 +217,10 @@ class Plan(NamedTuple):
 
 
 def begin(around: RelayContext, line: ClientConnection, plan: Plan) -> Deferred[Buffers] | None:
-    """Write it now, if that is possible; its answer comes later. Raises Refused where too much is under way."""
+    """Write the request now, if possible; the response comes later. Raises Refused if too much is under way."""
     _check(around)
     later: Deferred[Buffers] = Deferred(around.services.runtime.promise)
-    # Only what the answer needs: a request that waits for it holds no body.
+    # The callback keeps only what the response needs, so that waiting requests hold no body.
     opaque, compact, fields = plan.command.opaque, plan.command.compact, plan.command.fields
     seen, traffic, held, began = plan.seen, around.traffic, plan.held_s > 0, around.meter.now()
     api = plan.command.code if plan.api < 0 else plan.api
@@ -241,7 +246,7 @@ def begin(around: RelayContext, line: ClientConnection, plan: Plan) -> Deferred[
 
 
 async def finish(around: RelayContext, line: ClientConnection, plan: Plan) -> Buffers | Deferred[Buffers] | None:
-    """Write it when its turn has come: its answer, which may come later, or None where it has none. Raises Refused."""
+    """Write the request, waiting as needed. Returns the response, now or later, or None for one-way. Raises Refused."""
     _check(around)
     command, relay = plan.command, around.relay
     around.traffic.under_way += 1
@@ -270,7 +275,7 @@ async def finish(around: RelayContext, line: ClientConnection, plan: Plan) -> Bu
 
 
 def with_number(command: RemotingCommand, opaque: int) -> Buffers:
-    """An answer as it came, for whoever asked under that number. Raises UsageError."""
+    """A response with its client's number, otherwise unchanged. Raises UsageError."""
     return framed(command)(opaque)
 
 
@@ -291,7 +296,7 @@ def _answer(opaque: int, came: Frame | PenstockError, seen: Seen | None, *, comp
 
 
 def _hold(around: RelayContext, line: ClientConnection, plan: Plan, key: object) -> None:
-    """Count what a broker keeps on purpose; whoever calls drops ``key``. Raises Refused where it is too much."""
+    """Count a request that the broker holds on purpose; the caller drops ``key``. Raises Refused above the limit."""
     if plan.held_s > 0 and (full := around.held.put(key, line, _HELD_BYTES)) is not None:
         raise Refused(Code.SYSTEM_BUSY, full)
 
@@ -304,16 +309,16 @@ def _check(around: RelayContext) -> None:
         )
 
 
-# Requests that concern all brokers, or all name servers: each is asked as it came, and one answer is made of theirs.
+# Requests for all masters or all name servers: each gets the request unchanged, and one of the responses is returned.
 #
-# It is the first that refuses, else the first. Where one did not answer, the whole is not done: whoever asked asks
-# again, and what was done already is the same once more.
+# It is the first error response, else the first response. If a server does not answer, the request fails as a whole;
+# the client repeats it, and doing the rest twice makes no difference.
 PATIENCE_S: Final = 8.0
-"""Tools wait longer than clients, and what they ask for takes brokers longer."""
+"""Tools wait longer than clients, and brokers take longer over their requests."""
 
 
 async def all_masters(around: RelayContext, asked: RemotingCommand) -> Buffers:
-    """Raises Refused, and what kept a broker from answering."""
+    """Ask all masters. Raises Refused, and the error of a broker that did not answer."""
     masters = around.relay.brokers.masters()
     if not masters:
         raise Refused(Code.SERVICE_NOT_AVAILABLE, "no name server knows a master broker now")
@@ -324,7 +329,7 @@ async def all_masters(around: RelayContext, asked: RemotingCommand) -> Buffers:
 
 
 async def all_names(around: RelayContext, asked: RemotingCommand) -> Buffers:
-    """Raises UpstreamLost where none answers."""
+    """Ask all name servers. Raises UpstreamLost if none answers."""
     return _one_of(await around.relay.ask_all_names(framed(asked)), asked)
 
 
@@ -339,13 +344,13 @@ def _one_of(found: Sequence[Frame | BaseException], asked: RemotingCommand) -> B
     return with_number((refusing or answers)[0], asked.opaque)
 
 
-# Where topics and brokers are: as name servers say, but every broker is reached at this node. 105, 106.
+# Routes and brokers (105, 106): as name servers report them, but with this node's address for every broker.
 #
-# Clients that name no broker in their requests are told its own port, if it has one here (``server/cluster``). Where an
-# operator chose the port, all are: by its version not every client can be told from one that names no broker.
+# Clients that name no broker in their requests get the broker's own port here, if it has one (``server/cluster``). If
+# an operator chose the port, all clients get it: a client's version does not always show whether it names brokers.
 #
-# Names, ids and numbers of queues stay what they are, so that requests say which broker they mean. Source: Apache
-# RocketMQ 4.9 and 5.x, ``ClientRequestProcessor``; the Proxy's ``ClusterTopicRouteService``.
+# Names, ids and queue numbers are unchanged, so that requests name the broker that they mean. Source: Apache RocketMQ
+# 4.9 and 5.x, ``ClientRequestProcessor``; the Proxy's ``ClusterTopicRouteService``.
 _STANDARD_JSON_FROM: Final = 401
 
 
@@ -370,7 +375,7 @@ async def cluster_brokers(call: RelayedCall, header: m.NoFields) -> Reply:
 
 
 async def route_of(around: RelayContext, topic: str) -> m.Route:
-    """As a name server says now; as one said last, where none answers. Raises Refused, UpstreamLost."""
+    """The route from a name server; the last known one if none answers. Raises Refused, UpstreamLost."""
     try:
         frame = await around.relay.ask_names(request(GET_ROUTEINFO_BY_TOPIC, m.GetRoute(topic=topic)))
     except UpstreamLost:
@@ -384,16 +389,16 @@ async def route_of(around: RelayContext, topic: str) -> m.Route:
 
 
 def _here(call: RelayedCall, broker: m.BrokerData) -> m.BrokerData:
-    """Name servers of 4.x do not say whether a standby acts as master, and clients of 5.x may need to hear it."""
+    """This node's address for a broker. Name servers of 4.x omit the acting master flag; clients of 5.x may need it."""
     addresses = dict.fromkeys(broker.broker_addrs, call.shared.place_of(broker.broker_name, call.asked))
     return replace(broker, broker_addrs=addresses, enable_acting_master=bool(broker.enable_acting_master))
 
 
-# Which broker a request means: as it says, or, of a client too old to say, the one whose port it came to, or the only
-# one that has the topic.
+# The broker of a request: the one that it names; for clients too old to name one, the broker of the port that they are
+# connected to, or the only broker that has the topic.
 #
-# A name that nobody knows is looked up once; an address counts if it is that of a known broker. Source: Apache RocketMQ
-# 4.9.8 and 5.4 (``n``, ``bname``), the Snode of 2018 (``enodeName``, ``enodeAddr``).
+# An unknown name is looked up once; an address counts if it is a known broker's. Source: Apache RocketMQ 4.9.8 and 5.4
+# (``n``, ``bname``), the Snode of 2018 (``enodeName``, ``enodeAddr``).
 _NAMES: Final = ("bname", "enodeName", "enodeAddr", "brokerName")
 _SENT_IN_LETTERS: Final = frozenset({310, 320})
 _LOCKS: Final = frozenset({41, 42})
@@ -402,9 +407,9 @@ _AGAIN_S: Final = 1.0
 
 
 def meant_by(around: RelayContext, line: RelayedLine, asked: RemotingCommand) -> str | None:
-    """The broker that a request names, in one way or another, or by where it came. Raises ProtocolViolation.
+    """The broker that a request names, or that its connection stands for; None for neither. Raises ProtocolViolation.
 
-    An address of this node names the broker whose port it is; the main one names none.
+    An address of this node means the broker of its port; the main port means none.
     """
     return _said_by(around, asked) or line.broker
 
@@ -429,13 +434,13 @@ def _named(around: RelayContext, said: str) -> str | None:
 
 
 def broker_for(around: RelayContext, said: str, *, number: int = MASTER, standby: bool) -> Broker | None:
-    """The server that serves this; None where it has to be looked up. Raises Refused where it has no master now."""
+    """The server of a named broker; None if the name has to be looked up. Raises Refused if it has no master now."""
     name = around.relay.brokers.known(said)
     return None if name is None else _of(around, name, number, standby=standby)
 
 
 async def looked_up(around: RelayContext, asked: RemotingCommand, said: str | None, *, standby: bool) -> Broker:
-    """The same, for a name that is new, or a request that says none. Raises Refused, UpstreamLost."""
+    """The server of a new name, or of a request without one. Raises Refused, UpstreamLost."""
     if said is None:
         return _of(around, await _only_home(around, asked), MASTER, standby=standby)
     if not around.relay.looked_within(_AGAIN_S):
@@ -447,8 +452,8 @@ async def looked_up(around: RelayContext, asked: RemotingCommand, said: str | No
 
 
 def next_broker(around: RelayContext, line: RelayedLine, asked: RemotingCommand) -> Broker:
-    """Who asks the same again, without a name, asks the next broker: tools ask every address of a cluster once, and all
-    of them are this node's. Raises Refused."""
+    """The broker of a request that names none and may go to any. A client that repeats a request gets the next broker:
+    tools ask every address of a cluster once, and all of them are this node's. Raises Refused."""
     names = around.relay.brokers.names
     if not names:
         raise Refused(Code.SERVICE_NOT_AVAILABLE, "no name server knows a broker")
@@ -459,14 +464,14 @@ def next_broker(around: RelayContext, line: RelayedLine, asked: RemotingCommand)
 
 
 def named_or_next(around: RelayContext, line: RelayedLine, asked: RemotingCommand) -> Broker:
-    """The broker that a tool names, else the next one. Raises Refused."""
+    """The broker that a tool's request names, else the next one. Raises Refused."""
     said = meant_by(around, line, asked)
     name = None if said is None else around.relay.brokers.known(said)
     return next_broker(around, line, asked) if name is None else _of(around, name, MASTER, standby=False)
 
 
 def lane_of(line: RelayedLine, what: str) -> str:
-    """The connection to a broker that a client's requests of a kind share with those of others."""
+    """The connection to a broker that a client's requests of one kind share with those of other clients."""
     return f"{what}-{line.number % _LANES}"
 
 

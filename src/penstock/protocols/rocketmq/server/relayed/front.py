@@ -1,4 +1,8 @@
-"""The front over real brokers: makes sessions, starts and stops what they share, hears what brokers ask."""
+"""The front over real brokers.
+
+`RelayedFront` makes sessions, starts and stops their shared parts, and receives brokers' questions. `Registering`
+registers the node as a Snode at name servers. `BrokerDoor` serves a port that stands for one broker.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +39,22 @@ from penstock.protocols.rocketmq.wire.rpc import (
 
 __all__ = ["BrokerDoor", "Registering", "RelayedFront", "peers_of"]
 
-# The node says at name servers that it is a Snode (350), and hears from them which others there are (353).
+# Registration as a Snode at name servers (350), which also tell the node about other Snodes (353).
 #
-# Stock name servers know neither: those of 5.x refuse, those of 4.9 say nothing at all. Both are left alone for ten
-# minutes then, without a word that anybody has to read. It has a connection of its own, because a name server that
-# knows the code forgets the Snode with its connection: there is no request that takes it back. Source: the Snode of
-# 2018 and 2019, ``ScheduledService``, ``NnodeServiceImpl``.
+# Stock name servers know neither code: those of 5.x refuse, those of 4.9 do not answer. Both are left alone for ten
+# minutes then. The node uses a connection of its own for this, because a name server that knows the code forgets the
+# Snode with its connection: there is no request that unregisters. Source: the Snode of 2018 and 2019,
+# ``ScheduledService``, ``NnodeServiceImpl``.
 _log = logging.getLogger("penstock.node")
 
 _FIRST_S: Final = 0.5
-"""Where clients reach the node is known once it listens."""
+"""The node's own address is known once it listens."""
 _LEFT_ALONE_S: Final = 600.0
 _LANE: Final = "snode"
 
 
 class Registering:
-    """Of one front."""
+    """Registers one front's node at name servers."""
 
     def __init__(self, around: RelayContext) -> None:
         self._around = around
@@ -59,7 +63,7 @@ class Registering:
         self._told: dict[Endpoint, tuple[m.SnodeData, ...]] = {}
 
     async def for_ever(self, every_s: float) -> None:
-        """Each name server is told, whatever the others say."""
+        """Register in a loop, at each name server independently of the others."""
         relay, runtime = self._around.relay, self._around.services.runtime
         await runtime.sleep(_FIRST_S)
         while True:
@@ -84,7 +88,7 @@ class Registering:
             self._failed(name, error)
 
     def _failed(self, name: Endpoint, error: PenstockError) -> None:
-        """Who is away, or has known the code before, is told again with the next round."""
+        """Retry with the next round if the server is unreachable or has known the code before; else after a pause."""
         if isinstance(error, ConnectionLost) or (isinstance(error, RequestTimeout) and name in self._knows):
             _log.debug("name server %s is not told of this Snode, will try again: %s", name, error)
             return
@@ -95,12 +99,12 @@ class Registering:
         self._told.pop(name, None)
 
 
-# From a node's services and options to its part among several Snodes.
+# The part that connects a node to other Snodes.
 _ID_BYTES: Final = 12
 
 
 def peers_of(services: Services, options: RocketFrontOptions, relay: RocketRelay, clients: Clients) -> Peers:
-    """Nothing is asked before `Peers.start`."""
+    """The `Peers` of a front; it asks other Snodes from `Peers.start` on."""
     runtime = services.runtime
     union = Union(
         runtime.random_bytes(_ID_BYTES).hex(),
@@ -114,7 +118,7 @@ def peers_of(services: Services, options: RocketFrontOptions, relay: RocketRelay
 
 
 class RelayedFront:
-    """``penstock.interfaces.front.Front``."""
+    """The front of a node before a RocketMQ cluster (``penstock.interfaces.front.Front``)."""
 
     def __init__(self, services: Services, options: RocketFrontOptions, relay: RocketRelay) -> None:
         self._sessions: set[RelayedSession] = set()
@@ -162,7 +166,7 @@ class RelayedFront:
 
     @property
     def siblings(self) -> int:
-        """How many other Snodes are heard."""
+        """How many other Snodes are known."""
         return len(self.around.peers.union.others)
 
     @property
@@ -170,7 +174,8 @@ class RelayedFront:
         return "rocketmq"
 
     async def start(self) -> None:
-        """What other Snodes know of groups is heard; clients say who they are within half a minute."""
+        """Ask brokers and other Snodes for groups, then start the background tasks. Clients' own heartbeats follow
+        within half a minute."""
         await self.around.made_groups.keep_up()
         await self.around.peers.start()
         self._runtime.spawn(self._expire(), "look which RocketMQ clients are gone")
@@ -180,36 +185,36 @@ class RelayedFront:
             self._runtime.spawn(registering, "tell RocketMQ's name servers of this Snode")
 
     def session(self, peer: Peer, broker: str | None = None) -> RelayedSession:
-        """``broker``: whose port it is."""
+        """A new session; ``broker``: the broker that the connection's port stands for."""
         session = RelayedSession(self.around, next(self._numbers), peer, self._sessions.discard, broker)
         self._sessions.add(session)
         return session
 
     @property
     def side_doors(self) -> Mapping[int, BrokerDoor]:
-        """``penstock.interfaces.front.HasSideDoors``: a port for each broker that shall have one."""
+        """The ports that an operator chose for brokers (``penstock.interfaces.front.HasSideDoors``)."""
         return {port: BrokerDoor(self, broker) for broker, port in self.around.options.broker_ports.items()}
 
     async def open_doors(self, main: int, open_at: OpenDoor) -> None:
-        """``penstock.interfaces.front.OpensDoors``: VIP ports, and before several brokers a port for each."""
+        """Open VIP ports and, with several brokers, a port for each (``penstock.interfaces.front.OpensDoors``)."""
         await self.around.ports.open(open_at, main, self)
         await self.around.ports.keep_up(self.around.relay.brokers.names)
 
     async def stop(self) -> None:
-        """Nothing waits here: what is under way to brokers is answered by them, or cut off with its connection."""
+        """Release what waits here. Requests under way end with the broker's response or with their connection."""
         self.around.peers.stopping = True
         for session in self._sessions:
             session.line.release()
         await self.around.peers.stop()
 
     def expire(self) -> None:
-        """Take out who has not been heard of for too long; the front does so by itself now and then."""
+        """Remove silent clients and Snodes. The front calls it every ``housekeeping_ms``."""
         self.around.snodes.expire(self.around.now)
         for line in self.around.clients.expire(self.around.now):
             line.hang_up()
 
     def _heard(self, broker: str | None, frame: Frame) -> Buffers | None:
-        """Of what brokers say, only questions about transactions concern anybody here."""
+        """A request from a broker; only questions about transactions are served."""
         asked = command_of(frame)
         if broker is not None and asked.code == CHECK_TRANSACTION_STATE.code:
             pass_on_check(self.around, broker, asked)
@@ -225,7 +230,7 @@ class RelayedFront:
 
 
 class BrokerDoor:
-    """``penstock.interfaces.front.Opens``: a port of the node that stands for one broker."""
+    """A port of the node that stands for one broker (``penstock.interfaces.front.Opens``)."""
 
     def __init__(self, front: RelayedFront, broker: str) -> None:
         self._front = front

@@ -1,4 +1,8 @@
-"""Handlers of requests that the node has a part in itself: who is in groups, and what goes on to a member."""
+"""Handlers of requests that the node serves itself in front of real brokers.
+
+They are about members of groups (heartbeats, lists, questions, replies, resets) and about Snodes. Requests that concern
+members at other Snodes are forwarded there.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,7 @@ __all__ = [
 
 
 async def heartbeat(call: RelayedCall, header: m.NoFields) -> Reply:
-    """Serve heart beat: others of a group are told at once when somebody comes."""
+    """Serve heart beat; the other members of a group are notified at once when a new one joins."""
     del header
     said = await read_large(call.shared.beside, m.HeartbeatData, call.asked.body)
     around, asked = call.shared, call.asked
@@ -92,7 +96,7 @@ async def heartbeat(call: RelayedCall, header: m.NoFields) -> Reply:
 
 
 async def unregister(call: RelayedCall, request: m.UnregisterClient) -> Reply:
-    """Serve unregister client: it is in the group nowhere any more, also where a Snode that is gone had it."""
+    """Serve unregister client: the client leaves the group at all Snodes, also where a lost Snode had it."""
     around = call.shared
     around.clients.leave(call.line, consumer_group=request.consumer_group, producer_group=request.producer_group)
     if request.consumer_group is not None:
@@ -115,7 +119,7 @@ async def members(call: RelayedCall, request: m.OfGroup) -> Reply:
 
 
 async def topic_readers(call: RelayedCall, header: m.OfTopic) -> Reply:
-    """Serve query topic consume by who: groups that a broker has offsets of, and those whose members are here."""
+    """Serve query topic consume by who: groups with offsets at a broker, and groups with members that subscribe."""
     around = call.shared
     broker = named_or_next(around, call.line, call.asked)
     found = set(m.read_body(m.Groups, agreed(await around.relay.ask(broker, framed(call.asked))).body).group_list)
@@ -177,9 +181,9 @@ def _subscriptions(said: Iterable[ConsumerGroup | m.PeerGroup]) -> dict[str, m.S
     return found
 
 
-# Would a subscription do? Brokers know what their grammar is, and whether they filter at all. 46.
+# Check of a subscription (46): only brokers know their grammar, and whether they filter at all.
 async def check_subscription(call: RelayedCall, header: m.NoFields) -> Reply:
-    """Serve check client config: any master answers. The group need not be known there."""
+    """Serve check client config: any master answers. The group need not exist there."""
     relay = call.shared.relay
     masters = relay.brokers.masters()
     if not masters:
@@ -190,12 +194,12 @@ async def check_subscription(call: RelayedCall, header: m.NoFields) -> Reply:
     return Reply()
 
 
-# What only the first Snode's clients ask for: which Snodes there are, and a group's retry topic. 350, 353 to 355.
+# Requests of the first Snode's clients: Snodes, and a group's retry topic (350, 353 to 355).
 #
-# 355 is never handed on: stock brokers do not know it, or mean something else by it. Source: the Snode of 2019,
+# 355 is never forwarded: stock brokers do not know it, or mean something else by it. Source: the Snode of 2019,
 # ``ConsumerManageProcessor``.
 async def create_retry_topic(call: RelayedCall, request: m.CreateRetryTopic) -> Reply:
-    """Serve create retry topic: where the broker that is named has none yet, it is told to make it (17)."""
+    """Serve create retry topic: create it (17) at the named broker, or at all, where it does not exist."""
     around, relay = call.shared, call.shared.relay
     said = request.enode_name
     name = None if said is None else relay.brokers.known(said)
@@ -207,9 +211,9 @@ async def create_retry_topic(call: RelayedCall, request: m.CreateRetryTopic) -> 
     return Reply()
 
 
-# Another Snode of this cluster asks whose clients are here.
+# Another Snode of the cluster asks for the clients here.
 async def tell_peer(call: RelayedCall, header: m.NoFields) -> Reply:
-    """Serve ask peer: held until there is news."""
+    """Serve ask peer; the response waits until there is news."""
     del header
     peers = call.shared.peers
     asked = m.read_body(m.AskPeer, call.asked.body)
@@ -220,21 +224,21 @@ async def tell_peer(call: RelayedCall, header: m.NoFields) -> Reply:
     raise Refused(Code.SYSTEM_ERROR, "this Snode stops")
 
 
-# What concerns a member that another Snode has goes on to that Snode, and from there no further.
+# Requests that concern another Snode's member are forwarded to that Snode, and no further.
 _FROM: Final = "penstockSnode"
-"""A field that says that a Snode asks, which has asked all that are concerned."""
+"""A field that marks a request as forwarded by a Snode, which has asked all Snodes concerned."""
 _PATIENCE_S: Final = 10.0
 
 
 def came_from_a_snode(asked: RemotingCommand) -> bool:
-    """Whether it is not to go on to other Snodes."""
+    """Whether a Snode forwarded it, so that it must not be forwarded again."""
     return _FROM in asked.fields
 
 
 async def elsewhere(
     around: RelayContext, asked: RemotingCommand, group: str, member: str, body: Buffer
 ) -> Reply | None:
-    """The answer of a member that is connected to another Snode; None where it is at none that can be asked.
+    """The response of a member at another Snode; None if it is here, or at no Snode that can be asked.
 
     Raises UpstreamLost."""
     if came_from_a_snode(asked) or around.clients.line_of(group, member) is not None:
@@ -247,7 +251,7 @@ async def elsewhere(
 
 
 async def everywhere_else(around: RelayContext, asked: RemotingCommand, group: str) -> list[RemotingCommand]:
-    """The answers of the other Snodes that have members of a group. Raises UpstreamLost where one does not answer."""
+    """The responses of the other Snodes that have members of a group. Raises UpstreamLost if one does not answer."""
     if came_from_a_snode(asked):
         return []
     homes = around.peers.homes_of(group)
@@ -259,16 +263,15 @@ async def everywhere_else(around: RelayContext, asked: RemotingCommand, group: s
 
 
 async def hand_over(around: RelayContext, home: Endpoint, asked: RemotingCommand) -> RemotingCommand:
-    """The answer of the Snode there, which asks no further one. Raises UpstreamLost where it does not answer."""
+    """The response of another Snode, which does not forward the request. Raises UpstreamLost if it does not answer."""
     marked = asked._replace(fields={**asked.fields, _FROM: around.peers.union.own.id})
     return command_of(await around.relay.ask_snode(home, framed(marked), held_s=_PATIENCE_S))
 
 
-# What operators ask a consumer itself, through the Snode that it is connected to. 307, 309.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``AdminBrokerProcessor.callConsumer``.
+# Operators' questions to a consumer, through the Snode that it is connected to (307, 309). Source: Apache RocketMQ 4.9
+# and 5.x, ``AdminBrokerProcessor.callConsumer``.
 async def ask_to_consume(call: RelayedCall, header: m.ConsumeDirectly) -> Reply:
-    """Serve consume message directly: the broker that the id says has the message."""
+    """Serve consume message directly: fetch the message from the broker in its id, and push it to the member."""
     body: Buffer = call.asked.body
     if header.msg_id and not came_from_a_snode(call.asked):
         relay = call.shared.relay
@@ -287,25 +290,23 @@ async def ask_running_info(call: RelayedCall, header: m.OfMember) -> Reply:
 
 
 async def _handed(call: RelayedCall, group: str, member: str, body: Buffer) -> Reply:
-    """To the member, wherever it is connected."""
+    """Forward to the member, here or at another Snode."""
     said = await elsewhere(call.shared, call.asked, group, member, body)
     return await hand_to(call, group, member, body) if said is None else said
 
 
-# The answer to a request message goes to the producer that asked, wherever it is connected. 324, 325, 326.
+# Replies to request messages (324, 325, 326) go to the producer that asked, wherever it is connected.
 #
-# A consumer sends its reply to a broker, and that pushes it to the producer whose client id the reply names. Brokers
-# see no clients here, so the Snode does. The reply is stored nowhere, as at a broker with
-# ``storeReplyMessageEnable=false``.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``ReplyMessageProcessor``.
+# A consumer sends its reply to a broker, which pushes it to the producer whose client id the reply names. Brokers have
+# no client connections here, so the Snode pushes. The reply is not stored, as at a broker with
+# ``storeReplyMessageEnable=false``. Source: Apache RocketMQ 4.9 and 5.x, ``ReplyMessageProcessor``.
 _PUSH: Final = 326
 _ASKED_BY: Final = "REPLY_TO_CLIENT"
 _PUSHED_AT: Final = "PUSH_REPLY_TIME"
 
 
 async def pass_on_reply(call: RelayedCall, header: m.SendMessage) -> Reply:
-    """Serve send reply message. Raises Refused where its producer is not there."""
+    """Serve send reply message. Raises Refused if the producer is not connected."""
     around = call.shared
     properties = parse_properties(header.properties or "")
     who = properties.get(_ASKED_BY)
@@ -333,19 +334,17 @@ async def pass_on_reply(call: RelayedCall, header: m.SendMessage) -> Reply:
     return Reply(m.Sent(msg_id="0", queue_id=max(header.queue_id, 0), queue_offset=0))
 
 
-# An operator puts a group elsewhere (mqadmin resetOffsetByTime). 222.
+# An operator resets a group's offsets (222, mqadmin resetOffsetByTime).
 #
-# Brokers tell the members that are connected to them, and those are connected here. So the node asks the broker for
-# offsets and tells the members; these commit them, as they do when a broker tells them. Other Snodes that have members
-# of the group do the same for these. Where nobody is there, the broker answers: one of 5.x puts the group there, one of
-# 4.9 says that nobody is there, and the tool commits by itself.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``Broker2Client.resetOffset``.
+# Brokers notify the members connected to them; here members are connected to Snodes. So the node asks the broker for
+# the offsets and notifies its members, which commit them as they do for a broker. Other Snodes with members of the
+# group do the same. Without any members the broker answers: one of 5.x resets the group, one of 4.9 reports that there
+# are no members, and the tool commits by itself. Source: Apache RocketMQ 4.9 and 5.x, ``Broker2Client.resetOffset``.
 R = TypeVar("R")
 
 
 async def reset_offsets(call: RelayedCall, header: m.ResetOffsetsOfGroup) -> Reply:
-    """Serve invoke broker to reset offset, for the queues of one broker: tools ask each."""
+    """Serve invoke broker to reset offset, for the queues of one broker; tools ask each broker."""
     around = call.shared
     broker = named_or_next(around, call.line, call.asked)
     if header.group not in around.clients.consumers and not around.peers.members(header.group):

@@ -1,4 +1,7 @@
-"""Who is in which group at other Snodes: what they say of themselves and of each other, put together. Pure."""
+"""Groups' members at other Snodes, merged from their reports about themselves and about each other. No I/O.
+
+`Told` is the state of one Snode, `Union` that of all.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,17 @@ from penstock.protocols.rocketmq.wire import messages as m
 
 __all__ = ["CONSUMER", "PRODUCER", "Key", "Told", "Union"]
 
-# What is known of one Snode: its groups, by version, so that whoever knows less is told the difference.
+# The state of one Snode: its groups by version, so that a Snode that knows an older version gets only the difference.
 #
-# A group that is gone stays as a version without members, until there are many of these; who knows less than the
-# ``floor`` is then told everything anew.
+# A group that is gone stays as a version without members until there are many of these. They are then dropped, and a
+# Snode that knows a version below ``floor`` gets everything.
 CONSUMER: Final = "consumer"
 PRODUCER: Final = "producer"
 _MOST_GONE: Final = 1_000
 
 
 class Key(NamedTuple):
-    """A group."""
+    """A group's kind (consumer or producer) and name."""
 
     kind: str
     name: str
@@ -29,9 +32,9 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class Told:
-    """One Snode; ``heard``: when it was last known to live, in seconds; ``silent``: it may live no more.
+    """One Snode's state. ``heard``: the last sign of life, in seconds; ``silent``: it may be down.
 
-    ``members`` counts places in groups."""
+    ``members`` counts memberships over all groups."""
 
     id: str
     name: str
@@ -45,13 +48,13 @@ class Told:
     _gone: int = 0
 
     def since(self, version: int) -> tuple[bool, tuple[m.PeerGroup, ...]]:
-        """Whether all of it is told, and what there is to tell to whoever knows this version; -1: nothing."""
+        """Whether the report is complete, and the groups newer than ``version``; -1 stands for knowing nothing."""
         if version < self.floor:
             return True, tuple(each for each in self.groups.values() if not _is_gone(each))
         return False, tuple(each for each in self.groups.values() if each.version > version)
 
     def put(self, group: m.PeerGroup) -> None:
-        """Take a group's newer version."""
+        """Take over a group if its version is newer."""
         key = Key(group.kind, group.name)
         known = self.groups.get(key)
         if known is not None:
@@ -65,14 +68,14 @@ class Told:
         self.version = max(self.version, group.version)
 
     def put_whole(self, version: int, groups: Iterable[m.PeerGroup]) -> None:
-        """Take everything anew."""
+        """Replace all groups."""
         self.groups, self.members, self._gone = {}, 0, 0
         self.version = self.floor = version
         for each in groups:
             self.put(each)
 
     def tidy(self) -> None:
-        """Forget groups that are gone, where there are many."""
+        """Drop gone groups once there are many."""
         if self._gone > _MOST_GONE:
             self.groups = {key: each for key, each in self.groups.items() if not _is_gone(each)}
             self._gone, self.floor = 0, self.version
@@ -85,15 +88,16 @@ def _is_gone(group: m.PeerGroup) -> bool:
 _MOST_SNODES: Final = 256
 _LONGEST: Final = 255
 _NEARLY_S: Final = 10.0
-"""What is forgotten so soon is not told any more: else two would remind each other of it."""
+"""A Snode that expires within this time is not reported any more: two Snodes could keep it alive between them."""
 _LEFT_FOR_S: Final = 30.0
-"""Longer than a silent Snode is kept, by this: it is not heard of everywhere at once."""
+"""A leave outlives a silent Snode by this, because the Snode does not expire everywhere at the same time."""
 
 
 class Union:
-    """Of the Snode ``me``. ``timeout_s``: how long silent ones are kept; ``silent_s``: from when on one is silent.
+    """The view of the Snode ``me``. A Snode is silent ``silent_s`` after its last sign of life; it is forgotten after
+    ``timeout_s``.
 
-    ``most`` places in groups of each other Snode are known. Times are seconds of a clock that never goes back.
+    Of each other Snode, up to ``most`` memberships are accepted. Times are seconds of a monotonic clock.
     """
 
     def __init__(self, me: str, *, timeout_s: float, silent_s: float, most: int, now: float) -> None:
@@ -106,10 +110,10 @@ class Union:
         self._most = most
         self._left: dict[Key, dict[str, float]] = {}
 
-    # What this Snode says.
+    # This Snode's own groups.
 
     def say(self, group: m.PeerGroup, now: float) -> None:
-        """A group as it is here now; its version and who left it is filled in here."""
+        """Set a group's state on this Snode; its version and the clients that left it are filled in here."""
         key = Key(group.kind, group.name)
         here = {each.client_id for each in group.members}
         left = {who: until for who, until in self._left.get(key, {}).items() if until > now and who not in here}
@@ -125,20 +129,20 @@ class Union:
         self.own.tidy()
 
     def leave(self, key: Key, client_id: str, now: float) -> bool:
-        """A client takes leave; whether anybody might still take it for a member, so that `say` has to follow."""
+        """A client left for good. Returns whether another Snode may still list it; then `say` has to follow."""
         if not any(_has(told.groups.get(key), client_id) for told in self.others.values()):
             return False
         self._left.setdefault(key, {})[client_id] = now + self._timeout_s + _LEFT_FOR_S
         return True
 
     def outdated(self, now: float) -> list[Key]:
-        """Groups whose leaves are so long ago that nobody needs to hear of them: `say` them anew."""
+        """Groups with leaves that are too old to be reported any more: call `say` for them."""
         return [key for key, left in self._left.items() if min(left.values()) <= now]
 
-    # What is heard.
+    # Reports of other Snodes.
 
     def hear(self, teller: str, words: Iterable[m.PeerWords], now: float) -> set[Key]:
-        """Take what a Snode said of itself and of others; the groups whose members or topics are others now."""
+        """Merge the reports of a Snode about itself and others; returns the groups with changed members or topics."""
         changed: set[Key] = set()
         for each in words:
             if each.id != self.own.id and 0 < len(each.id) <= _LONGEST and len(each.name) <= _LONGEST:
@@ -155,7 +159,7 @@ class Union:
             known.silent = silent_s > self._silent_s
             return self._take(known, words)
         later = words.beat > known.beat
-        if direct and later and words.version < known.version:  # somebody lied of it
+        if direct and later and words.version < known.version:  # a version never shrinks: a third Snode was wrong
             return self.forget(words.id)
         changed = self._take(known, words)
         if direct or words.beat >= known.beat:
@@ -186,14 +190,14 @@ class Union:
         return self._changed(with_it)
 
     def _fits(self, known: Told, words: m.PeerWords) -> bool:
-        """Whether it is no more than one Snode may have; names are as long as names are."""
+        """Whether the report is within the limits of one Snode, in entries and in lengths of names."""
         names = (each.name for each in words.groups)
         told = sum(len(each.members) + len(each.left) + len(each.subscriptions) + 1 for each in words.groups)
         kept = 0 if words.whole else known.members + len(known.groups)
         return told + kept <= 4 * self._most and all(0 < len(name) <= _LONGEST for name in names)
 
     def expire(self, now: float) -> set[Key]:
-        """See who is silent, and forget who has been for too long; the groups that are others now."""
+        """Mark silent Snodes, and forget those that were silent for too long; returns the changed groups."""
         changed: set[Key] = set()
         for told in list(self.others.values()):
             if now - told.heard >= self._timeout_s:
@@ -203,17 +207,17 @@ class Union:
         return changed
 
     def was_away(self, seconds: float) -> None:
-        """This process stood still for so long (SIGSTOP, a machine that sleeps): others had no chance to be heard."""
+        """This process did not run for this long (SIGSTOP, a sleeping machine), so it could not hear from others."""
         for told in self.others.values():
             told.heard += seconds
 
     def lose(self, other: str) -> set[Key]:
-        """A Snode is not to be reached any more, or another one is in its place; the groups that are others now."""
+        """A Snode cannot be reached, or another one has its address: mark it silent. Returns the changed groups."""
         told = self.others.get(other)
         return set() if told is None else self._turn(told, silent=True)
 
     def forget(self, other: str) -> set[Key]:
-        """Know nothing of a Snode any more."""
+        """Forget a Snode. Returns the changed groups."""
         with_it = self._shapes(self.others[other].groups.keys())
         del self.others[other]
         return self._changed(with_it)
@@ -225,26 +229,26 @@ class Union:
         told.silent = silent
         return self._changed(with_it)
 
-    # What is told.
+    # Reports to other Snodes.
 
     def known(self) -> dict[str, int]:
-        """Versions, to ask for what is newer."""
+        """The known version of each Snode, with which to ask for newer ones."""
         return {each.id: each.version for each in self.others.values()}
 
     def tell(self, asked: m.AskPeer, now: float) -> list[m.PeerWords]:
-        """What there is for somebody who knows that: of this Snode first, then of others that it does not hear."""
+        """The report for a Snode that knows ``asked``: of this Snode first, then of those that it does not hear."""
         self.own.beat = int((now - self._born) * 1_000)
         self.own.heard = now
         found: list[m.PeerWords] = []
         told = 0
         for each in self._for(asked, now):
-            if told <= self._most:  # who is left out is told of next time
+            if told <= self._most:  # the rest comes with the next report
                 found.append(self._words(each, asked.known.get(each.id, -1), now))
                 told += sum(len(group.members) for group in found[-1].groups)
         return found
 
     def has_news(self, asked: m.AskPeer, now: float) -> bool:
-        """Whether anything that it does not know has changed."""
+        """Whether there is anything newer than ``asked``."""
         return any(told.version > asked.known.get(told.id, -1) for told in self._for(asked, now))
 
     def _for(self, asked: m.AskPeer, now: float) -> Iterator[Told]:
@@ -265,10 +269,10 @@ class Union:
             groups=groups,
         )
 
-    # What it comes to.
+    # The merged result.
 
     def members(self, key: Key) -> dict[str, tuple[Told, m.PeerMember]]:
-        """A group's members at other Snodes, by client id, each once, and where."""
+        """A group's members at other Snodes: by client id, each once, with its Snode."""
         found: dict[str, tuple[Told, m.PeerMember]] = {}
         left = set(self._left.get(key, ()))
         having = [(told, group) for told in self.others.values() if (group := told.groups.get(key)) is not None]
@@ -284,12 +288,12 @@ class Union:
         return found
 
     def groups(self, key: Key) -> list[m.PeerGroup]:
-        """What other Snodes that have members of a group say of it."""
+        """The reports of all other Snodes that have members of a group."""
         found = (told.groups.get(key) for told in self.others.values())
         return [each for each in found if each is not None and each.members]
 
     def readers(self, topic: str) -> set[str]:
-        """Groups that have members at other Snodes which want a topic."""
+        """Groups with members at other Snodes that subscribe to a topic."""
         return {
             key.name
             for told in self.others.values()
@@ -298,7 +302,7 @@ class Union:
         }
 
     def subscription(self, group: str, topic: str) -> m.SubscriptionData | None:
-        """What members at other Snodes want of a topic, as said last."""
+        """The newest subscription of a group's members at other Snodes to a topic; None if there is none."""
         wanted = [
             each
             for told in self.groups(Key(CONSUMER, group))

@@ -1,4 +1,8 @@
-"""Several Snodes before one cluster: each asks every other one whose clients it has, so that a group is one."""
+"""Several Snodes in front of one cluster: each asks all others for their clients, so that a group is one.
+
+`Finding` finds the other Snodes, `Peers` asks them and answers handlers, `Settling` protects groups after a restart.
+The merged state is `peer_groups.Union`.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,9 @@ from penstock.protocols.rocketmq.wire.rpc import (
 __all__ = ["NAMESPACE", "SILENT_S", "Finding", "Peers", "Settling", "group_here"]
 
 
-# A group as it is at this Snode, in the words that others are told.
+# A group's state on this Snode, in the form in which other Snodes get it.
 def group_here(clients: Clients, key: Key) -> m.PeerGroup:
-    """Without members where it is not here."""
+    """The group's state here; without members if it has none on this Snode."""
     if key.kind != CONSUMER:
         return m.PeerGroup(
             kind=key.kind, name=key.name, version=0, members=_members(clients.producers.get(key.name, {}))
@@ -63,26 +67,25 @@ def _members(members: Mapping[ClientConnection, Member]) -> tuple[m.PeerMember, 
     return tuple(found.values())
 
 
-# A Snode that starts alone, and groups that were there before it: nobody is told of half a group. Pure.
+# A Snode that starts alone must not hand out member lists of half a group. No I/O.
 #
-# Members of Java's beat every 30 seconds, so whoever beats first after a restart would be told that it is alone, and
-# take the queues of all others, who go on reading them. A list that cannot be had (38 refused) leaves everybody what he
-# has. So the list is refused while there is a sign that somebody has not beaten yet: somebody reads for the group,
-# without a subscription of his own, and is no member of it; or, in the first seconds, when readers are about to connect
-# anew, what the group subscribes to is older than this start. A group that comes together for the first time shows
-# neither.
+# Java's members send a heartbeat every 30 seconds. After a restart, the first one would get itself as the only member
+# and take the queues of all others, who go on reading them. A refused list (38) leaves every member with its queues. So
+# the list is refused while there is a sign that some members have not sent a heartbeat yet: a connection reads for the
+# group without a subscription in its pulls, and is no member. Or, in the first seconds, while readers reconnect, the
+# group's subscription is older than this start. A group that forms for the first time shows neither sign.
 _READERS_COME_S: Final = 4.0
-"""A client that could not read tries again after one second, older ones after three."""
+"""A client whose read failed tries again after one second, older ones after three."""
 _MOST_S: Final = 40.0
-"""All have beaten then, or never will: a heartbeat's period, and what one that failed on the way may be late."""
+"""By then every member has sent a heartbeat, or never will: one period, and the delay of one that got lost."""
 _CLOCKS_MS: Final = 1_000
 _FIRST_DATE_MS: Final = 1_000_000_000_000
-"""A version that is less is no date, as clients in other languages may send."""
+"""A subscription version below this is not a date in ms; clients in other languages may send such."""
 _MOST_GROUPS: Final = 10_000
 
 
 class Settling:
-    """``now`` is in seconds of a clock that never goes back, ``wall_ms`` the same moment's date."""
+    """Which groups have to wait after a start. ``now``: seconds of a monotonic clock; ``wall_ms``: the date then."""
 
     def __init__(self, clients: Clients, now: float, wall_ms: int) -> None:
         self._clients = clients
@@ -93,27 +96,27 @@ class Settling:
         self._refused: set[str] = set()
 
     def reads(self, group: str, line: ClientConnection) -> None:
-        """Somebody reads for a group that counts on what the group subscribes to."""
+        """A connection reads for a group and relies on the group's subscription."""
         lines = self._reading.setdefault(group, set())
         if line not in lines and self._count < _MOST_GROUPS:
             lines.add(line)
             self._count += 1
 
     def waits(self, group: str, now: float) -> bool:
-        """Whether the group's members are not to be told yet who they are; it is notified when they are."""
+        """Whether the group's member list must be refused for now. The group is notified once it need not be."""
         if not self._waits(group, now):
             return False
         self._refused.add(group)
         return True
 
     def settled(self, now: float) -> list[str]:
-        """Groups that were to wait, and need to no longer: tell them."""
+        """Groups that had to wait and no longer have to; the caller notifies them."""
         found = [each for each in self._refused if not self._waits(each, now)]
         self._refused.difference_update(found)
         return found
 
     def is_over(self, now: float) -> bool:
-        """Whether nobody waits any more, and nobody will."""
+        """Whether no group waits or will wait any more."""
         return now - self._started > _MOST_S and not self._refused
 
     def _waits(self, group: str, now: float) -> bool:
@@ -127,19 +130,19 @@ class Settling:
         return any(line not in known.members and not line.over for line in self._reading.get(group, ()))
 
 
-# Where other Snodes are: as their operator says, and as they say themselves at the cluster's name servers.
+# Addresses of other Snodes: those that the operator configured, and those that the Snodes register at name servers.
 #
-# Each keeps its address there, key and value, as a KV setting, which name servers of 4.9 and 5.x have and keep over
-# restarts; mqadmin shows and deletes them (namespace ``PENSTOCK_SNODES``). What stands there is written anew only where
-# it is not what it should be, and an address that nobody answers at for ten minutes is taken away by whoever tried.
-# Source: Apache RocketMQ 4.9 and 5.x, ``KVConfigManager``.
+# A Snode registers its address as key and value of a KV setting (namespace ``PENSTOCK_SNODES``). Name servers of 4.9
+# and 5.x have these and keep them over restarts; mqadmin shows and deletes them. A setting is written only if it is
+# wrong or missing. An address at which no Snode answers for ten minutes is deleted by the Snode that tried it. Source:
+# Apache RocketMQ 4.9 and 5.x, ``KVConfigManager``.
 
 NAMESPACE: Final = "PENSTOCK_SNODES"
 _MOST_SNODES: Final = 256
 
 
 class Finding:
-    """``told`` by an operator; ``asks``: whether name servers are asked, too, and told of this Snode."""
+    """Finds Snodes. ``told``: configured addresses; ``asks``: whether to read and register at name servers, too."""
 
     def __init__(self, relay: RocketRelay, told: Collection[Endpoint], *, asks: bool) -> None:
         self._relay = relay
@@ -151,13 +154,14 @@ class Finding:
 
     @property
     def places(self) -> set[Endpoint]:
-        """All that are known; this Snode's own may be among them."""
+        """All known addresses; this Snode's own may be among them."""
         return {*self._told, *(at for text in self._names.values() if (at := endpoint_of(text)) is not None)}
 
     async def look(self, own: Endpoint | None = None) -> bool:
-        """Ask who is there; say where this Snode is. Where that fails, what was known stays.
+        """Read the addresses from name servers, and register this Snode's. After an error the known ones stay.
 
-        Returns whether others may have come in the same moment, who did not see this one: look again soon.
+        Returns whether this Snode has just registered: Snodes that start at the same moment may have missed each other,
+        so look again soon.
         """
         if not self._asks:
             return False
@@ -175,13 +179,13 @@ class Finding:
         return False
 
     async def forget(self, at: Endpoint) -> None:
-        """Nobody has answered there for long: take it from the name servers."""
+        """Delete an address at which no Snode has answered for long."""
         for name in [name for name, text in self._names.items() if text == str(at)]:
             _log.info("no Snode has answered at %s for long, it is taken from the name servers", at)
             await self._delete(name)
 
     async def leave(self) -> None:
-        """Take this Snode from the name servers."""
+        """Delete this Snode's own address."""
         if self._own:
             await self._delete(self._own)
 
@@ -204,7 +208,7 @@ _log = logging.getLogger("penstock.node")
 
 _HOLD_S: Final = 2.0
 SILENT_S: Final = 6.0
-"""Who was not heard of for so long may be gone; what is frozen is noticed a little sooner."""
+"""A Snode is silent after this long without a sign of life; a frozen process shows a little sooner."""
 _TICK_S: Final = 1.0
 _SOON_S: Final = 0.1
 _LOOK_S: Final = 10.0
@@ -215,7 +219,7 @@ _MOST_BYTES: Final = 32 << 20
 
 
 class Peers:
-    """Of one front. Where this Snode itself is reached is known when it listens."""
+    """The other Snodes, for one front. This Snode's own address is known once it listens."""
 
     def __init__(
         self,
@@ -243,10 +247,10 @@ class Peers:
         self._somebody = False
         clients.changed = self.changed
 
-    # Its life.
+    # Start and stop.
 
     async def start(self) -> None:
-        """Hear what others know before anybody is served, so that a restart looks like none to groups."""
+        """Ask the other Snodes before the first client is served, so that groups do not notice a restart."""
         await self._finding.look()
         self._looked_s = self._now
         places = self._places()
@@ -259,32 +263,32 @@ class Peers:
         self._runtime.spawn(self._keep_up(), "look after what other RocketMQ Snodes say")
 
     async def stop(self) -> None:
-        """Say nothing more: clients that are hung up on now will be at another Snode in a moment."""
+        """Report nothing more: clients that are disconnected now will soon be at another Snode."""
         self.stopping = True
         self._wake()
         await self._finding.leave()
 
-    # What handlers ask.
+    # For handlers.
 
     def members(self, group: str, kind: str = CONSUMER) -> dict[str, m.PeerMember]:
         """A group's members at other Snodes, by client id."""
         return {who: member for who, (_, member) in self.union.members(Key(kind, group)).items()}
 
     def consumers(self, group: str) -> list[str]:
-        """A consumer group's members at all Snodes, each once."""
+        """Client ids of a consumer group's members at all Snodes, each once."""
         return list(dict.fromkeys([*self._clients.ids(group), *self.members(group)]))
 
     def waits(self, group: str) -> bool:
-        """Whether it is too early to say who a group's members are."""
+        """Whether it is too early after a start for the group's member list."""
         return self.settling is not None and self.settling.waits(group, self._now)
 
     def home_of(self, group: str, client_id: str) -> Endpoint | None:
-        """Where the Snode is reached that a member is connected to; None where that is nowhere now."""
+        """The address of the Snode with this member; None if no Snode in reach has it."""
         found = self.union.members(Key(CONSUMER, group)).get(client_id)
         return None if found is None else self._place_of(found[0].id)
 
     def home_of_producer(self, client_id: str) -> Endpoint | None:
-        """Where the Snode is reached that a producer is connected to; None where that is nowhere now."""
+        """The address of the Snode with this producer; None if no Snode in reach has it."""
         for told in self.union.others.values():
             for key, group in told.groups.items():
                 if key.kind == PRODUCER and any(each.client_id == client_id for each in group.members):
@@ -292,32 +296,32 @@ class Peers:
         return None
 
     def homes_of(self, group: str) -> list[Endpoint]:
-        """Where members of a group are, other than here."""
+        """Addresses of the other Snodes that have members of the group."""
         there = {told.id for told, _ in self.union.members(Key(CONSUMER, group)).values()}
         return [place for each in sorted(there) if (place := self._place_of(each)) is not None]
 
     def left(self, kind: str, group: str, client_id: str) -> None:
-        """A client took leave, here and for good."""
+        """A client has left a group for good."""
         key = Key(kind, group)
         if self.union.leave(key, client_id, self._now):
             self.changed(kind, group)
             self._heard_of([key])
 
     def changed(self, kind: str, group: str) -> None:
-        """A group is another one here."""
+        """A group has changed on this Snode."""
         if not self.stopping:
             self._changed_here.add(Key(kind, group))
             self._wake()
 
     async def tell(self, asked: m.AskPeer, line: ClientConnection) -> m.TellPeer:
-        """What another Snode does not know yet, as soon as there is something."""
+        """Answer another Snode with the news since its versions, as soon as there are some."""
         self._somebody |= asked.id not in self._ids.values()
         until = self._now + min(max(asked.hold_ms, 0) / 1_000, _HOLD_S)
         while not line.over and not self._has_news(asked) and (left_s := until - self._now) > 0:
             await self._wait(line, left_s)
         return m.TellPeer(id=self.union.own.id, words=tuple(self.union.tell(asked, self._now)))
 
-    # Inside.
+    # Internals.
 
     @property
     def _now(self) -> float:
@@ -328,7 +332,7 @@ class Peers:
         return self._identity.reached.get("rocketmq")
 
     def _places(self) -> list[Endpoint]:
-        """Where others are that are not asked yet."""
+        """Addresses that are not being asked yet."""
         siblings = self._identity.siblings.get("rocketmq", ())
         return sorted({*self._finding.places, *siblings} - self._asked - {self._own})
 
@@ -371,7 +375,7 @@ class Peers:
         return None
 
     async def _listen(self, place: Endpoint) -> None:
-        """Ask one Snode again and again, for as long as it is known or answers."""
+        """Ask one Snode in a loop, for as long as its address is known or it answers."""
         while place not in self._failing or self._is_told(place):
             begun = self._now
             try:
@@ -387,7 +391,7 @@ class Peers:
         self._asked.discard(place)
 
     async def _ask(self, place: Endpoint, hold_s: float) -> bool:
-        """Whether it knew something new. Raises UpstreamLost, ServerError, ProtocolViolation."""
+        """Ask once; returns whether there was news. Raises UpstreamLost, ServerError, ProtocolViolation."""
         before = self.union.known()
         heard = [each for each in self._ids.values() if each in before and self._is_near(each)]
         asked = m.AskPeer(

@@ -1,4 +1,8 @@
-"""One client's connection to a front over real brokers: which requests go on, how, and which are answered here."""
+"""One client's session in front of real brokers: which requests are forwarded, how, and which are answered here.
+
+``WAYS`` has the way of each request code; ``backend/README.md`` gives the reasons. `planned_pull` and `planned_pop`
+make requests that brokers hold; `pass_on_check` forwards brokers' questions about transactions to producers.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +46,9 @@ from penstock.protocols.rocketmq.wire.rpc import refusal as refused
 __all__ = ["WAYS", "RelayedSession", "Way", "broker_of_end", "is_pull", "pass_on_check", "planned_pop", "planned_pull"]
 
 
-# Which requests go on to name servers and brokers, in which way, and which the node answers itself. Said here only.
-#
-# Why each goes its way stands in ``backend/README.md``.
+# The way of each request. It is stated only here; the reasons are in ``backend/README.md``.
 class Way(Enum):
-    """Where a request goes. What the node serves itself is said as "module.function"."""
+    """Where a request goes. For a request that the node serves itself, the value is "module.function"."""
 
     WRITE = "to the master of the broker that it names, as it came; the answer goes back as it came, too"
     READ = "the same, and to a standby where no name server knows a master"
@@ -163,25 +165,24 @@ WAYS: Final[Mapping[int, Way]] = {
     ASK_PEER.code: Way.TELL,
 }
 
-# Pulls as stock brokers answer them for groups that they have never heard of: with the subscription in the request.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``PullMessageProcessor``; proved on both.
+# Pulls. Brokers answer for groups that they do not know if the subscription is in the request. Source: Apache RocketMQ
+# 4.9 and 5.x, ``PullMessageProcessor``; tested with both.
 _PULL: Final = 11
 _SNODE: Final = 351
 _INLINE, _SUSPEND, _COMMIT = int(PullFlag.INLINE), int(PullFlag.SUSPEND), int(PullFlag.COMMIT)
-"""Plain numbers: what an enumeration makes of them would cost a pull a twentieth."""
+"""Plain ints: with enumeration members a pull takes a twentieth longer."""
 _LOOKS_EVERY_S: Final = 5.0
-"""Brokers look at what they hold so often, and end a hold then."""
+"""Brokers examine held requests this often, so a hold may last this much longer."""
 _GIVES: Final = frozenset({Code.SUCCESS, Code.PULL_NOT_FOUND, Code.PULL_RETRY_IMMEDIATELY, Code.PULL_OFFSET_MOVED})
 
 
 def is_pull(asked: RemotingCommand) -> bool:
-    """Whether it reads; 351 without an offset asks for a topic's configuration (``server/call``)."""
+    """Whether it is a pull; 351 without an offset asks for a topic's settings (``server/call``)."""
     return "queueOffset" in asked.fields
 
 
 def planned_pull(around: RelayContext, line: RelayedLine, asked: RemotingCommand, said: str) -> Plan | None:
-    """The pull as a broker gets it; None where the broker has to be looked up. Raises Refused."""
+    """The pull for a broker; None if the broker has to be looked up. Raises Refused."""
     fields = asked.fields.read() if isinstance(asked.fields, Written) else dict(asked.fields)
     group, topic, queue = fields.get("consumerGroup", ""), fields.get("topic", ""), fields.get("queueId", "")
     place = (group, topic, queue, said)
@@ -206,13 +207,13 @@ def planned_pull(around: RelayContext, line: RelayedLine, asked: RemotingCommand
         changed["suspendTimeoutMillis"] = str(held_ms)
         held_s = held_ms / 1_000 + _LOOKS_EVERY_S
     same = asked.code == _PULL and changed == fields
-    command = asked if same else asked._replace(code=_PULL, fields=changed)  # what is the same is not written anew
+    command = asked if same else asked._replace(code=_PULL, fields=changed)  # an unchanged header is not written anew
     seen = _noting(around, place, broker.number)
     return Plan(command, broker, lane_of(line, "pull"), held_s, seen, api=_PULL if asked.code == _SNODE else asked.code)
 
 
 def planned_pop(around: RelayContext, line: RelayedLine, asked: RemotingCommand, said: str) -> Plan | None:
-    """A pop, or a wait for one, which brings its filter and is held for ``pollTime``. As `planned`."""
+    """A pop, or a wait for one, held for ``pollTime``; it has its filter. Result and errors as `planned_pull`."""
     broker = broker_for(around, said, standby=False)
     if broker is None:
         return None
@@ -224,12 +225,12 @@ def planned_pop(around: RelayContext, line: RelayedLine, asked: RemotingCommand,
 
 
 def _subscribed(around: RelayContext, group: str, topic: str, fields: Mapping[str, str]) -> tuple[str, str]:
-    """What the group said that it wants of the topic. Raises Refused: also where the client has said something newer
-    that has not come yet, for what an older filter leaves out would never be read."""
+    """The group's subscription to the topic: expression and type. Raises Refused, also if the pull has a newer version
+    than all heartbeats: messages that an older filter leaves out would never be read."""
     known = around.clients.consumers.get(group)
     wanted = None if known is None else known.subscriptions.get(topic)
     version = _number(fields, "subVersion")
-    if wanted is None or wanted.sub_version < version:  # its Snode may have gone, and it has not beaten here yet
+    if wanted is None or wanted.sub_version < version:  # its last heartbeat may have gone to another Snode
         there = around.peers.union.subscription(group, topic)
         wanted = there if wanted is None or (there and there.sub_version > wanted.sub_version) else wanted
     if wanted is None:
@@ -242,7 +243,7 @@ def _subscribed(around: RelayContext, group: str, topic: str, fields: Mapping[st
 
 
 def _noting(around: RelayContext, place: tuple[str, str, str, str], asked_of: int) -> Seen:
-    """Remembers where the broker sends the next pull of this queue."""
+    """Returns a callback that notes which server the broker suggests for the next pull of this queue."""
 
     def seen(answer: RemotingCommand | None) -> None:
         if answer is None or answer.code not in _GIVES:
@@ -268,32 +269,32 @@ def _number(fields: Mapping[str, str], name: str) -> int:
         raise Refused(Code.SYSTEM_ERROR, f"the field {name} is no number: {text[:100]!r}") from None
 
 
-# What became of a transaction. 37, and what brokers ask about it (39).
+# Ends of transactions (37), and brokers' questions about them (39).
 #
-# A broker's question goes to one of the group's producers, whose answer may say no broker (4.9): the place that the
-# question named tells. An end whose broker nobody knows is not sent to all of them: places and groups are alike at
-# several, and it would end another transaction. Its broker will ask. Source: Apache RocketMQ 4.9 and 5.x,
-# ``EndTransactionProcessor``, ``AbstractTransactionalMessageCheckListener``.
+# A broker's question is forwarded to one of the group's producers. Its answer may name no broker (4.9); then the place
+# in the question identifies the broker. An end without a known broker is not sent to all brokers: places and groups
+# coincide between brokers, so it would end another transaction. Its broker will ask. Source: Apache RocketMQ 4.9 and
+# 5.x, ``EndTransactionProcessor``, ``AbstractTransactionalMessageCheckListener``.
 _log = logging.getLogger("penstock.node")
 _GROUP: Final = b"PGROUP"
 _FLAGS: Final = struct.Struct(">i")
 _FLAGS_AT: Final = 36
 _BEFORE_HOSTS: Final = 48
 _BESIDE_HOSTS: Final = 8 + 4 + 8
-"""When it was stored stands between the two hosts; behind them, how often it was delivered, and its half's place."""
+"""Between the two hosts is the time of storing; after them the number of deliveries and the half message's place."""
 _IPV4, _LONGER = 8, 12
 _BORN_IPV6, _STORE_IPV6 = 0x10, 0x20
 _WIDE_TOPICS: Final = 0xAB
-"""The last byte of the magic number of messages whose topic's length has two bytes."""
+"""The last byte of the magic number of messages whose topic's length takes two bytes."""
 
 
 def broker_of_end(around: RelayContext, asked: RemotingCommand) -> str | None:
-    """The broker that asked about this transaction, if one did."""
+    """The broker that asked about this transaction; None if none did."""
     return around.checked.get((asked.fields.get("commitLogOffset", ""), asked.fields.get("msgId", "")))
 
 
 def pass_on_check(around: RelayContext, broker: str, asked: RemotingCommand) -> None:
-    """Have a producer of the message's group asked, another one each time, if there is one here."""
+    """Forward a broker's question to a producer of the message's group, if one is connected; producers take turns."""
     try:
         group = _group(memoryview(asked.body))
     except PenstockError as error:
@@ -326,18 +327,18 @@ def _group(message: memoryview) -> str:
 
 _GO_ON: Final = frozenset({Way.WRITE, Way.READ, Way.PULL, Way.POP, Way.TURN, Way.END})
 _AT_ONCE: Final = _GO_ON - {Way.TURN}
-"""A turn is taken once."""
+"""Ways that are tried without a task. Not TURN: planning it a second time would go to the next broker."""
 _STANDBY_DOES: Final = frozenset({Way.READ, Way.TURN})
 _WRITES: Final = frozenset({Way.WRITE, Way.END})
 _TWO_MEANINGS: Final = 351
 _NOT_YET: Final = frozenset({Code.SUBSCRIPTION_NOT_EXIST, Code.SUBSCRIPTION_NOT_LATEST})
 _HEARTBEAT_S: Final = 1.0
-"""A pull may come before the heartbeat that says what it is for."""
+"""How long a pull waits for the heartbeat with its subscription."""
 _LOOK_S: Final = 0.05
 
 
 class RelayedSession:
-    """``penstock.interfaces.front.Session``."""
+    """One client's connection to brokers (``penstock.interfaces.front.Session``)."""
 
     def __init__(
         self,
@@ -367,7 +368,7 @@ class RelayedSession:
         asked, no = command_of(frame), unreadable(frame)
         if asked.is_answer:
             heard = self.line.asked.get(asked.opaque)
-            if heard is not None:  # to most of what is pushed nobody waits for an answer
+            if heard is not None:  # most requests that the node pushes need no response
                 heard(asked if no is None else None)
             return None
         around, api = self._around, asked.code if asked.code in WAYS else OTHER
@@ -392,16 +393,16 @@ class RelayedSession:
         return None if asked.is_one_way else found
 
     def lost(self) -> None:
-        """Its places in groups are gone, and so is what waits for its sake."""
+        """The connection is gone: remove the client from its groups and release its waiting requests."""
         self.line.release()
         self._around.clients.lost(self.line)
         self._around.snodes.lost(self.line)
         self._ended(self)
 
-    # What goes on as it came.
+    # Forwarded requests.
 
     def _at_once(self, asked: RemotingCommand) -> Deferred[Buffers] | None:
-        """Written already; None for what has to wait for something first. Raises Refused."""
+        """Forward without a task; None if something has to be awaited first. Raises Refused."""
         if (
             asked.is_one_way
             or (asked.code == _TWO_MEANINGS and not is_snode_pull(asked))
@@ -418,7 +419,7 @@ class RelayedSession:
         return None if plan is None else begin(self._around, self.line, plan)
 
     def _planned(self, asked: RemotingCommand) -> Plan | None:
-        """Where it goes; None where that has to be looked up. Raises Refused, ProtocolViolation."""
+        """How to forward it; None if the broker has to be looked up. Raises Refused, ProtocolViolation."""
         way, around, line = WAYS[asked.code], self._around, self.line
         said = meant_by(around, line, asked)
         if way is Way.END and (asker := broker_of_end(around, asked)) is not None:
@@ -426,7 +427,7 @@ class RelayedSession:
         if way is Way.PULL:
             if is_pull(asked):
                 return None if said is None else planned_pull(around, line, asked, said)
-            way = Way.TURN  # 351 as 5.x means it
+            way = Way.TURN  # 351 in its meaning of 5.x
         if way is Way.POP:
             return None if said is None else planned_pop(around, line, asked, said)
         if said is None and way is Way.TURN:
@@ -435,7 +436,7 @@ class RelayedSession:
         return None if broker is None else _plan(line, way, asked, broker)
 
     async def _gone_on(self, asked: RemotingCommand) -> Buffers | Deferred[Buffers] | None:
-        """The same with time. Raises Refused, UpstreamLost."""
+        """Forward, with look-ups as needed. Raises Refused, UpstreamLost."""
         around, line = self._around, self.line
         way = WAYS[asked.code]
         await around.made_groups.check(asked)
@@ -449,10 +450,10 @@ class RelayedSession:
             plan = plan or _plan(line, way, asked, broker)
         return await finish(around, line, plan)
 
-    # Everything else.
+    # All requests.
 
     async def _in_time(self, asked: RemotingCommand) -> Buffers | Deferred[Buffers] | None:
-        """Raises Refused; waits a moment for a heartbeat that says what a pull is for."""
+        """Serve a request; a pull waits a moment for the heartbeat with its subscription. Raises Refused."""
         until = self._around.now + _HEARTBEAT_S
         while True:
             try:
