@@ -1,5 +1,8 @@
-"""What RocketMQ adds to configuration: options, what its other clients call them, property files, rules for names,
-and the columns that readers may ask for. Imported when the protocol is looked up, so it needs nothing heavy.
+"""RocketMQ's part of the configuration.
+
+`RocketConfig` are a client's options, `RocketNodeConfig` a node's. `property_options` reads Java's property files;
+``ROCKET_SPELLINGS`` and its neighbours translate the options of other clients. Rules for names and ``COLUMNS`` are
+here, too. The registry imports this module, so it must not import anything slow.
 """
 
 from __future__ import annotations
@@ -65,9 +68,8 @@ __all__ = [
     "rocket_config",
 ]
 
-# RocketMQ's rules for names.
-#
-# Source: Apache RocketMQ 4.9 and 5.4, ``Validators`` and ``TopicValidator``: the characters and lengths clients check.
+# Names. Source: Apache RocketMQ 4.9 and 5.4, ``Validators`` and ``TopicValidator``: characters and lengths that clients
+# check.
 RETRY: Final = "%RETRY%"
 DEAD_LETTER: Final = "%DLQ%"
 _ALLOWED: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
@@ -83,7 +85,7 @@ UNWRITABLE: Final = frozenset(
         "OFFSET_MOVED_EVENT",
     }
 )
-"""Topics that brokers write to, and nobody else may."""
+"""Topics that only brokers write to."""
 BUILT_IN: Final = frozenset(
     {
         "TOOLS_CONSUMER",
@@ -96,12 +98,12 @@ BUILT_IN: Final = frozenset(
         "CID_RMQ_SYS_TRANS",
     }
 )
-"""Consumer groups that brokers have although nobody has made them."""
+"""Consumer groups that exist at brokers without being created."""
 _OF_SYSTEM: Final = "CID_RMQ_SYS_"
 
 
 def is_built_in(group: str) -> bool:
-    """Whether brokers have this consumer group although nobody has made it."""
+    """Whether the consumer group exists at brokers without being created."""
     return group in BUILT_IN or group.startswith(_OF_SYSTEM)
 
 
@@ -110,22 +112,23 @@ _INTERNAL_BEGIN: Final = (RETRY, DEAD_LETTER, "rmq_sys_", "RMQ_SYS_")
 
 
 def check_topic(name: str) -> str:
-    """The name. Raises ConfigError for one that no RocketMQ topic can have."""
+    """Return the name. Raises ConfigError if no RocketMQ topic can have it."""
     return _checked(name, "topic", _LONGEST_TOPIC)
 
 
 def check_group(name: str, what: str = "group") -> str:
-    """The name. Raises ConfigError for one that no RocketMQ group can have."""
+    """Return the name. Raises ConfigError if no RocketMQ group can have it."""
     return _checked(name, what, _LONGEST_GROUP)
 
 
 def is_retry(topic: str) -> bool:
-    """Whether it holds what a group could not consume yet: that is the group's, whatever it chooses elsewhere."""
+    """Whether it is a retry topic: messages that a group failed on. Such a topic belongs to the group, which reads it
+    whole, whatever it selects elsewhere."""
     return topic.startswith(RETRY)
 
 
 def is_internal(topic: str) -> bool:
-    """Whether it is the servers' own, or a group's for what it could not consume."""
+    """Whether it is a topic of the servers themselves, a retry topic or a dead letter topic."""
     return topic in _INTERNAL or topic.startswith(_INTERNAL_BEGIN) or topic.endswith("_REPLY_TOPIC")
 
 
@@ -138,15 +141,15 @@ def _checked(name: str, what: str, longest: int) -> str:
     return name
 
 
-# Options of a node whose value is a list of pairs: accounts of clients, limits by request code. Pure text.
+# Options of a node whose value is a list of pairs: accounts of clients, limits by request code, ports of brokers.
 OVERALL: Final = "overall"
-"""All requests together; the first Snode's file of limits calls them so."""
+"""All requests together; the name is from the first Snode's file of limits."""
 _HIGHEST: Final = 2**31 - 1
 _HIGHEST_PORT: Final = (1 << 16) - 1
 
 
 def accounts_of(name: str, text: str) -> Mapping[str, str]:
-    """Access keys and their secrets, ``KEY:SECRET,KEY:SECRET``. Raises ConfigError, which tells no secret.
+    """Access keys and their secrets, ``KEY:SECRET,KEY:SECRET``. Raises ConfigError, whose text has no secret.
 
     >>> accounts_of("rocketmq_accounts", "reader:12345678")
     {'reader': '12345678'}
@@ -163,7 +166,7 @@ def accounts_of(name: str, text: str) -> Mapping[str, str]:
 
 
 def limits_of(name: str, text: str) -> Mapping[str, int]:
-    """What is allowed in a second, by request code or ``overall``. Raises ConfigError.
+    """Limits per second, by request code or ``overall``. Raises ConfigError.
 
     >>> limits_of("rocketmq_flow_requests", "overall=10000, 310=500")
     {'overall': 10000, '310': 500}
@@ -183,7 +186,7 @@ def limits_of(name: str, text: str) -> Mapping[str, int]:
 
 
 def ports_of(name: str, text: str) -> Mapping[str, int]:
-    """Brokers' names and a port for each, ``NAME=PORT,NAME=PORT``. Raises ConfigError.
+    """The port of each broker name, ``NAME=PORT,NAME=PORT``. Raises ConfigError.
 
     >>> ports_of("rocketmq_broker_ports", "broker-a=10951, broker-b=10952")
     {'broker-a': 10951, 'broker-b': 10952}
@@ -210,19 +213,17 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 11
 
 
-# What a RocketMQ client has beyond any client: options of ``rocketmq://`` addresses, under their own names and Java's.
-#
-# Data and its bounds only; Java's spellings are rows below. Source: Apache RocketMQ 4.9 and 5.4,
-# ``ClientConfig``, ``DefaultMQProducer``, ``DefaultMQPushConsumer``.
+# Options of ``rocketmq://`` addresses that only RocketMQ's clients have. Java's names are in ``ROCKET_SPELLINGS``.
+# Source: Apache RocketMQ 4.9 and 5.4, ``ClientConfig``, ``DefaultMQProducer``, ``DefaultMQPushConsumer``.
 class MessageModel(enum.Enum):
-    """Whether a group's members share its messages, or each reads them all."""
+    """Whether a group's members share its messages, or each member reads all."""
 
     CLUSTERING = "CLUSTERING"
     BROADCASTING = "BROADCASTING"
 
 
 class Allocation(enum.Enum):
-    """How members of a group share out queues; all of a group must do it alike. The values are Java's names."""
+    """How members of a group share queues; it must be the same in all of them. The values are Java's names."""
 
     AVERAGELY = "AVG"
     CIRCLE = "AVG_BY_CIRCLE"
@@ -232,7 +233,7 @@ class Allocation(enum.Enum):
 
 
 class BodyCodec(enum.Enum):
-    """How large bodies are compressed."""
+    """The codec of large bodies."""
 
     ZLIB = "zlib"
     LZ4 = "lz4"
@@ -241,31 +242,31 @@ class BodyCodec(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocketConfig:
-    """Defaults are those of the Java client 5.4 unless said otherwise.
+    """A client's RocketMQ options. Defaults are those of the Java client 5.4 unless stated otherwise.
 
-    Both. ``access_key`` and ``secret_key`` sign requests. ``instance_name`` tells clients with one ``client_id`` apart;
-    empty: drawn by lot, so that two never meet. ``heartbeat_broker_ms``: brokers forget who was silent for 120 s.
+    For both roles: ``access_key`` and ``secret_key`` sign requests. ``instance_name`` distinguishes clients with one
+    ``client_id``; if empty, it is random, so that two never coincide. ``heartbeat_broker_ms``: brokers forget a client
+    after 120 s of silence.
 
-    Consuming. ``message_model`` broadcasting: every member reads everything, and where it got to is nobody's
-    business but its own: ``offsets_folder`` is where it writes that down, as Java does in ``~/.rocketmq_offsets``,
-    under its ``client_id`` and ``instance_name``. ``tags`` (``TagA || TagB``, ``*`` is all) or ``sql`` (SQL92 over
-    properties, for brokers with ``enablePropertyFilter``) let brokers choose. ``allocation`` must be the same in
-    all members of a group, whatever language they are written in; for the two by rooms ``machine_rooms`` names
-    those whose brokers (``room@broker``) are read, or this member's own. ``rebalance_ms``: members look anew so
-    often though nobody told them to, because notices get lost. ``orderly`` locks queues at their brokers, so that
-    two members never read one. ``suspend_ms`` is how long a broker holds a read that has nothing;
-    ``pull_batch_size`` what one answer brings at most (stock brokers: 32). ``pulls_ahead``: so many pulls of a
-    queue are under way at once while a reader is behind; Java has one, and a round trip for 32 messages is what
-    limits it. ``max_reconsume_times`` is how often ``send_back`` makes a message come again. ``all_properties``
-    shows as headers what a record has no column for, too (`penstock.protocols.rocketmq.config`); Spark
-    sets it where such a column is asked for. ``reader_group``: reads without a group are made in this one's name,
-    because brokers make a group of every name they hear.
+    Consuming: with ``message_model`` broadcasting, every member reads everything and keeps its own offsets.
+    ``offsets_folder`` is where it writes them, under its ``client_id`` and ``instance_name``, as Java does in
+    ``~/.rocketmq_offsets``. ``tags`` (``TagA || TagB``, ``*`` for all) or ``sql`` (SQL92 over properties, for brokers
+    with ``enablePropertyFilter``) let brokers filter. ``allocation`` must be the same in all members of a group, in
+    whatever language they are written. For the two allocations by rooms, ``machine_rooms`` names the rooms whose
+    brokers (``room@broker``) are read, or this member's own. ``rebalance_ms``: members look for changes this often even
+    without a notice, because notices get lost. ``orderly`` locks queues at their brokers, so that two members never
+    read one. ``suspend_ms`` is how long a broker holds a read without messages. ``pull_batch_size`` is the limit of
+    messages in one response (stock brokers: 32). ``pulls_ahead``: how many pulls of a queue are under way while a
+    reader is behind; Java has one, and is limited by a round trip per 32 messages. ``max_reconsume_times`` is how often
+    ``send_back`` lets a message be redelivered. ``all_properties`` adds headers for what a record has no column for
+    (``COLUMNS``); Spark sets it when such a column is selected. ``reader_group``: the group of reads without a group;
+    it is one name, because brokers create a group for every name that they see.
 
-    Producing. ``producer_group`` is whose transactions brokers ask back for. ``compress_over_bytes``: longer bodies are
-    compressed, with ``compress_type``, 0: none are. ``batch_messages``: rows that allow it travel
-    together. Topics that do not exist are made by their first message where brokers allow it (``auto_create_topics``),
-    with ``topic_queues`` queues like ``template_topic``. ``avoid_slow_brokers`` leaves brokers alone that took long
-    (Java's table); brokers that failed are left alone for ``avoid_failed_ms`` anyhow.
+    Producing: ``producer_group`` is the group that brokers ask about transactions. Bodies above ``compress_over_bytes``
+    are compressed with ``compress_type``; 0 compresses none. ``batch_messages``: plain messages share a request. A
+    topic that does not exist is created by its first message if brokers allow it (``auto_create_topics``), with
+    ``topic_queues`` queues, like ``template_topic``. ``avoid_slow_brokers`` avoids brokers that were slow, by Java's
+    table; brokers that failed are avoided for ``avoid_failed_ms`` in any case.
     """
 
     access_key: str | None = optional_text(about="in whose name requests are signed")
@@ -324,7 +325,7 @@ class RocketConfig:
 
     @property
     def rooms(self) -> tuple[str, ...]:
-        """``machine_rooms``, one by one."""
+        """The entries of ``machine_rooms``."""
         return tuple(room.strip() for room in self.machine_rooms.split(",") if room.strip())
 
     def validate(self) -> None:
@@ -342,31 +343,36 @@ class RocketConfig:
 
 _BY_ROOMS = frozenset({Allocation.MACHINE_ROOM, Allocation.MACHINE_ROOM_NEARBY})
 ROCKET_OPTIONS = frozenset(option.name for option in fields(RocketConfig))
-"""Their names."""
+"""The options' names."""
 
 
 def rocket_config(given: Mapping[str, OptionValue]) -> RocketConfig:
-    """The config from options under our names, as addresses, arguments and files give them. Raises ConfigError."""
+    """The config from options under penstock's names, of addresses, arguments and files. Raises ConfigError."""
     kinds = {option.name: kind_of(option) for option in fields(RocketConfig)}
     return RocketConfig(**{name: kinds[name].read(name, value) for name, value in given.items()})  # type: ignore[arg-type]
 
 
-# What a node is told of its RocketMQ front.
+# A node's options.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocketNodeConfig:
-    """``rocketmq_cluster``: what RocketMQ's own brokers are called unless told. ``snode_name``: two Snodes may have one
-    ``node_id``, but never one address. ``register_snode_ms``: the first Snode's own; whoever keeps Snodes forgets one
-    after two minutes. ``rocketmq_timeout_ms``: theirs, too; clients beat every 30 seconds. ``transaction_check_ms``:
-    how often it is looked for half messages that nobody has decided on; their producers are asked about those older
-    than six seconds, and RocketMQ's own minute is what people wait for then. ``enode_timeout_ms``: less than the three
-    seconds after which Java's clients give up, so that they hear why; a write is waited for much longer, for what may
-    be stored yet must not be sent again. ``snodes``: for those that are not to be found through name servers.
-    ``rocketmq_accounts``: who may ask; with ``sign_as_clients`` brokers see each by its own name and give it its own
-    rights, without it they see the node's for all. Flow control is off unless told: limits that nobody chose would be
-    met on the day that matters. ``delay_scale_percent``: shorter levels are for tests only. ``rocketmq_broker_ports``
-    is empty because a node chooses ports by itself for the clients that need one; who has to know them names brokers
-    rather than a range of ports, for a port must never come to mean another broker: not in a process that has started
-    later, and not after a restart, while clients still know what it meant before.
+    """A node's RocketMQ options, with the reasons for the defaults.
+
+    ``rocketmq_cluster``: the default name of RocketMQ's own clusters. ``snode_name``: by default it has the address,
+    since two Snodes may share a ``node_id`` but never an address. ``register_snode_ms``: the first Snode's default;
+    name servers that keep Snodes forget one after two minutes. ``rocketmq_timeout_ms``: brokers' default; clients send
+    a heartbeat every 30 seconds. ``transaction_check_ms``: how often open half messages are looked for. Producers are
+    asked about those older than six seconds; with RocketMQ's own period of a minute, people wait that long.
+    ``enode_timeout_ms``: less than the three seconds after which Java's clients give up, so that they get the reason. A
+    write is awaited much longer, because a message that may still be stored must not be sent again.
+
+    ``snodes``: for Snodes that cannot be found through name servers. ``rocketmq_accounts``: the clients that may send
+    requests. With ``sign_as_clients`` brokers see each client's own account and apply its permissions; without it they
+    see the node's for all. Flow control is off by default: a default limit would be met at the worst moment.
+    ``delay_scale_percent``: shorter delay levels are for tests only.
+
+    ``rocketmq_broker_ports`` is empty, because the node chooses ports itself for the clients that need one. An operator
+    who must know the ports names brokers, not a range of ports, since a port must never come to mean another broker:
+    not in another process of the node, and not after a restart while clients remember the old meaning.
     """
 
     rocketmq_cluster: str = text("DefaultCluster", about="the name of the cluster that RocketMQ's clients are told")
@@ -444,46 +450,46 @@ class RocketNodeConfig:
         _ = self.other_snodes(), self.accounts, self.flow_requests, self.flow_kilobytes, self.broker_ports
 
     def other_snodes(self) -> tuple[Endpoint, ...]:
-        """``snodes``, taken apart. Raises ConfigError."""
+        """The endpoints in ``snodes``. Raises ConfigError."""
         return parse_endpoints(self.snodes, lambda: None)
 
     @property
     def broker_ports(self) -> Mapping[str, int]:
-        """``rocketmq_broker_ports``, one by one. Raises ConfigError."""
+        """``rocketmq_broker_ports`` as a mapping. Raises ConfigError."""
         return ports_of("rocketmq_broker_ports", self.rocketmq_broker_ports)
 
     @property
     def side_ports(self) -> Mapping[str, Sequence[int]]:
-        """``penstock.config.snode.SidePorts``."""
+        """The further ports of this front (``penstock.config.snode.SidePorts``)."""
         return {"rocketmq": tuple(self.broker_ports.values())}
 
     @property
     def accounts(self) -> Mapping[str, str]:
-        """``rocketmq_accounts``, one by one. Raises ConfigError."""
+        """``rocketmq_accounts`` as a mapping. Raises ConfigError."""
         return accounts_of("rocketmq_accounts", self.rocketmq_accounts or "")
 
     @property
     def flow_requests(self) -> Mapping[str, int]:
-        """``rocketmq_flow_requests``, one by one. Raises ConfigError."""
+        """``rocketmq_flow_requests`` as a mapping. Raises ConfigError."""
         return limits_of("rocketmq_flow_requests", self.rocketmq_flow_requests)
 
     @property
     def flow_kilobytes(self) -> Mapping[str, int]:
-        """``rocketmq_flow_kilobytes``, one by one. Raises ConfigError."""
+        """``rocketmq_flow_kilobytes`` as a mapping. Raises ConfigError."""
         return limits_of("rocketmq_flow_kilobytes", self.rocketmq_flow_kilobytes)
 
 
-# Options in a Java properties file, as RocketMQ's tools and examples keep them: ``namesrvAddr=a:9876;b:9876``.
+# Java property files, in which RocketMQ's tools and examples keep options: ``namesrvAddr=a:9876;b:9876``.
 #
-# Lines of ``key=value``, ``key: value`` or ``key value``; ``#`` and ``!`` begin comments; a backslash at a line's end
-# goes on in the next one. Names as everywhere, also with ``rocketmq.`` or ``rocketmq.client.`` before them. Source:
-# Java, ``Properties.load`` (without its ``\uXXXX``: files are UTF-8).
+# A line is ``key=value``, ``key: value`` or ``key value``; ``#`` and ``!`` begin comments; a backslash at a line's end
+# continues it. Names are those of addresses, also with ``rocketmq.`` or ``rocketmq.client.`` in front. Source: Java,
+# ``Properties.load`` (without its ``\uXXXX``: files are UTF-8).
 _LINE: Final = re.compile(r"([^\s=:]+)\s*[=:\s]\s*(.*)")
 _PREFIX: Final = re.compile(r"(com\.)?rocketmq\.(client\.)?", re.IGNORECASE)
 
 
 def property_options(text: str, role: str, source: str = "the properties file") -> dict[str, OptionValue]:
-    """The options that ``text`` holds, the same for every role. Raises ConfigError.
+    """The options in ``text``, the same for every role. Raises ConfigError.
 
     >>> property_options("# where\\nrocketmq.namesrv.addr = 127.0.0.1:9876\\n", "consumer")
     {'namesrv.addr': '127.0.0.1:9876'}
@@ -502,7 +508,7 @@ def property_options(text: str, role: str, source: str = "the properties file") 
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that say something, by the number of their first one."""
+    """Lines with an option, joined where they continue, by the number of their first line."""
     begun, before = 0, ""
     for row, line in enumerate(text.splitlines(), 1):
         part = line.strip()
@@ -519,7 +525,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield begun, before
 
 
-# What RocketMQ's own clients call our options, a row each; and what of theirs means nothing here.
+# Names of RocketMQ's own clients for penstock's options, a row each; and their options without a meaning here.
 #
 # Names are compared as in `penstock.config.fields`, so case does not matter. Source: Apache RocketMQ 4.9 and 5.4,
 # ``ClientConfig``, ``DefaultMQProducer``, ``DefaultMQPushConsumer``, ``DefaultLitePullConsumer``.
@@ -599,9 +605,9 @@ ROCKET_MEANINGLESS: Final[Mapping[str, str]] = {
     "message_compresslevel": "bodies are compressed as Java does by itself, at level 5",
     "decodereadbody": "bodies are always inflated",
 }
-"""Options of theirs that we know and that would change nothing here: why."""
+"""Known options of other clients that have no effect here, with the reason."""
 
-# What the registry is told of RocketMQ's configuration.
+# RocketMQ's entry in the registry of configuration.
 NAME_SERVER_PORT: Final = 9876
 
 ADDED: Final = ProtocolConfig(
@@ -615,9 +621,8 @@ ADDED: Final = ProtocolConfig(
     front=RocketNodeConfig,
 )
 
-# The columns that readers may ask for beside those of every record, and the headers that carry them.
-#
-# It is registered, and so imports nothing: what the headers hold is in `wire/columns`.
+# Columns that readers may select in addition to those of every record, and the headers that carry them. The registry
+# imports this, so it imports nothing; the headers' contents are in `wire/columns`.
 STORE_TIME: Final = "rocketmq.store_time"
 RECONSUME_TIMES: Final = "rocketmq.reconsume_times"
 QUEUE: Final = "rocketmq.queue"
@@ -633,6 +638,6 @@ COLUMNS: Final = {
     "queue": QUEUE,
     "commit_log_offset": COMMIT_LOG_OFFSET,
 }
-"""Text in all of them; times in milliseconds. They are there for readers with ``all_properties``.
+"""Column to header. All are text; times are in milliseconds. They exist for readers with ``all_properties``.
 
-The broker's name is the column node of every record, and needs no header; `NODE` shows it among the others."""
+The broker's name is in every record's column ``node`` and needs no header; `NODE` shows it among the headers."""

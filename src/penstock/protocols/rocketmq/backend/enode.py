@@ -1,7 +1,7 @@
-"""A RocketMQ cluster as an enode: topics, messages and offsets stay at its brokers; a node keeps nothing.
+"""A RocketMQ cluster as an enode: topics, messages and offsets stay at its brokers; the node stores nothing.
 
-RocketMQ's own front hands frames on (`RocketRelay`); all others ask in the neutral form, which is put together here:
-numbers of partitions (`topics`), messages as batches of records (`queue_writes`, `queue_reads`), and groups' offsets
+RocketMQ's own front forwards frames (`RocketRelay`). All other fronts use the neutral form, which is assembled here
+from partition numbers (`topics`), messages as batches of records (`queue_writes`, `queue_reads`) and committed offsets
 (`offsets`).
 """
 
@@ -49,12 +49,12 @@ _log = logging.getLogger("penstock.node")
 
 _SOON_S: Final = 1.0
 _IDLE_S: Final = 100.0
-"""Brokers hang up on who was silent for two minutes."""
+"""Brokers close a connection after two minutes of silence."""
 _LETTERS: Final = 22
 
 
 class _Dialect(RocketDialect):
-    """Tells the relay what brokers send of their own accord, frame and all."""
+    """Passes requests that brokers send to the relay."""
 
     relay: RocketRelay | None = None
 
@@ -64,9 +64,9 @@ class _Dialect(RocketDialect):
 
 
 class RocketEnode:
-    """``penstock.interfaces.node.OpenedEnode``. An answer of a broker may take ``timeout_s``.
+    """The backend (``penstock.interfaces.node.OpenedEnode``). ``timeout_s``: how long a broker may take to answer.
 
-    ``look_s``: how often name servers are asked where brokers are; sooner, where one did not answer.
+    ``look_s``: how often name servers are asked for the brokers; earlier after a broker did not answer.
     """
 
     abilities = Abilities(
@@ -107,7 +107,7 @@ class RocketEnode:
         self._reading = Reading(asking, topics, ends, runtime)
         self._finding = Finding(self._reading, runtime)
         self._arrivals = Arrivals(self._reading, topics, runtime)
-        # Nothing is remembered from one start to the next, so the clock has to say which one this is.
+        # The epoch is the start time: the node remembers nothing between starts.
         self._started = around.runtime.now_ms() // 1_000
         self._node_id = around.config.node_id
 
@@ -117,7 +117,7 @@ class RocketEnode:
         return EnodeIdentity(self._node_id, hashlib.sha256(names.encode()).hexdigest()[:_LETTERS], self._started)
 
     async def start(self) -> list[str]:
-        """Raises UpstreamLost where no name server answers."""
+        """Load the brokers from a name server. Raises UpstreamLost if none answers."""
         try:
             await self._relay.look()
         except PenstockError as error:
@@ -128,7 +128,7 @@ class RocketEnode:
         return [] if self._relay.brokers.names else [f"the name servers of {self.url} know no broker yet"]
 
     async def unreachable(self) -> str | None:
-        """A name server has to answer, and a master to take a connection."""
+        """Check that a name server answers and a master accepts a connection."""
         return await self._relay.unreachable()
 
     def keep_up(self) -> None:
@@ -244,20 +244,23 @@ class RocketEnode:
     # Groups.
 
     def offsets_with(self, rest: Offsets) -> Offsets:
-        """``penstock.interfaces.node.KeepsOffsets``."""
+        """Committed offsets at the brokers, the rest in ``rest`` (``penstock.interfaces.node.KeepsOffsets``)."""
         return BrokerOffsets(rest, self._asking, self._topics, self._runtime)
 
 
-# From an address of name servers to an enode.
+# Opening a backend by the address of name servers.
 #
-# The address may say what a client's may about who asks and about encryption, in our words or Java's: ``access_key``
-# and ``secret_key``, ``tls`` and ``tls_…``. It is shown to people without that.
+# The address may have a client's options for signing and encryption, in penstock's words or Java's: ``access_key`` and
+# ``secret_key``, ``tls`` and ``tls_…``. They are left out wherever the address is shown.
 _ACCOUNT: Final = frozenset({"access_key", "secret_key"})
 _TLS: Final = "tls"
 
 
 def open_enode(url: str, around: BackendContext) -> RocketEnode:
-    """``rocketmq://HOST:PORT[,HOST:PORT…][?access_key=…&secret_key=…&tls=true…]``: name servers. Raises ConfigError."""
+    """Open ``rocketmq://HOST:PORT[,HOST:PORT…][?access_key=…&secret_key=…&tls=true…]``, the addresses of name servers.
+
+    Raises ConfigError.
+    """
     shown = url.partition("?")[0]
     address = parse_address(url, lambda scheme: NAME_SERVER_PORT)
     if not address.endpoints or address.topics:
@@ -283,7 +286,7 @@ def open_enode(url: str, around: BackendContext) -> RocketEnode:
 
 
 def _client(given: Mapping[str, Any]) -> tuple[ClientConfig, RocketConfig]:
-    """What of a client's options concerns connections. Raises ConfigError."""
+    """The client options that concern connections. Raises ConfigError for others."""
     said = canonical_options(ClientConfig, given, ADDED)
     other = [name for name in said if name not in _ACCOUNT and not name.startswith(_TLS)]
     if other:

@@ -1,4 +1,7 @@
-"""Committed offsets of other protocols' groups, at the brokers of their queues."""
+"""Committed offsets of other protocols' groups, kept at the brokers of their queues.
+
+`OffsetTables` loads brokers' tables, `rocket_group` and `group_of` convert names, `BrokerOffsets` is the interface.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ from penstock.protocols.rocketmq.wire.rpc import (
 
 __all__ = ["BrokerOffsets", "OffsetTables", "Table", "group_of", "rocket_group"]
 
-# Brokers' tables of all groups' offsets, read as a whole: nothing else says of which queues a group has some.
+# Brokers' tables of all groups' offsets. They are read as a whole, because no request lists the queues of one group.
 #
-# A table is believed for a second, with what was committed here meanwhile put into it. Of a broker that is away the
-# last one counts: nobody can have committed there since.
+# A table is valid for a second, with commits of this node merged in. While a broker is unreachable its last table
+# counts: nothing can have been committed there since.
 _BELIEVED_S: Final = 1.0
 
 Table = Mapping[str, Mapping[int, int]]
@@ -38,7 +41,7 @@ Table = Mapping[str, Mapping[int, int]]
 
 
 class OffsetTables:
-    """One a node."""
+    """The offset tables of all brokers, one per node."""
 
     def __init__(self, asking: Asking, runtime: Runtime) -> None:
         self._asking = asking
@@ -48,7 +51,7 @@ class OffsetTables:
         self._meanwhile: dict[str, list[tuple[str, int, int]]] = {}
 
     async def of(self, broker: str) -> Table:
-        """Raises UpstreamLost where the broker has never answered."""
+        """A broker's table. Raises UpstreamLost if the broker has never answered."""
         asked_s = self._runtime.monotonic()
         async with self._turns.held(broker):
             known = self._known.get(broker)
@@ -62,14 +65,14 @@ class OffsetTables:
                 return known[1]
 
     def note(self, broker: str, key: str, queue: int, offset: int) -> None:
-        """The broker has acknowledged this."""
+        """Merge a commit that the broker has acknowledged."""
         if broker in self._meanwhile:
             self._meanwhile[broker].append((key, queue, offset))
         if broker in self._known:
             self._known[broker][1].setdefault(key, {})[queue] = offset
 
     def forget(self, broker: str) -> None:
-        """It has changed in a way that is not told here."""
+        """Load the broker's table anew at its next use."""
         if broker in self._known:
             self._known[broker] = (float("-inf"), self._known[broker][1])
 
@@ -88,13 +91,13 @@ class OffsetTables:
         return table
 
 
-# What groups are called at brokers: their names allow fewer letters than those of other protocols' groups. Pure.
+# Names of groups at brokers, which allow fewer characters than other protocols.
 _OTHER: Final = re.compile(r"[^|a-zA-Z0-9_-]")
 _CODED: Final = re.compile(r"%u([0-9a-f]{1,6})%")
 
 
 def rocket_group(group: str) -> str:
-    """The name at brokers: every other letter by its number.
+    """The group's name at brokers: every character that they refuse becomes its number.
 
     >>> rocket_group("readers"), rocket_group("my.readers")
     ('readers', 'my%u2e%readers')
@@ -103,7 +106,7 @@ def rocket_group(group: str) -> str:
 
 
 def group_of(name: str) -> str:
-    """What the group is called by its members.
+    """The group's name from its name at brokers.
 
     >>> group_of("my%u2e%readers"), group_of("%odd")
     ('my.readers', '%odd')
@@ -114,11 +117,11 @@ def group_of(name: str) -> str:
 _log = logging.getLogger("penstock.node")
 _MOST_SHOWN: Final = 100_000
 _NOWHERE: Final = -1
-"""Of a queue in which a group has nothing: brokers of 4.9 and 5.x take it, and answer 14 then as before any commit."""
+"""The offset that stands for none: brokers of 4.9 and 5.x accept it, and then answer 14 as before any commit."""
 
 
 class BrokerOffsets:
-    """``penstock.interfaces.node.Offsets``."""
+    """The committed offsets of a node before a RocketMQ cluster (``penstock.interfaces.node.Offsets``)."""
 
     def __init__(self, rest: Offsets, asking: Asking, topics: Topics, runtime: Runtime) -> None:
         self._rest = rest
@@ -128,10 +131,10 @@ class BrokerOffsets:
         self._tables = OffsetTables(asking, runtime)
         self._shown: set[str] = set()
 
-    # Looking.
+    # Reading.
 
     async def groups(self) -> list[str]:
-        """All that have offsets at a broker, whichever protocol their members speak."""
+        """All groups with offsets at a broker, whatever protocol their members speak."""
         tables = await self._of_all([broker.name for broker in self._asking.masters()])
         names = {
             key.partition("@")[2]
@@ -142,7 +145,8 @@ class BrokerOffsets:
         return sorted(group_of(name) for name in names if name and name != NODE_GROUP)
 
     async def committed(self, group: str) -> Mapping[Partition, Committed]:
-        """Raises UpstreamLost where a broker has never answered: half of it would send readers elsewhere."""
+        """A group's offsets. Raises UpstreamLost if a broker has never answered: with half of the offsets, readers
+        would start at wrong places."""
         name = rocket_group(group)
         brokers = [broker.name for broker in self._asking.masters()]
         found: dict[Partition, Committed] = {}
@@ -168,7 +172,7 @@ class BrokerOffsets:
     async def commit(
         self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None, host: str | None = None
     ) -> None:
-        """Raises UpstreamLost and its kin; some of them may be committed then. Brokers keep what is committed."""
+        """Commit at the brokers. Raises UpstreamLost and its subclasses; some of the offsets may be committed then."""
         async with self._turns.held(group):
             homes = [(await self._topics.home(partition), each.offset) for partition, each in offsets.items()]
             if look is not None:
@@ -177,7 +181,7 @@ class BrokerOffsets:
             await self._show(rocket_group(group), {home.queue.broker for home, _ in homes})
 
     async def forget(self, group: str, which: Which, look: Look | None = None) -> None:
-        """By an offset that means nowhere: brokers take away nothing less than a group."""
+        """Delete by committing an offset that stands for none: brokers cannot delete less than a whole group."""
         async with self._turns.held(group):
             known = (await self.committed(group)).items()
             homes = [(await self._topics.home(partition), partition, each) for partition, each in known]
@@ -186,7 +190,7 @@ class BrokerOffsets:
             await self._put(group, [(home, _NOWHERE) for home, partition, each in homes if which(partition, each)])
 
     async def expire(self, group: str, which: Which) -> None:
-        """Brokers do not say when something was committed, and drop by themselves what is of topics that are gone."""
+        """Do nothing: brokers do not say when an offset was committed, and drop those of deleted topics themselves."""
 
     async def delete_group(self, group: str, look: Callable[[bool], None]) -> None:
         async with self._turns.held(group):
@@ -203,7 +207,7 @@ class BrokerOffsets:
                 self._tables.forget(broker.name)
 
     async def _put(self, group: str, offsets: Sequence[tuple[Home, int]]) -> None:
-        """All side by side; then the first error, if there is one."""
+        """Commit all concurrently; then raise the first error, if there is one."""
         name = rocket_group(group)
         for done in await self._asking.gather([self._update(name, home, offset) for home, offset in offsets]):
             if isinstance(done, PenstockError):
@@ -218,8 +222,8 @@ class BrokerOffsets:
         self._tables.note(broker, f"{topic}@{name}", number, offset)
 
     async def _show(self, name: str, brokers: Collection[str]) -> None:
-        """Have operators' tools find the group: they look for it where its retry topic is, which brokers make when they
-        hear of a member. Where that may not be done, its offsets count all the same."""
+        """Make the group visible to operators' tools: they look for it where its retry topic is, which brokers create
+        for a group's first member. If that fails, the offsets are valid all the same."""
         if name in self._shown or len(self._shown) >= _MOST_SHOWN:
             return
         self._shown.add(name)
@@ -231,7 +235,7 @@ class BrokerOffsets:
         except PenstockError as error:
             _log.info("group %s is not made known to those who look for it by its retry topic: %s", name, error)
 
-    # What is the node's own.
+    # Stored by the node itself.
 
     async def save_group(self, group: str, record: bytes, look: Look | None = None) -> None:
         await self._rest.save_group(group, record, look)
@@ -239,7 +243,7 @@ class BrokerOffsets:
     async def saved_groups(self) -> Mapping[str, bytes]:
         return await self._rest.saved_groups()
 
-    # Within transactions, of which there are none.
+    # Within transactions, which the backend does not have.
 
     async def place_of(self, group: str) -> Partition:
         raise _no_transactions()

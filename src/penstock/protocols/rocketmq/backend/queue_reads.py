@@ -1,4 +1,5 @@
-"""Batches out of queues: pulls, waiting for new messages, and offsets by time."""
+"""Reading from queues: pulls as batches (`Reading`), waiting for new messages (`Arrivals`), offsets by time
+(`Finding`)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from penstock.protocols.rocketmq.wire.rpc import GET_MAX_OFFSET, GET_MIN_OFFSET,
 __all__ = ["MESSAGES", "Arrivals", "Finding", "Pulled", "Reading"]
 
 MESSAGES: Final = 32
-"""What brokers give at most, unless they were told otherwise."""
+"""The most messages that a stock broker gives in one response."""
 
 _AHEAD: Final = 16
 _SIDE_BY_SIDE: Final = 32
@@ -30,12 +31,12 @@ _AT_ONCE_BYTES: Final = 64 << 10
 _SHOWN_WITHIN_MS: Final = 1_000
 _EMPTY_ROUNDS: Final = 100
 _LOOKS_EVERY_S: Final = 5.0
-"""Brokers look at what they hold so often, and end a hold then."""
+"""Brokers examine held requests this often, so a hold may last this much longer."""
 _ANSWERS: Final = (Code.SUCCESS, Code.PULL_NOT_FOUND, Code.PULL_RETRY_IMMEDIATELY, Code.PULL_OFFSET_MOVED)
 
 
 class Pulled(NamedTuple):
-    """What one pull brought: messages of ``[offset, next_offset)`` of a queue that has those of ``[first, end)``."""
+    """The result of one pull: messages of ``[offset, next_offset)``, of a queue that has ``[first, end)``."""
 
     offset: int
     body: Buffer
@@ -45,7 +46,7 @@ class Pulled(NamedTuple):
 
 
 class Reading:
-    """One an enode."""
+    """Reads of one backend."""
 
     def __init__(self, asking: Asking, topics: Topics, ends: Ends, runtime: Runtime) -> None:
         self._asking = asking
@@ -54,7 +55,7 @@ class Reading:
         self._runtime = runtime
 
     async def fetch(self, parts: Sequence[FetchPart], budget: Budget) -> list[Fetched | PenstockError]:
-        """Some side by side, in order as far as ``budget`` goes."""
+        """Fetch some parts concurrently, and take them in order up to ``budget``."""
         found: list[Fetched | PenstockError] = []
         for at in range(0, len(parts), _SIDE_BY_SIDE):
             lump = parts[at : at + _SIDE_BY_SIDE]
@@ -86,10 +87,10 @@ class Reading:
             raise
 
     async def _first(self, home: Home, part: FetchPart) -> Pulled:
-        """The first answer with messages, or the last one without. Raises LogOffsetOutOfRange."""
+        """The first response with messages, or the last one without. Raises LogOffsetOutOfRange."""
         offset, shown = part.offset, self._ends.of(home)
         for _ in range(_EMPTY_ROUNDS):
-            # What was acknowledged and is not shown yet is worth a moment.
+            # A message that is acknowledged but not readable yet is worth a short wait.
             held_ms = _SHOWN_WITHIN_MS if offset < shown else 0
             got = await self.pull(home, offset, held_ms=held_ms)
             if not got.first <= part.offset <= max(got.end, shown):
@@ -104,11 +105,11 @@ class Reading:
         return got
 
     async def follow(self, home: Home, got: Pulled, most_bytes: int) -> list[Pulled]:
-        """The first answer, and what follows it, in order and without gaps; about as much as is wanted."""
+        """The first response and those that follow it, in order and without gaps, up to about ``most_bytes``."""
         found, size = [got], len(got.body)
         while size < most_bytes and found[-1].next_offset < found[-1].end and len(found[-1].body):
             last = found[-1]
-            each = min(MESSAGES, last.next_offset - last.offset)  # answers with large messages bring fewer
+            each = min(MESSAGES, last.next_offset - last.offset)  # responses with large messages have fewer
             count = min(_AHEAD, -(-(last.end - last.next_offset) // each), -(-(most_bytes - size) // len(last.body)))
             places = [last.next_offset + row * each for row in range(count)]
             answers = await self._asking.gather([self.pull(home, place, count=each) for place in places])
@@ -123,7 +124,7 @@ class Reading:
         return found
 
     async def pull(self, home: Home, offset: int, *, count: int = MESSAGES, held_ms: int = 0) -> Pulled:
-        """One. ``held_ms``: for how long the broker may wait for something to give."""
+        """One pull. ``held_ms``: how long the broker may wait for messages."""
         header = m.PullMessage(
             consumer_group=NODE_GROUP,
             topic=home.topic,
@@ -152,7 +153,7 @@ class Reading:
         return Pulled(offset, body, following, said.min_offset, said.max_offset)
 
     async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
-        """Side by side."""
+        """The extents of all partitions, asked for concurrently."""
         return await self._asking.gather([self._extent(each) for each in partitions])
 
     async def _extent(self, partition: Partition) -> Extent:
@@ -162,7 +163,7 @@ class Reading:
         return Extent(start, end, end, 0)
 
     async def bounds(self, home: Home) -> tuple[int, int]:
-        """Of the first message that is there, and the next one that will be, as its broker shows them."""
+        """The first offset and the end offset of a queue, as its broker reports them."""
         queue = home.queue
         header = m.OfQueue(topic=home.topic, queue_id=queue.number, broker_name=queue.broker)
         both = await self._asking.gather(
@@ -175,10 +176,10 @@ class Reading:
         return max(start, 0), max(end, 0)
 
 
-# Waiting for news: one held pull for each place that somebody waits at, whoever and however many they are.
+# Waiting for messages: one held pull for each place (partition and offset), however many callers wait there.
 #
-# A broker cannot be told to forget a pull, so one that nobody waits for any more stays until it is answered, for the
-# next one who waits at the same place.
+# A broker cannot be asked to drop a pull. So a pull without callers stays until its response, and serves the next
+# caller that waits at the same place.
 _HELD_MS: Final = 15_000
 _PAUSE_S: Final = 0.1
 
@@ -186,7 +187,7 @@ _Place = tuple[Partition, int]
 
 
 class Arrivals:
-    """One an enode."""
+    """Held pulls of one backend."""
 
     def __init__(self, reading: Reading, topics: Topics, runtime: Runtime) -> None:
         self._reading = reading
@@ -197,7 +198,7 @@ class Arrivals:
         self._held: set[_Place] = set()
 
     def wait(self, known: Mapping[Partition, int]) -> Promise[None]:
-        """``penstock.interfaces.enode.Enode.arrival``."""
+        """A promise that is set once a partition has news (``penstock.interfaces.enode.Enode.arrival``)."""
         promise: Promise[None] = self._runtime.promise()
         self._places[promise] = list(known.items())
         for place in known.items():
@@ -208,7 +209,7 @@ class Arrivals:
         return promise
 
     def forget(self, promise: Promise[None]) -> None:
-        """Nobody waits for it any more."""
+        """The caller no longer waits for this promise."""
         for place in self._places.pop(promise, ()):
             waiting = self._waiting.get(place)
             if waiting is not None:
@@ -217,7 +218,7 @@ class Arrivals:
                     del self._waiting[place]
 
     async def _hold(self, place: _Place) -> None:
-        """Until something has come, or nobody waits there any more."""
+        """Hold pulls until there is news or no caller waits any more."""
         partition, end = place
         try:
             while place in self._waiting:
@@ -232,7 +233,7 @@ class Arrivals:
                 if got.end > end or got.next_offset > end or got.first > end:
                     break
                 if got.end < end:
-                    await self._runtime.sleep(_PAUSE_S)  # acknowledged, and not shown yet
+                    await self._runtime.sleep(_PAUSE_S)  # acknowledged, and not readable yet
         finally:
             self._held.discard(place)
             for promise in list(self._waiting.get(place, ())):
@@ -240,7 +241,7 @@ class Arrivals:
                 promise.set(None)
 
     async def _gone(self, partition: Partition) -> bool:
-        """Whether there is no such partition any more."""
+        """Whether the partition does not exist any more."""
         try:
             topic = await self._topics.topic(partition.topic)
         except PenstockError:
@@ -248,30 +249,30 @@ class Arrivals:
         return topic is None or partition.id >= topic.partitions
 
 
-# Offsets by time: the first message at or after one, by the time that its record has.
+# Offsets by time: the first message at or after a time, by its record's time.
 #
-# Brokers look for the time of storing, 4.9 for the nearest. Times of storing grow along a queue, so it is looked in
-# halves for the first one that is not before, and read on from there until a record is of that time: what is stored
-# later may have been born earlier, as with copies of old records. What was born later than it was stored, by a producer
-# whose clock is ahead, is found where that is less than a second.
+# Brokers search by the time of storing, and 4.9 finds the nearest message. Times of storing grow along a queue, so a
+# binary search finds the first message stored at that time or later; from there the queue is read until a record has
+# that time, since a message stored later may be older (copies of old records). A record whose producer's clock is ahead
+# may be newer than its time of storing; it is found if the difference is below a second.
 _SKEW_MS: Final = 1_000
 _LUMP_BYTES: Final = 1 << 20
 
 
 class Finding:
-    """One an enode."""
+    """Searches by time for one backend."""
 
     def __init__(self, reading: Reading, runtime: Runtime) -> None:
         self._reading = reading
         self._runtime = runtime
 
     async def at(self, home: Home, timestamp_ms: int) -> tuple[int, int] | None:
-        """(offset, time in ms) of the first record that is not before ``timestamp_ms``."""
+        """(offset, time in ms) of the first record that is not before ``timestamp_ms``; None if there is none."""
         start, end = await self._reading.bounds(home)
         at, looked = await self._stored_since(home, timestamp_ms - _SKEW_MS, start, end), False
         while at < end:
             pulled = [await self._reading.pull(home, at)]
-            if looked:  # it is not among the first few: the rest goes faster in large pieces
+            if looked:  # it is not among the first few: read the rest in large pieces, which is faster
                 pulled = await self._reading.follow(home, pulled[0], _LUMP_BYTES)
             bodies = [got.body for got in pulled if len(got.body)]
             found = await self._runtime.in_thread(partial(_first, bodies, at, timestamp_ms)) if bodies else None
@@ -281,7 +282,7 @@ class Finding:
         return None
 
     async def _stored_since(self, home: Home, since_ms: int, start: int, end: int) -> int:
-        """The first offset that was stored at ``since_ms`` or later; ``end`` where none was."""
+        """The first offset that was stored at ``since_ms`` or later; ``end`` if there is none."""
         while start < end:
             middle = (start + end) // 2
             got = await self._reading.pull(home, middle, count=1)
@@ -293,7 +294,7 @@ class Finding:
 
 
 def stored_ms(got: Pulled) -> float:
-    """When the first message of an answer was stored; later than anything where there is none."""
+    """When the first message of a response was stored; infinity for a response without messages."""
     from penstock.protocols.rocketmq.wire.message_format import read_stored
 
     return next((message.store_ms for message in read_stored(got.body, check_crcs=False)), float("inf"))

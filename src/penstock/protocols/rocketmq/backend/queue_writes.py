@@ -1,4 +1,5 @@
-"""Batches into queues: one request for a queue at a time; and where queues end that were just written to."""
+"""Writing batches to queues (`Writing`), one request per queue at a time, and the ends of queues that were just written
+to (`Ends`)."""
 
 from __future__ import annotations
 
@@ -26,50 +27,51 @@ from penstock.records.batch import batches
 
 __all__ = ["NODE_GROUP", "Ends", "Writing"]
 
-# Where queues end, of those that were just written to: brokers acknowledge a message a moment before they show it.
+# Brokers acknowledge a message a moment before it is readable. Until then its queue's end is known from here.
 _COUNTS_S: Final = 5.0
-"""For so long; a broker that has not shown a message by then has lost it."""
+"""An end counts for this long; a broker that has not shown a message by then has lost it."""
 _MOST: Final = 100_000
 
 
 class Ends:
-    """By what brokers acknowledged here. ``monotonic`` tells seconds."""
+    """Ends of queues by acknowledgements to this node. ``monotonic`` returns seconds."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._known: OrderedDict[Home, tuple[int, float]] = OrderedDict()
 
     def note(self, home: Home, end: int) -> None:
-        """A message just below ``end`` was acknowledged."""
+        """The message just below ``end`` was acknowledged."""
         known = self._known.pop(home, (0, 0.0))[0]
         self._known[home] = (max(known, end), self._monotonic())
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
 
     def of(self, home: Home) -> int:
-        """The end that a queue has at least; 0 where nothing is known."""
+        """A lower bound of the queue's end; 0 if nothing is known."""
         end, at_s = self._known.get(home, (0, 0.0))
         return end if self._monotonic() - at_s < _COUNTS_S else 0
 
 
 NODE_GROUP: Final = "PENSTOCK_SNODE"
-"""In whose name a node writes and reads for clients of other protocols."""
+"""The group name with which a node writes and reads for clients of other protocols."""
 
 _STORED: Final = (Code.SUCCESS, Code.FLUSH_DISK_TIMEOUT, Code.SLAVE_NOT_AVAILABLE, Code.FLUSH_SLAVE_TIMEOUT)
-"""The last three: stored, though not yet as safely as the broker should; taken as Java's producers take it."""
+"""The last three mean: stored, though less safely than the broker should. Java's producers accept them, too."""
 _REQUEST_BYTES: Final = 1 << 20
 _WRITE_S: Final = 25.0
-"""A batch is stored or refused by then: Kafka's producers send again what is not answered within 30 s."""
+"""A batch is stored or refused by then: Kafka's producers send again after 30 s without a response."""
 _LEAST_S: Final = 5.0
-"""A batch that has less than this left is not sent any more: its producer may be given it back safely."""
+"""A batch with less time left than this is not sent any more, and its producer may safely send it again."""
 _AT_ONCE_BYTES: Final = 64 << 10
-"""Larger batches, and compressed ones, are converted beside the loop."""
+"""Larger batches, and compressed ones, are converted in a thread."""
 _SAID_OF_ALL: Final = "WAIT\x01true"
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One batch: where it begins in its group's first lump, its own lumps, until when it has time, whom to tell."""
+    """One batch: the number of its first message in its group's first lump, its messages and lumps, its deadline, and
+    the promise of its result."""
 
     first: int
     count: int
@@ -80,18 +82,18 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Group:
-    """What goes together: one lump of several batches, or several lumps of one large batch."""
+    """What is sent together: one lump made of several batches, or the lumps of one large batch."""
 
     lumps: list[Lump]
     entries: list[_Entry] = field(default_factory=list)
 
     def takes(self, lump: Lump) -> bool:
-        """Whether there is room for it."""
+        """Whether the lump fits into this group."""
         return len(self.lumps) == 1 and len(self.lumps[0].body) + len(lump.body) <= _REQUEST_BYTES
 
 
 class Writing:
-    """One an enode."""
+    """Writes of one backend."""
 
     def __init__(self, asking: Asking, topics: Topics, ends: Ends, runtime: Runtime) -> None:
         self._asking = asking
@@ -102,14 +104,14 @@ class Writing:
         self._waiting: dict[Home, deque[_Group]] = {}
 
     async def append(self, partition: Partition, batch: Batch) -> Appended:
-        """Raises what `append_all` puts in its place."""
+        """Write one batch. Raises what `append_all` returns in its place."""
         (result,) = await self.append_all(((partition, batch),))
         if isinstance(result, PenstockError):
             raise result
         return result
 
     async def append_all(self, batches_of: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
-        """Queues side by side; batches of one queue in their order."""
+        """Write batches: different queues concurrently, batches of one queue in order."""
         promises: list[Promise[Stored | PenstockError] | PenstockError] = []
         for partition, batch in batches_of:
             try:
@@ -157,7 +159,7 @@ class Writing:
             try:
                 bases = await self._send_all(home, group)
             except BatchTooLarge as error:
-                if len(group.entries) > 1:  # each may be small enough
+                if len(group.entries) > 1:  # each alone may be small enough
                     for each in reversed(group.entries):
                         alone = _Entry(0, each.count, each.lumps, each.until_s, each.told)
                         groups.appendleft(_Group(each.lumps, [alone]))
@@ -184,12 +186,12 @@ class Writing:
         return [await self._send(home, lump, until_s) for lump in group.lumps]
 
     async def _send(self, home: Home, lump: Lump, until_s: float) -> int:
-        """The offset of the first message. Raises UpstreamLost, OutcomeUnknown where it may be stored yet."""
+        """The offset of the first message. Raises UpstreamLost; OutcomeUnknown if it may still be stored."""
         left_s = max(until_s - self._runtime.monotonic(), 1.0)
         header = m.SendMessage(
             producer_group=NODE_GROUP,
             topic=home.topic,
-            default_topic=home.topic,  # so that a topic that was deleted is not made anew by this
+            default_topic=home.topic,  # so that this does not create a deleted topic again
             queue_id=home.queue.number,
             sys_flag=0,
             born_timestamp=lump.born_ms,

@@ -1,4 +1,8 @@
-"""The way to a cluster's name servers and brokers: for frames that go on as they came, and the node's own requests."""
+"""Connections to a cluster's name servers and brokers.
+
+`Brokers` knows the brokers and their addresses. `Credentials` signs requests. `RocketRelay` carries forwarded frames
+and the front's own requests; `Asking` sends the requests of the neutral form.
+"""
 
 from __future__ import annotations
 
@@ -62,18 +66,18 @@ __all__ = [
     "endpoint_of",
 ]
 
-# Brokers: which there are, by name and id, and where each is reached, as name servers said last.
+# Brokers by name and id, with their addresses, as name servers last reported them.
 #
-# A name that name servers do not say any more keeps its last addresses for ten minutes: one that has just started knows
-# only those brokers that have said so already.
+# A name that name servers report no longer keeps its last addresses for ten minutes: a name server that has just
+# started knows only the brokers that have registered since.
 MASTER: Final = 0
 _FORGOTTEN_S: Final = 600.0
 _MOST: Final = 10_000
-"""Brokers whose names are kept: who says more lies."""
+"""The most broker names that are kept; more cannot be true."""
 
 
 class Broker(NamedTuple):
-    """One server: ``number`` 0 is the master of its name, others are its standbys."""
+    """One server: ``number`` 0 is the master of its broker name, others are its standbys."""
 
     name: str
     number: int
@@ -81,7 +85,7 @@ class Broker(NamedTuple):
 
 
 class Brokers:
-    """All of one cluster's name servers; addresses come from them only, never from a client."""
+    """All brokers of a cluster. Addresses come from name servers only, never from a client."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[int, Endpoint]] = {}
@@ -90,9 +94,9 @@ class Brokers:
         self.clusters: Mapping[str, tuple[str, ...]] = {}
 
     def told(self, info: m.ClusterInfo, now_s: float) -> None:
-        """What a name server says. Addresses that are none are passed over, and so is one that knows no broker at all.
+        """Take over a name server's report. Invalid addresses are skipped, and so is a report without any broker.
 
-        ``now_s`` is of a clock that never goes back.
+        ``now_s`` is from a monotonic clock.
         """
         for name, broker in info.broker_addr_table.items():
             found = {number: at for number, text in broker.broker_addrs.items() if (at := endpoint_of(text))}
@@ -107,17 +111,17 @@ class Brokers:
 
     @property
     def names(self) -> Sequence[str]:
-        """Sorted."""
+        """The brokers' names, sorted."""
         return sorted(self._known)
 
     def masters(self) -> Sequence[Broker]:
-        """Those that are known, by name."""
+        """The known masters, by name."""
         return [Broker(name, MASTER, self._known[name][MASTER]) for name in self.names if MASTER in self._known[name]]
 
     def of(self, name: str, number: int = MASTER, *, standby: bool = False) -> Broker:
-        """The server with this number; with ``standby`` another of its name where that is not there.
+        """The server with this number; with ``standby`` another one of its name if that is missing.
 
-        Raises UsageError for a name that the cluster does not have, so that no client chooses where the node connects.
+        Raises UsageError for a name that the cluster does not have: no client may choose where the node connects.
         """
         places = self._known.get(name)
         if places is None:
@@ -129,41 +133,41 @@ class Brokers:
         return Broker(name, number, places[number])
 
     def known(self, name: str) -> str | None:
-        """A broker's name, given that, or its address as ``host:port``, or its VIP address, which is two ports below;
-        None for what is neither."""
+        """A broker's name from its name, its address as ``host:port``, or its VIP address, two ports below; None for
+        anything else."""
         if name in self._known:
             return name
         at = endpoint_of(name)
         return None if at is None else self._names.get(at) or self._names.get(Endpoint(at.host, at.port + 2))
 
     def at(self, host: Host) -> str | None:
-        """The name of the broker that an id of a message says, if there is one."""
+        """The name of the broker at the address in a message id; None if there is none."""
         return self.known(str(host))
 
 
 def endpoint_of(text: str) -> Endpoint | None:
-    """``host:port`` as brokers register; None for anything else."""
+    """A ``host:port`` that a broker registered; None for anything else."""
     host, port = host_and_port(text)
     if not host or not port.isascii() or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 1 << 16:
         return None
     return Endpoint(host, int(port))
 
 
-# In whose name requests go on to brokers and name servers: signed anew, because what the node writes is not what came.
+# The account for requests to brokers and name servers. Requests are signed anew, because the node changes them.
 #
-# A client whose account the node knows, and whose signature it has found true (``server/call``), keeps its name:
-# brokers give it the rights that it has. Everything else is the node's own. Without any account, what clients signed
-# goes on as it came, which does for what is not changed on the way; pulls are. Source: Apache RocketMQ 4.9,
-# ``AclClientRPCHook``.
+# A client whose account the node knows, and whose signature it has checked (``server/call``), keeps its name, so that
+# brokers apply its permissions. Everything else is signed with the node's own account. Without any account, clients'
+# signatures are forwarded; they stay valid for requests that the node does not change, but it changes pulls. Source:
+# Apache RocketMQ 4.9, ``AclClientRPCHook``.
 _QUERY_MESSAGE: Final = 12
 _OF_SIGNATURES: Final = frozenset({ACCESS_KEY, SECURITY_TOKEN, SIGNATURE})
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """``own`` is the node's account, ``clients`` are those of clients, by access key, that keep their names.
+    """``own`` is the node's account; ``clients`` are the accounts, by access key, of clients that keep their names.
 
-    ``peers`` is one that other Snodes know, which have the same clients, and believe whoever signs as one of them.
+    ``peers`` is an account that other Snodes know, too: they have the same clients, and trust any of their signatures.
     """
 
     own: Account | None = None
@@ -171,11 +175,11 @@ class Credentials:
     peers: Account | None = None
 
     def sign_for_peers(self, request: Outgoing) -> Outgoing:
-        """A question to another Snode, as it is written."""
+        """Sign a request to another Snode."""
         return request if self.peers is None else Credentials(self.peers).sign(request)
 
     def sign(self, request: Outgoing) -> Outgoing:
-        """The request as it is written; as it was, where nobody's name is known."""
+        """Sign a request for a broker or a name server; unchanged if there is no account for it."""
         if (self.own is None and not self.clients) or not isinstance(request, Framed):
             return request
         command = request.command
@@ -192,24 +196,25 @@ class Credentials:
 _NOTHING: Final[Collection[str]] = ()
 
 CONTROL: Final = "control"
-"""The connection that brokers ask the node's producers over."""
+"""The lane on which brokers send questions to the node's producers."""
 
 SNODES: Final = "snodes"
-"""The connection to another Snode."""
+"""The lane to another Snode."""
 
 WRITE_S: Final = 60.0
-"""How long a broker may take to answer a write: longer than a client waits, whose own timeout is not on the wire."""
+"""How long a broker may take to answer a write: longer than clients wait. Their own timeout is not in the request."""
 
 _CONNECT_S: Final = 1.5
 _MOST_WRITES: Final = 10_000
-"""Writes that wait on one connection to a broker: a silent one must not take the room of all others."""
+"""Writes that may wait on one connection to a broker, so that a silent one does not use up everything."""
 _LOST: Final = (ConnectionLost, RequestTimeout, ProtocolViolation)
 
 
 class RocketRelay:
-    """``penstock.interfaces.enode.Relay``; ``names`` are asked in a ring, the one that answered last first.
+    """The cluster's connections (``penstock.interfaces.enode.Relay``). ``names``: addresses of the name servers, asked
+    in a ring that begins with the one that answered last.
 
-    ``snodes`` are connections to other Snodes, whose listeners are not encrypted though brokers' may be.
+    ``snodes``: the channel to other Snodes, whose listeners are not encrypted even if the brokers' are.
     """
 
     scheme = "rocketmq"
@@ -236,7 +241,7 @@ class RocketRelay:
         self._sign, self._sign_for_peers = credentials.sign, credentials.sign_for_peers
         self.brokers = Brokers()
 
-    # What `Relay` says.
+    # `Relay`.
 
     async def hand_on(self, request: Outgoing, node: str | None, *, held_s: float = 0.0) -> Frame:
         if node is None:
@@ -256,10 +261,10 @@ class RocketRelay:
     def begin(
         self, broker: Broker, request: Outgoing, told: Told, *, lane: str, held_s: float = 0.0, writes: bool = False
     ) -> bool:
-        """Write a request now, if a connection is open and nobody waits for it; ``told`` is called with its answer.
+        """Write a request now, if a connection is open and no other request waits for it. ``told`` gets the response.
 
-        An error that it is told is UpstreamLost; where the request ``writes`` and was not answered in time, it is
-        OutcomeUnknown. Nothing has happened where this returns False. Raises NoRoom where too many writes wait there.
+        Errors that ``told`` gets are UpstreamLost; a request that ``writes`` and is not answered in time gets
+        OutcomeUnknown. Returns False if nothing was written. Raises NoRoom if too many writes wait there.
         """
         link = self._channel.prompt(broker.endpoint, lane)
         if link is None:
@@ -278,8 +283,8 @@ class RocketRelay:
         return True
 
     async def open(self, broker: Broker, lane: str) -> None:
-        """Wait until there is a connection; all who want it wait for one attempt. Raises UpstreamLost: nothing has
-        happened then."""
+        """Wait for a connection; concurrent callers share one attempt. Raises UpstreamLost; nothing has been sent
+        then."""
         key = broker.endpoint, lane
         opening = self._opening.get(key)
         if opening is not None:
@@ -304,8 +309,8 @@ class RocketRelay:
         timeout_s: float | None = None,
         writes: bool = False,
     ) -> Frame:
-        """The broker's answer, whatever it says. Raises UpstreamLost: what was asked may have happened; OutcomeUnknown
-        where it ``writes`` and the broker did not answer in time."""
+        """The broker's response, whatever its code. Raises UpstreamLost, after which the request may have been carried
+        out; OutcomeUnknown if it ``writes`` and the broker did not answer in time."""
         usual_s = WRITE_S if writes else self.timeout_s
         patience_s = (usual_s if timeout_s is None else timeout_s) + held_s
         try:
@@ -318,7 +323,7 @@ class RocketRelay:
             raise self._lost(broker.name, error, writes=writes) from error
 
     async def tell(self, broker: Broker, message: Outgoing, *, lane: str = "") -> None:
-        """Send what is never answered. Raises UpstreamLost where it could not be written."""
+        """Send a one-way request. Raises UpstreamLost if it could not be written."""
         try:
             connection = await self._connection(broker.endpoint, lane)
             await connection.send(self._sign(message))
@@ -326,7 +331,7 @@ class RocketRelay:
             raise self._lost(broker.name, error) from error
 
     async def ask_snode(self, endpoint: Endpoint, request: Outgoing, *, held_s: float = 0.0) -> Frame:
-        """Another Snode's answer. Raises UpstreamLost: what was asked may have happened."""
+        """Another Snode's response. Raises UpstreamLost; the request may have been carried out then."""
         try:
             connection = await self._connection(endpoint, SNODES)
             return await connection.call(
@@ -336,13 +341,13 @@ class RocketRelay:
             raise UpstreamLost(f"the Snode at {endpoint} did not answer: {error.message}") from error
 
     async def gather(self, work: Sequence[Any]) -> list[Any]:
-        """All of it side by side; what each returns or raises."""
+        """Run all concurrently; returns each result or exception."""
         return await self._channel.gather(work)
 
     # Name servers.
 
     async def ask_names(self, request: Outgoing) -> Frame:
-        """The answer of one name server. Raises UpstreamLost where none answers."""
+        """The response of one name server. Raises UpstreamLost if none answers."""
         last: PenstockError | None = None
         for _ in self._names:
             at = self._current
@@ -358,16 +363,16 @@ class RocketRelay:
 
     @property
     def names(self) -> Sequence[Endpoint]:
-        """The name servers, as they were given."""
+        """The configured name servers."""
         return self._names
 
     async def ask_name(self, name: Endpoint, request: Outgoing, *, lane: str = "") -> Frame:
-        """The answer of this one. Raises ConnectionLost, RequestTimeout, ProtocolViolation."""
+        """The response of this name server. Raises ConnectionLost, RequestTimeout, ProtocolViolation."""
         connection = await self._connection(name, lane)
         return await connection.call(self._sign(request), timeout_s=self.timeout_s)
 
     async def ask_all_names(self, request: Outgoing) -> list[Frame]:
-        """The answers of those that answer. Raises UpstreamLost where none does."""
+        """The responses of all name servers that answer. Raises UpstreamLost if none does."""
         found = await self.gather([self.ask_name(each, request) for each in self._names])
         answers = [each for each in found if isinstance(each, Frame)]
         if not answers:
@@ -375,24 +380,24 @@ class RocketRelay:
         return answers
 
     async def look(self) -> None:
-        """Ask name servers where the brokers are. Raises UpstreamLost, ServerError, ProtocolViolation."""
+        """Ask a name server for the brokers. Raises UpstreamLost, ServerError, ProtocolViolation."""
         self._looked_s = self._channel.monotonic()
         frame = await self.ask_names(request(GET_BROKER_CLUSTER_INFO, m.NoFields()))
         answered = read_answer(GET_BROKER_CLUSTER_INFO, frame)
         self.told(m.read_body(m.ClusterInfo, answered.command.body))
 
     def told(self, info: m.ClusterInfo) -> None:
-        """What a name server says of brokers."""
+        """Take over a name server's report of brokers."""
         self.brokers.told(info, self._channel.monotonic())
 
     def looked_within(self, seconds: float) -> bool:
-        """Whether they were asked that short a time ago."""
+        """Whether name servers were asked within the last ``seconds``."""
         return self._looked_s >= 0 and self._channel.monotonic() - self._looked_s < seconds
 
     async def unreachable(self) -> str | None:
-        """What is in the way of all clients, if anything is: no name server answers, or no master takes a connection.
+        """What keeps all clients from working, if anything: no name server answers, or no master accepts a connection.
 
-        Raises PenstockError, which says it too.
+        Raises PenstockError with the same meaning.
         """
         await self.look()
         masters = self.brokers.masters()
@@ -403,10 +408,10 @@ class RocketRelay:
             return "no master broker takes a connection: " + ", ".join(str(each.endpoint) for each in masters[:3])
         return None
 
-    # Inside.
+    # Internals.
 
     def pushed(self, connection: Connection, frame: Frame) -> None:
-        """What a broker sends of its own accord."""
+        """Receive a request that a broker sends."""
         if self._heard is not None:
             self._heard(self.brokers.known(str(connection.endpoint)), frame)
 
@@ -415,7 +420,7 @@ class RocketRelay:
         return (await channel.reach(endpoint, lane, within_s=_CONNECT_S)).connection
 
     def _lost(self, name: str, error: PenstockError, *, writes: bool = False) -> UpstreamLost:
-        self._looked_s = -1.0  # what name servers say may have changed
+        self._looked_s = -1.0  # the brokers may have changed
         if writes and isinstance(error.__cause__ or error, RequestTimeout):
             return OutcomeUnknown(
                 f"broker {name} did not answer: {error.message}: it may store this yet, look before you send it again",
@@ -424,7 +429,7 @@ class RocketRelay:
         return UpstreamLost(f"broker {name} did not answer: {error.message}", node=name)
 
 
-# Requests of the enode's own to brokers and name servers, and what their refusals are called on this side.
+# The backend's own requests to brokers and name servers, and the errors that their refusals become.
 _OK: Final = (Code.SUCCESS,)
 
 Req = TypeVar("Req")
@@ -433,18 +438,18 @@ T = TypeVar("T")
 
 
 class Asking:
-    """All that the neutral form asks goes through here. Errors are those of `penstock.interfaces.enode.Enode`."""
+    """All requests of the neutral form. Errors are those of `penstock.interfaces.enode.Enode`."""
 
     def __init__(self, relay: RocketRelay) -> None:
         self._relay = relay
 
     @property
     def clusters(self) -> Mapping[str, Sequence[str]]:
-        """Names of the brokers of each cluster that the name servers know."""
+        """The brokers' names of each cluster that the name servers know."""
         return self._relay.brokers.clusters
 
     def masters(self) -> list[Broker]:
-        """Every broker that has one, by name. Raises UpstreamLost where none is known."""
+        """All masters, by name. Raises UpstreamLost if none is known."""
         masters = list(self._relay.brokers.masters())
         if not masters:
             raise UpstreamLost("no broker of the RocketMQ cluster is known now")
@@ -463,9 +468,9 @@ class Asking:
         standby: bool = False,
         write_s: float | None = None,
     ) -> Answered[Ans]:
-        """The answer of a broker's master, or with ``standby`` of whoever is there of that name.
+        """The response of a broker's master; with ``standby`` of any server of that name.
 
-        ``write_s``: it writes, and the answer is waited for that long (OutcomeUnknown then).
+        ``write_s``: the request writes, and its response is awaited for this long (OutcomeUnknown after that).
         """
         try:
             broker = self._relay.brokers.of(name, standby=standby)
@@ -493,7 +498,7 @@ class Asking:
         held_s: float = 0.0,
         standby: bool = False,
     ) -> Answered[Ans]:
-        """What is about a group; a broker that has not heard of it (5.x) is told that there is one."""
+        """A request about a group. If the broker does not know the group (5.x), the group is created first."""
 
         async def once(*codes: int) -> Answered[Ans]:
             return await self.broker(
@@ -508,16 +513,16 @@ class Asking:
         return await once()
 
     async def names(self, method: Method[Req, Ans], header: Req, *, accept: Collection[int] = _OK) -> Answered[Ans]:
-        """The answer of one name server."""
+        """The response of one name server."""
         return _read(method, await self._relay.ask_names(request(method, header)), accept)
 
     async def all_names(self, method: Method[Req, Ans], header: Req) -> None:
-        """Tell every name server that answers."""
+        """Ask every name server that answers."""
         for frame in await self._relay.ask_all_names(request(method, header)):
             _read(method, frame, _OK)
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | PenstockError]:
-        """All of it side by side; what each returns, or raises of ours."""
+        """Run all concurrently; returns each result or PenstockError. Other exceptions are raised."""
         found: list[T | PenstockError] = await self._relay.gather(work)
         for each in found:
             if isinstance(each, BaseException) and not isinstance(each, PenstockError):
@@ -535,7 +540,7 @@ def _read(method: Method[Req, Ans], frame: Frame, accept: Collection[int], node:
 
 
 def _as_log_says(error: ServerError) -> PenstockError:
-    """A refusal of a broker's, as a log would have refused here."""
+    """The error that a log would have raised where a broker refused."""
     words = f"RocketMQ says: {error.message}"
     if error.kind is ErrorKind.UNKNOWN_TOPIC:
         return UnknownTopic(words, node=error.node)

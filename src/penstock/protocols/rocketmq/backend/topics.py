@@ -1,4 +1,5 @@
-"""Topics of the cluster as partitions: what name servers say of their queues, in numbers that stay."""
+"""The cluster's topics. `Numbering` maps queues to partitions with stable numbers; `Topics` loads routes from name
+servers, and creates, grows and deletes topics."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ from penstock.protocols.rocketmq.wire.rpc import (
 
 __all__ = ["Home", "Numbering", "Queue", "Topic", "Topics"]
 
-# Which queue of which broker has which number as a partition: kept while brokers come and go. Pure.
+# Partition numbers of queues, which stay while brokers come and go. No I/O.
 
 """Queues of one topic that are numbered: who says more lies."""
 
@@ -51,10 +52,10 @@ class Queue(NamedTuple):
 
 
 class Numbering:
-    """Of one topic. Queues are numbered as they are heard of: by their own numbers, then by broker.
+    """The partitions of one topic. Queues are numbered when they first appear: by their own numbers, then by broker.
 
-    A broker that nobody tells of any more keeps its places, so that no other queue gets its number; what a topic gets
-    more of comes behind.
+    A broker that is reported no longer keeps its partition numbers, so that no other queue gets them; new queues are
+    numbered behind them.
 
     >>> numbers = Numbering()
     >>> numbers.told({"b": 1, "a": 2})
@@ -70,7 +71,7 @@ class Numbering:
         self._numbers = _numbers(self.queues)
 
     def told(self, counts: Mapping[str, int]) -> None:
-        """How many queues each broker has, of those that are known of now. Fewer than before: they were taken away."""
+        """Take over the queue counts of the reported brokers. Queues above a smaller count than before were deleted."""
         if any(queue.number >= counts.get(queue.broker, queue.number + 1) for queue in self.queues):
             self.queues = [each for each in self.queues if each.number < counts.get(each.broker, each.number + 1)]
             self._numbers = _numbers(self.queues)
@@ -83,7 +84,7 @@ class Numbering:
                     self.queues.append(queue)
 
     def number(self, queue: Queue) -> int | None:
-        """The partition that a queue is."""
+        """The partition number of a queue."""
         return self._numbers.get(queue)
 
 
@@ -94,12 +95,12 @@ def _numbers(queues: Sequence[Queue]) -> dict[Queue, int]:
 _BELIEVED_S: Final = 10.0
 _HEARD_WITHIN_S: Final = 10.0
 _MOST: Final = 100_000
-"""Topics that are remembered."""
+"""The most topics that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """``penstock.interfaces.enode.TopicState``; the id is made of the name, which brokers have no id for."""
+    """A topic (``penstock.interfaces.enode.TopicState``). Brokers have no topic ids, so the id is made of the name."""
 
     name: str
     partitions: int
@@ -125,7 +126,7 @@ class _Known:
 
 
 class Topics:
-    """Of one enode. Calls raise UpstreamLost where nobody answers and nothing is known."""
+    """One backend's topics. Calls raise UpstreamLost if no name server answers and nothing is known."""
 
     def __init__(self, asking: Asking, runtime: Runtime) -> None:
         self._asking = asking
@@ -134,10 +135,10 @@ class Topics:
         self._ids: dict[bytes, str] = {}
         self._turns: Locks[str] = Locks(runtime.promise)
 
-    # Looking.
+    # Reading.
 
     async def all(self) -> list[Topic]:
-        """Every topic that is neither the brokers' own nor one for what groups could not consume; by name."""
+        """All topics, by name; without brokers' own ones, retry topics and dead letter topics."""
         answer = await self._asking.names(GET_ALL_TOPIC_LIST_FROM_NAMESERVER, m.NoFields())
         own = await self._own_names()
         told = m.read_body(m.TopicList, answer.body).topic_list
@@ -146,12 +147,12 @@ class Topics:
         return [each for each in found if isinstance(each, Topic)]
 
     async def _own_names(self) -> set[str]:
-        """Topics that clusters and brokers have by their own names."""
+        """Names of clusters and brokers, for which the cluster has topics of these names."""
         clusters = self._asking.clusters
         return {*clusters, *(name for names in clusters.values() for name in names)}
 
     async def topic(self, name: str) -> Topic | None:
-        """One, by the log's name for it."""
+        """A topic by the log's name; None if there is none."""
         known = await self._fresh(rocket_name(name))
         if known is None or not known.queues:
             return None
@@ -161,23 +162,23 @@ class Topics:
         return topic
 
     async def there(self, rocket_topic: str) -> bool:
-        """Whether a name server knows a topic, by RocketMQ's name for it."""
+        """Whether a name server knows a topic, by RocketMQ's name."""
         return await self._fresh(rocket_topic) is not None
 
     async def by_id(self, topic_id: bytes) -> Topic | None:
-        """One, by the id made of its name."""
+        """A topic by the id made of its name; None if there is none."""
         if topic_id not in self._ids:
             await self.all()
         name = self._ids.get(topic_id)
         return None if name is None else await self.topic(name)
 
     async def queues(self, name: str) -> list[Queue]:
-        """Of a topic, by their numbers as partitions; none where there is no such topic."""
+        """A topic's queues in the order of partitions; none for an unknown topic."""
         known = await self._fresh(rocket_name(name))
         return [] if known is None else known.queues
 
     async def home(self, partition: Partition) -> Home:
-        """Where it is. Raises UnknownTopic, UnknownPartition."""
+        """Where a partition is. Raises UnknownTopic, UnknownPartition."""
         name = rocket_name(partition.topic)
         known = self._known.get(name)
         if known is None or not 0 <= partition.id < len(known.numbering.queues):
@@ -191,7 +192,7 @@ class Topics:
         return Home(name, queues[partition.id])
 
     async def partition(self, topic: str, queue: Queue) -> Partition | None:
-        """The partition that a queue of RocketMQ's topic is; None where nobody could ask for it."""
+        """The partition of a queue, by RocketMQ's name of the topic; None if the topic has no valid name in the log."""
         try:
             name = log_name(topic)
         except PenstockError:
@@ -201,7 +202,7 @@ class Topics:
         return None if number is None else Partition(name, number)
 
     def forget(self, rocket_topic: str) -> None:
-        """Ask anew before the next answer about it; numbers stay."""
+        """Load the topic's route anew at its next use; numbers stay."""
         known = self._known.get(rocket_topic)
         if known is not None:
             known.since_s = float("-inf")
@@ -214,7 +215,7 @@ class Topics:
         async with self._turns.held(name):
             known = self._known.get(name)
             if known is not None and known.since_s >= asked_s:
-                return known.numbering  # somebody else has asked meanwhile
+                return known.numbering  # another call has loaded it in the meantime
             try:
                 return await self._learn(name)
             except UpstreamLost:
@@ -241,7 +242,7 @@ class Topics:
     # Changing.
 
     async def create(self, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
-        """Dealt out to all masters. Raises TopicExists, InvalidTopicName, InvalidTopicConfig."""
+        """Create a topic with queues at all masters. Raises TopicExists, InvalidTopicName, InvalidTopicConfig."""
         try:
             check_topic(rocket_name(name))
         except ConfigError as error:
@@ -259,7 +260,7 @@ class Topics:
         return await self._deal(name, partitions)
 
     async def grow(self, name: str, total: int) -> None:
-        """Raises UnknownTopic, InvalidPartitionCount."""
+        """Add partitions. Raises UnknownTopic, InvalidPartitionCount."""
         known = await self._fresh(rocket_name(name), again=True)
         if known is None:
             raise UnknownTopic("the RocketMQ cluster has no such topic", topic=name)
@@ -268,7 +269,7 @@ class Topics:
         await self._deal(name, total)
 
     async def delete(self, name: str) -> None:
-        """At every master and every name server. Raises UnknownTopic."""
+        """Delete a topic at every master and every name server. Raises UnknownTopic."""
         topic = rocket_name(name)
         if await self._fresh(topic, again=True) is None:
             raise UnknownTopic("the RocketMQ cluster has no such topic", topic=name)
@@ -279,8 +280,8 @@ class Topics:
         self._known.pop(topic, None)
 
     async def _deal(self, name: str, total: int) -> Topic:
-        """Have all masters keep so many queues together, as evenly as what they have allows; numbers grow by the
-        brokers' own numbers in turn, so that the n-th queue of every broker comes before any (n+1)-th."""
+        """Make the masters have ``total`` queues together, as evenly as their present ones allow. Partitions are
+        numbered by queue numbers first: the n-th queue of every broker comes before any (n+1)-th."""
         topic = rocket_name(name)
         known = self._known.get(topic)
         masters = [broker.name for broker in self._asking.masters()]
@@ -296,7 +297,7 @@ class Topics:
         return await self._heard(name, total)
 
     async def _heard(self, name: str, total: int) -> Topic:
-        """The topic, once a name server has heard of all of it, which takes a moment."""
+        """The topic, once a name server knows all of its queues, which takes a moment."""
         until_s = self._runtime.monotonic() + _HEARD_WITHIN_S
         while True:
             found = await self._fresh(rocket_name(name), again=True)

@@ -1,4 +1,4 @@
-"""RocketMQ's kernel in plain Python: always there, what the compiled one is tested by."""
+"""RocketMQ's kernel in plain Python: always available, and the reference in the compiled kernel's tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.protocols.rocketmq.kernels.interface import (
 
 __all__ = ["check_sums", "find_properties", "scan_messages", "walk_headers"]
 
-# Walk stored messages: note where their parts are, check every length; and their checksums.
+# Messages: positions of their parts, with every length checked, and checksums.
 _FIXED: Final = struct.Struct(">iIiiiqqiq")
 _AFTER_HOSTS: Final = struct.Struct(">iqi")
 _INT64: Final = struct.Struct(">q")
@@ -84,7 +84,7 @@ def _message(source: memoryview, at: int, end: int) -> tuple[int, ...]:
 
 
 def _sized(source: memoryview, at: int, stop: int, width: int, fault: StoredFault) -> tuple[int, int]:
-    """Return (position, size) of what stands behind its size of ``width`` bytes; of two bytes it has a sign."""
+    """Return (position, size) of a part after its size of ``width`` bytes; a size of two bytes is signed."""
     if stop - at < width:
         raise _Wrong(fault, at)
     size = int.from_bytes(source[at : at + width], "big", signed=width == 2)
@@ -103,7 +103,7 @@ def check_sums(data: Bytes, table: npt.NDArray[np.int64]) -> int:
     return len(table)
 
 
-# Find keys, tags and headers among the properties of stored messages.
+# Properties: keys, tags and headers.
 _NO_HEADER = {Kind.OWN, Kind.KEY}
 
 

@@ -1,10 +1,10 @@
-"""What a kernel can do for RocketMQ: the functions, the columns of their table, the properties they know.
+"""What a kernel does for RocketMQ: its functions, the columns of their table, and the names of properties.
 
 As in `penstock.kernels.interface`, both implementations give the same results, and the same fault at the same byte on
 bad input.
 
 A stored message is a fixed part, two hosts of 8 or 20 bytes, then body, topic and properties, each behind its length.
-Properties are ``name 0x01 value 0x02``, the last 0x02 optional; an entry with an empty name or value means nothing.
+Properties are ``name 0x01 value 0x02``, the last 0x02 optional; an entry with an empty name or value is ignored.
 Sources: Apache RocketMQ 4.9 and 5.x, ``MessageDecoder``, ``CommitLog``, ``MessageConst``.
 """
 
@@ -40,11 +40,11 @@ LEAST_BYTES: Final = 91
 
 MAGIC_1: Final = 0xDAA320A7
 MAGIC_2: Final = 0xDAA320AB
-"""With two bytes for the topic's length, for those longer than 127."""
+"""The topic's length has two bytes, for topics longer than 127 bytes."""
 
 
 class Stored(enum.IntEnum):
-    """Columns of the table that `RocketKernel.scan_messages` fills, one row a message. ``*_AT`` are positions."""
+    """Columns of the table that `RocketKernel.scan_messages` fills, one row per message. ``*_AT`` are positions."""
 
     POSITION = 0
     SIZE = 1
@@ -84,7 +84,7 @@ class StoredFault(enum.IntEnum):
 
 
 class Kind(enum.IntEnum):
-    """What a property is by its name: a header of a record; RocketMQ's own; the key; a tag; what we coded ourselves."""
+    """A property's kind by its name: header of a record; RocketMQ's own; the key; a tag; or coded by penstock."""
 
     HEADER = 0
     OWN = 1
@@ -143,11 +143,11 @@ KIND_OF: Final = {
     **dict.fromkeys(CODED, Kind.CODED),
     **dict.fromkeys((name.encode() for name in _OWN), Kind.OWN),
 }
-"""Names that are no headers, or not only. What is asked for by applications, too (replies, order), is left to them."""
+"""Names that are not, or not only, headers. RocketMQ names that applications use (replies, order) stay headers."""
 
 
 class RocketKernel(Protocol):
-    """The loops over stored messages. Every length is checked against what is left before it is used."""
+    """The loops over stored messages. Every length is checked against the remaining bytes before it is used."""
 
     def scan_messages(self, data: Bytes, at: int, end: int, table: npt.NDArray[np.int64]) -> tuple[int, int, int]:
         """List the messages in ``data[at:end]`` into ``table`` (rows × `Stored`), as many as it has rows.
@@ -175,7 +175,7 @@ class RocketKernel(Protocol):
         """Find each row's key and tag (-1: none; of several the last one counts), and count its headers.
 
         ``every`` 1 counts all properties as headers; 0 those of kind HEADER and TAG. ``key_ends`` and ``header_ends``
-        get rows + 1 running totals. ``coded`` is 1 where a property of kind CODED is among them, which nobody counts.
+        get rows + 1 running totals. ``coded`` is 1 if the row has a property of kind CODED, which is never counted.
         """
         ...
 
@@ -190,11 +190,11 @@ class RocketKernel(Protocol):
         value_at: Int32s,
         value_ends: Int32s,
     ) -> None:
-        """Note where the names and values of the headers are that `find_properties` counted."""
+        """Write the positions of the names and values of the headers that `find_properties` counted."""
         ...
 
 
-# Which of RocketMQ's kernels runs: chosen as all are, by `penstock.kernels`.
+# The choice between RocketMQ's kernels, made by `penstock.kernels`.
 _HOME: Final = __name__.rpartition(".")[0]
 
 

@@ -1,4 +1,4 @@
-"""Walk stored messages: where their parts are, their checksums, and keys, tags and headers among their properties.
+"""Walk stored messages: positions of their parts, checksums, and the keys, tags and headers among their properties.
 
 Faults are returned as the numbers of `penstock.protocols.rocketmq.kernels.interface.StoredFault`.
 """
@@ -120,10 +120,8 @@ def check_sums(data: Bytes, table: npt.NDArray[np.int64]) -> int:
     return len(table)
 
 
-# Find keys, tags and headers among the properties of stored messages.
-#
-# What a name is stands in a small hash table of the names that mean something, made from the one that both kernels
-# have.
+# Properties: keys, tags and headers. A name's kind comes from a small hash table of the names in `KIND_OF`, which both
+# kernels share.
 _SLOTS: Final = 256
 _LONGEST: Final = max(map(len, KIND_OF))
 
@@ -136,7 +134,7 @@ def _hash_of(name: bytes) -> int:
 
 
 def _slots() -> npt.NDArray[np.int64]:
-    """Return the number of the name in each slot; -1 in those that are free. A name is in the first free one."""
+    """Return the name's number in each slot; -1 in free ones. A name is in the first free slot from its hash on."""
     slots = np.full(_SLOTS, -1, np.int64)
     for number, name in enumerate(KIND_OF):
         at = _hash_of(name)
@@ -176,7 +174,7 @@ def _kind(data: Bytes, at: int, end: int) -> int:
 
 @inlined
 def _entry(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """Return (position of the first 0x01, end) of the entry at ``at``; the first is -1 where it means nothing."""
+    """Return (position of the first 0x01, end) of the entry at ``at``; the first is -1 for an entry to be ignored."""
     middle = int64(-1)
     end = at
     while end < stop:

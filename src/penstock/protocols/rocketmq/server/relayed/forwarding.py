@@ -1,8 +1,8 @@
 """Forwarding of requests to brokers and name servers.
 
-`RelayContext` is what the sessions of a front share. `begin` and `finish` forward one request by its `Plan`; `all_masters`
-and `all_names` forward it to several servers. `topic_route` and `cluster_brokers` answer with this node's address for
-every broker. `meant_by` and its neighbours choose the broker of a request.
+`RelayContext` is what the sessions of a front share. `begin` and `finish` forward one request by its `Plan`;
+`all_masters` and `all_names` forward it to several servers. `topic_route` and `cluster_brokers` answer with this node's
+address for every broker. `meant_by` and its neighbours choose the broker of a request.
 """
 
 from __future__ import annotations
