@@ -1,4 +1,4 @@
-"""Stored messages to Arrow columns, with no Python object for each message unless something about it is unusual."""
+"""Decode stored messages to Arrow columns, without a Python object per message unless something in it is unusual."""
 
 from __future__ import annotations
 
@@ -50,20 +50,19 @@ from penstock.records.batch import Bytes, BytesLike, as_array, as_view
 
 __all__ = ["FACTS", "MAX_INFLATED_BYTES", "Decoded", "decode", "with_facts", "with_kept"]
 
-# What a broker knows of a message and a record has no column for: put among its headers, as text.
-#
-# Readers who ask for a column of these (`config.COLUMNS`) get it from there.
+# What a broker knows of a message beyond a record's columns, added to its headers as text. The further columns of
+# `config.COLUMNS` are taken from there.
 FACTS: Final = {
     STORE_TIME: Stored.STORE_MS,
     RECONSUME_TIMES: Stored.RECONSUME_TIMES,
     QUEUE: Stored.QUEUE_ID,
     COMMIT_LOG_OFFSET: Stored.PHYSICAL_OFFSET,
 }
-"""Headers that hold a number, milliseconds where it is a time."""
+"""Headers that hold a number; times are in milliseconds."""
 
 
 def with_facts(headers: pa.Array, table: npt.NDArray[np.int64], node: str) -> pa.Array:
-    """Return a headers column with the facts behind each row's own headers."""
+    """Return a headers column with the facts after each row's own headers."""
     rows, each = len(table), len(FACTS) + 1
     ends = np.frombuffer(headers.buffers()[1], np.int32, rows + 1)
     pairs = headers.values
@@ -93,21 +92,20 @@ def _text(number: int) -> bytes:
     return b"%d" % number
 
 
-# Headers as a node's own log keeps them: all properties but those of `NOT_KEPT`, and a message's numbers behind them.
-#
-# The same as `wire/log_records.record_of` makes one by one, in columns.
+# Headers as a node's own log keeps them: all properties but `NOT_KEPT`, then the message's numbers. The result equals
+# that of `wire/log_records.record_of`, in columns.
 _NUMBERS: Final = (
     (FLAG, Stored.FLAG, -1),
     (RECONSUMED, Stored.RECONSUME_TIMES, -1),
     (SYS_FLAG, Stored.SYS_FLAG, int(SysFlag.TRANSACTION)),
     (PREPARED, Stored.PREPARED_OFFSET, -1),
 )
-"""Header, where its number stands, and which of its bits count."""
+"""Header, column of its number, and which of its bits count."""
 _LEFT_OUT: Final = pa.array(sorted(NOT_KEPT), pa.string())
 
 
 def with_kept(headers: pa.Array, table: npt.NDArray[np.int64]) -> pa.Array:
-    """Return a headers column of all properties without what is not kept, and with the numbers that are not 0."""
+    """Return a headers column without the properties that are not kept, and with the numbers that are not 0."""
     rows = len(table)
     ends = np.frombuffer(headers.buffers()[1], np.int32, rows + 1)
     pairs = headers.values
@@ -131,7 +129,7 @@ def _numbered(pairs: list[object], row: list[int]) -> list[tuple[str, bytes | No
 
 
 MAX_INFLATED_BYTES: Final = 256 << 20
-"""What all bodies of one call may inflate to together."""
+"""The limit of all inflated bodies of one call together."""
 
 _LAST_MS: Final = (2**63 - 1) // 1000
 _CREATE_TIME: Final = 0
@@ -141,9 +139,9 @@ Table = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The rows of some answers: record columns that were asked for; ``filtered`` messages were not of the tags wanted.
+    """The rows of some responses: the requested record columns, and how many messages tags ``filtered`` out.
 
-    ``messages`` were there altogether, those outside of the offsets wanted included.
+    ``messages`` counts all of them, those outside of the requested offsets included.
     """
 
     batch: pa.RecordBatch
@@ -162,14 +160,14 @@ def decode(
     kept: bool = False,
     check_crcs: bool = True,
 ) -> Decoded:
-    """Decode the messages of one queue from the bodies of answers to pulls, in their order.
+    """Decode the messages of one queue from the bodies of pull responses, in order.
 
     Only offsets from ``start`` on and before ``stop`` count. ``columns`` names record columns (topic and partition are
-    ignored here); None means all. ``tags`` are compared once more, because brokers compare hashes only. With a ``node``
-    (a broker's name) headers are every property, and what else is known of a message (`FACTS`). With ``kept``
-    they are what a node's own log keeps of a message.
+    ignored here); None means all. ``tags`` are compared once more, because brokers only compare hashes. With a ``node``
+    (a broker's name), headers are all properties and the other facts about a message (`FACTS`). With ``kept`` they are
+    those that a node's own log keeps.
 
-    Raises ProtocolViolation for messages whose structure is wrong, CorruptBatch by a checksum or a body that cannot be
+    Raises ProtocolViolation for messages with a bad structure, CorruptBatch for a bad checksum or a body that cannot be
     inflated; nothing is returned then.
     """
     messages = _Messages(_joined(bodies), check_crcs)
@@ -197,7 +195,7 @@ def _between(offsets: Int64s, start: int | None, stop: int | None) -> npt.NDArra
 
 
 class _Messages:
-    """Where the parts of some messages are, and the columns made of them."""
+    """The positions of some messages' parts, and the columns made of them."""
 
     def __init__(self, data: Bytes, check_crcs: bool) -> None:
         self._data = data
@@ -223,7 +221,7 @@ class _Messages:
         return table
 
     def keep(self, wanted: npt.NDArray[np.bool_]) -> None:
-        """Forget the rows that are not wanted; columns are asked for afterwards."""
+        """Drop the other rows; call it before `column`."""
         if not wanted.all():
             self.table = self.table[wanted]
 
@@ -255,7 +253,7 @@ class _Messages:
 
     @cached_property
     def _said(self) -> list[Said] | None:
-        """What each message says, where one of them has something that is coded in our way; None where none has."""
+        """The records of all messages if one of them has a coded property; None if none has."""
         return self._read(every=False) if self._plain_properties.coded.any() else None
 
     def _read(self, *, every: bool) -> list[Said]:
@@ -267,7 +265,7 @@ class _Messages:
         ]
 
     def _bodies(self) -> list[bytes]:
-        """Every body as it was sent."""
+        """Every body, inflated."""
         view, left, found = self._data.data, MAX_INFLATED_BYTES, []
         for at, size, sys_flag in self.table[:, [Stored.BODY_AT, Stored.BODY_SIZE, Stored.SYS_FLAG]].tolist():
             found.append(inflated(view[at : at + size], sys_flag, max_bytes=left))
@@ -283,7 +281,7 @@ class _Messages:
         return self._gathered(pa.binary(), at, _ends(self.table[:, Stored.BODY_SIZE]))
 
     def _times(self) -> Int64s:
-        """Milliseconds: of birth, or what one of a batch says of itself."""
+        """Times in milliseconds: of birth, or a message's own one in a batch."""
         born = self.table[:, Stored.BORN_MS]
         if not (coded := self._plain_properties.coded).any():
             return born
@@ -330,7 +328,7 @@ class _Messages:
 
 
 class _Properties:
-    """What the kernel finds among the properties of some messages."""
+    """The kernel's findings about the properties of some messages."""
 
     def __init__(self, kernel: object, data: Bytes, table: Table, *, every: bool) -> None:
         rows = len(table)
@@ -352,7 +350,7 @@ def _ends(sizes: Int64s) -> Int32s:
 
 
 def _unwrapped(data: Bytes) -> Iterator[bytes]:
-    """Yield every message by itself, also those that are stored as a batch in one."""
+    """Yield every message by itself, also those in a stored batch."""
     for message in read_stored(data, check_crcs=True):
         for each in unwrapped(message) if is_inner_batch(message.sys_flag) else (message,):
             yield write_stored(each)

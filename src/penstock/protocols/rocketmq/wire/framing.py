@@ -1,4 +1,8 @@
-"""Frames and the commands in them: a 4-byte size, then one `RemotingCommand`, whose header is JSON or compact."""
+"""Frames (a 4-byte size and a body) and the `RemotingCommand` in each, whose header is JSON or compact.
+
+`encode` and `decode` convert a command, `framed` prepares one for any request number. `RocketFraming` cuts frames out
+of a stream; `RocketDialect` is a client's connection.
+"""
 
 from __future__ import annotations
 
@@ -46,22 +50,22 @@ __all__ = [
 _TEXT: Final = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'
 _PAIR: Final = f"{_TEXT}:{_TEXT}"
 _NUMBER: Final = r"(-?(?:0|[1-9][0-9]{0,8}))"
-"""Nine digits: always within 32 bits. More are left to who checks."""
+"""Up to nine digits, which always fit 32 bits. Longer numbers are left to the general parser, which checks them."""
 
 USUAL: Final = re.compile(
     rf'\{{"code":{_NUMBER},(?:"extFields":(\{{(?:{_PAIR}(?:,{_PAIR})*+)?\}}),)?"flag":{_NUMBER},'
     rf'"language":"([A-Z_]{{1,16}})","opaque":{_NUMBER},(?:"remark":({_TEXT}),)?'
     rf'"serializeTypeCurrentRPC":"JSON","version":{_NUMBER}\}}'
 ).fullmatch
-"""Groups: code, ext fields, flag, language, opaque, remark, version. Nothing in it is tried twice."""
+"""The usual JSON header. Groups: code, ext fields, flag, language, opaque, remark, version. It never backtracks."""
 
 
 _SCAN: Final = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]  # its stub takes itself
-"""Of text that is known to be JSON: half of what `json.loads` does is asking."""
+"""Reads text that is known to be valid JSON: `json.loads` spends half of its time on other questions."""
 
 
 class Written(Mapping[str, str]):
-    """Ext fields as they stand in a header; ``text`` is the JSON object that `USUAL` has recognised."""
+    """Ext fields that are parsed when needed; ``text`` is their JSON object, which `USUAL` has matched."""
 
     __slots__ = ("_read", "text")
 
@@ -70,11 +74,11 @@ class Written(Mapping[str, str]):
         self._read: dict[str, str] | None = None
 
     def said(self, name: str) -> str | None:
-        """A field whose name and value need no escapes, without reading the others; None where that is not so."""
+        """A field, without parsing the others if its name and value have no escapes; None if there is none."""
         if self._read is not None or "\\" in name:
             return self._fields.get(name)
-        # A quote behind a name that is no escape's ends it, so this stands nowhere but before the field's value; of
-        # several the last one counts, as for all readers of JSON here.
+        # A quote after a name without a final escape ends the name, so this text occurs only in front of the field's
+        # value. The last of several counts, as in all JSON parsers here.
         before, found, rest = self.text.rpartition(f'"{name}":"')
         value = rest.partition('"')[0]
         return value if found and before[-1] in "{," and "\\" not in value else self._fields.get(name)
@@ -83,7 +87,7 @@ class Written(Mapping[str, str]):
         return self._fields.get(name, default)
 
     def read(self) -> dict[str, str]:
-        """All of them; for who asks for several."""
+        """All fields, for callers that need several."""
         if self._read is None:
             self._read, _ = _SCAN(self.text, 0)
         return self._read
@@ -108,28 +112,28 @@ class Written(Mapping[str, str]):
         return repr(self._fields)
 
 
-# RemotingCommand: what one frame says. A header in one of two forms, JSON or compact, and a body.
+# RemotingCommand: the content of a frame, a header (JSON or compact) and a body.
 #
-# Both forms are read, whatever was sent: servers answer in the form of the request, or in JSON whatever the request
-# was. Every length is checked against what is left, and what a header may take is bounded before it is looked at.
-# Source: Apache RocketMQ 4.9 and 5.x, ``RemotingCommand``, ``RemotingSerializable`` and ``RocketMQSerializable``.
+# Both header forms are accepted everywhere: servers answer in the form of the request, or always in JSON. Every length
+# is checked against the remaining bytes, and the header's size before it is parsed. Source: Apache RocketMQ 4.9 and
+# 5.x, ``RemotingCommand``, ``RemotingSerializable`` and ``RocketMQSerializable``.
 VERSION: Final = 409
-"""What we say we are: 4.9.8, the last version whose behaviour is the same in servers of 4.x and 5.x."""
+"""The version that penstock reports: 4.9.8, the last one that servers of 4.x and 5.x treat alike."""
 
 RESPONSE: Final = 1
 ONE_WAY: Final = 2
 
 MAX_FRAME_BYTES: Final = 16_777_216
-"""What every server and client takes (``com.rocketmq.remoting.frameMaxLength``), the first four bytes not counted."""
+"""The limit of all servers and clients (``com.rocketmq.remoting.frameMaxLength``), without the first four bytes."""
 
 MAX_HEADER_BYTES: Final = 4 << 20
-"""The longest header that anybody needs is an answer to a full batch: an id of 32 letters a message."""
+"""Enough for the longest real header, the response to a full batch: an id of 32 characters per message."""
 
 LANGUAGES: Final = (
     "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST",
     "NODE_JS",
 )  # fmt: skip
-"""Some clients write the place in this row instead of the name."""
+"""Some clients send the position in this list instead of the name."""
 
 _LANGUAGE_NUMBER: Final = {name: number for number, name in enumerate(LANGUAGES)}
 _OTHER: Final = _LANGUAGE_NUMBER["OTHER"]
@@ -143,19 +147,19 @@ _NO_FIELDS: Final = "{}"
 _ZERO, _COMMA = b"0,"
 _LONGEST_NUMBER: Final = len("-2147483648")
 _MOST_ODD: Final = 32 << 10
-"""Letters of a header that is not standard JSON: so many are read in some ten milliseconds, where they arrived."""
+"""The most characters of a non-standard JSON header; this many take about ten milliseconds on the event loop."""
 _WITHOUT_FIELDS: Final = 4 << 10
-"""Code, number and flag of a header that is too long are looked for in so many bytes at each end of it."""
+"""Code, number and flag of a header that is too long are searched for in this many bytes at each of its ends."""
 _FIELDS_BEGIN: Final = re.compile(rb"""(["'])extFields\1\s*:""")
 _OPAQUE: Final = re.compile(rb"""(["'])opaque\1\s*:""")
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 class RemotingCommand(NamedTuple):
-    """``code`` is a request's, or an answer's; ``fields`` are its custom header ("extFields"), all text.
+    """``code`` is a request's code, or a response's; ``fields`` are the custom header ("extFields"), all text.
 
-    ``opaque`` says which answer belongs to which request, ``flag`` has the bits `RESPONSE` and `ONE_WAY`, ``remark`` is
-    an answer's text (without meaning where the code is 0). ``compact`` is the form of the header.
+    ``opaque`` is the request number, equal in request and response. ``flag`` has the bits `RESPONSE` and `ONE_WAY`.
+    ``remark`` is a response's text, without meaning if the code is 0. ``compact`` is the form of the header.
     """
 
     code: int
@@ -170,19 +174,19 @@ class RemotingCommand(NamedTuple):
 
     @property
     def is_answer(self) -> bool:
-        """Whether this answers a request of the other side; if not, it is a request by whoever sent it."""
+        """Whether this is a response to a request of the other side; otherwise it is a request of the sender."""
         return bool(self.flag & RESPONSE)
 
     @property
     def is_one_way(self) -> bool:
-        """Whether nobody waits for an answer."""
+        """Whether the sender wants no response."""
         return bool(self.flag & ONE_WAY)
 
 
 class UnreadableHeader(ProtocolViolation):
-    """A header whose code, number and flag can be read, while the rest of it cannot: its request can be refused.
+    """The code, number and flag of a header are readable, the rest is not, so its request can still be refused.
 
-    ``command`` has what could be read; ``too_long``: that is what is wrong with the rest.
+    ``command`` has the readable part; ``too_long``: the header exceeds its size limit.
     """
 
     def __init__(self, message: str, command: RemotingCommand, *, too_long: bool = False) -> None:
@@ -192,21 +196,21 @@ class UnreadableHeader(ProtocolViolation):
 
 
 def field_of(command: RemotingCommand, name: str) -> str | None:
-    """One ext field, if it is there; the others are not read for it where that can be helped."""
+    """One ext field; None if it is missing. The others are not parsed if that can be avoided."""
     fields = command.fields
     return fields.said(name) if isinstance(fields, Written) else fields.get(name)
 
 
 def encode(command: RemotingCommand) -> Buffers:
-    """Return the whole frame: its head, and the body as it is.
+    """Return the whole frame: its head, and the body without a copy.
 
-    A code that does not fit the compact form makes it JSON. Raises UsageError for more than a frame can hold.
+    A code that does not fit the compact form makes the header JSON. Raises UsageError if it exceeds a frame's limits.
     """
     return framed(command)(command.opaque)
 
 
 class Framed:
-    """Writes a frame around any number; ``command`` is what it says, for whoever has to say it in another way."""
+    """Writes a frame with a number that is given later; ``command`` is its content, for callers that change it."""
 
     __slots__ = ("_after", "_before", "_compact", "command")
 
@@ -225,9 +229,9 @@ class Framed:
 
 
 def framed(command: RemotingCommand) -> Framed:
-    """Return what writes the frame around any number: for requests, whose number a connection chooses.
+    """Return a function that writes the frame with any number, because a connection chooses the numbers of requests.
 
-    Everything else is written here and now. Raises UsageError as `encode`.
+    Everything but the number is encoded right away. Raises UsageError as `encode`.
     """
     compact = command.compact and -0x8000 <= command.code < 0x8000
     before, after = _compact(command) if compact else _json(command)
@@ -242,7 +246,7 @@ def framed(command: RemotingCommand) -> Framed:
 
 
 def code_of(written: Buffers) -> int:
-    """The code of a frame that was written here."""
+    """The code of a frame that this module encoded."""
     head = written[0]
     if head[4]:
         return int.from_bytes(head[8:10], "big", signed=True)
@@ -252,9 +256,9 @@ def code_of(written: Buffers) -> int:
 
 
 def decode(frame: memoryview, *, max_header_bytes: int = MAX_HEADER_BYTES) -> RemotingCommand:
-    """Read a frame without its first four bytes; ``body`` is a view into it.
+    """Decode a frame without its first four bytes; ``body`` is a view into it.
 
-    Raises ProtocolViolation, and UnreadableHeader where enough of the header can be read to answer the request.
+    Raises ProtocolViolation; UnreadableHeader if enough of the header is readable to answer the request.
     """
     if len(frame) < 4:
         raise ProtocolViolation(f"a frame of {len(frame)} bytes; at least 4 are needed")
@@ -278,9 +282,9 @@ def decode(frame: memoryview, *, max_header_bytes: int = MAX_HEADER_BYTES) -> Re
 
 
 def _without_fields(header: memoryview, kind: int) -> RemotingCommand:
-    """Read a header but for its ext fields, which alone may be long, in time that does not grow with them.
+    """Decode a header without its ext fields, the only part that may be long, in time that does not grow with them.
 
-    Everything else stands before or behind them. Raises ProtocolViolation.
+    All other parts are before or after them. Raises ProtocolViolation.
     """
     if kind:
         if len(header) < _FIXED.size:
@@ -299,9 +303,9 @@ def _without_fields(header: memoryview, kind: int) -> RemotingCommand:
 
 
 def _json(command: RemotingCommand) -> tuple[bytes, bytes]:
-    """Return what stands before and after the number, as Java writes it.
+    """Return what comes before and after the number, in the form that Java writes.
 
-    Names are in alphabetical order; nothing is written where there is nothing to say.
+    Names are in alphabetical order; empty fields are left out.
     """
     said = command.fields
     if isinstance(said, Written):
@@ -362,7 +366,7 @@ def _number(said: Mapping[str, Any], name: str) -> int:
 
 
 def _texts(said: Any) -> Mapping[str, str]:
-    """Return ext fields. Everybody writes text; other values are taken as the text they stand for."""
+    """Return ext fields. Clients write text; other values are converted to text."""
     if not said:
         return {}
     if not isinstance(said, dict):
@@ -374,7 +378,7 @@ def _texts(said: Any) -> Mapping[str, str]:
 
 
 def _language(said: Any) -> str:
-    """Return a name, also of those that only newer clients have."""
+    """Return the language's name, also one that only newer clients have."""
     if type(said) is str and said in _LANGUAGE_NUMBER:
         return said
     known = lenient.name(said, LANGUAGES, "a header's language")
@@ -382,7 +386,7 @@ def _language(said: Any) -> str:
 
 
 def _compact(command: RemotingCommand) -> tuple[bytes, bytes]:
-    """Return what stands before and after the number."""
+    """Return what comes before and after the number."""
     language = _LANGUAGE_NUMBER.get(command.language, _OTHER)
     remark = _utf8(command.remark or "", "a remark")
     entries = bytearray()
@@ -418,7 +422,7 @@ def _language_of(number: int) -> str:
 
 
 class _CompactText:
-    """The texts of a compact header, one after the other."""
+    """Reads the texts of a compact header in order."""
 
     def __init__(self, header: bytes, at: int) -> None:
         self._header = header
@@ -454,25 +458,25 @@ class _CompactText:
         return int(length)
 
 
-# RocketMQ's frames: a 4-byte size, then that many bytes, which are one `RemotingCommand`.
+# Framing: a 4-byte size, then that many bytes, which are one `RemotingCommand`.
 #
-# Both sides ask and answer on one connection, with numbers of their own that may be equal: the flag in the header alone
-# tells an answer from a request. So the header is read here, once; a frame carries the command along. Source: Apache
-# RocketMQ 4.9 and 5.x, ``NettyDecoder``.
+# Both sides send requests on one connection, with numbers of their own that may coincide; only the flag in the header
+# tells a response from a request. So the header is decoded here, once, and the frame carries the command. Source:
+# Apache RocketMQ 4.9 and 5.x, ``NettyDecoder``.
 MAX_REQUEST_HEADER_BYTES = 256 << 10
-"""Properties are the longest thing in a request's header: 32,767 bytes, each of which JSON may write in six letters."""
+"""The longest field of a request's header are properties: 32,767 bytes, of which JSON may write each as six."""
 
 _NO_GRPC = "RocketMQ's SDKs of 5.x need a RocketMQ Proxy for gRPC; here, use clients that speak remoting"
 _LEAST = 4
-"""Bytes of the header's length, without which there is no frame."""
+"""The size of the header's length field, the least that a frame has."""
 
 
 @dataclass(slots=True)
 class CommandFrame(Frame):
-    """A frame and what it says; ``body`` (without the command's header) is a view into the one buffer it came in.
+    """A frame and its command; ``body`` (without the command's header) is a view into the buffer that it came in.
 
-    ``unreadable``: why all but the command's code, number and flag could not be read. Such a request can be refused,
-    and its connection goes on, with all else that is under way there.
+    ``unreadable``: why only the command's code, number and flag could be decoded. Such a request can be refused, and
+    the connection goes on with everything else that is under way.
     """
 
     command: RemotingCommand
@@ -480,7 +484,7 @@ class CommandFrame(Frame):
 
 
 class RocketFraming:
-    """Cuts frames; ``answers`` True for a client, whose answers may have long headers, False for a server."""
+    """Cuts frames. ``answers``: True for a client, whose responses may have long headers; False for a server."""
 
     __slots__ = ("_answers", "_bodies", "need")
 
@@ -507,7 +511,7 @@ class RocketFraming:
 
 
 def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:
-    from penstock.protocols import greetings  # not above: the registry imports this folder
+    from penstock.protocols import greetings  # not at the top: the registry imports this folder
 
     said = spoken(head, greetings())
     port = "Give the remoting port of a RocketMQ name server" if answers else ""
@@ -515,40 +519,39 @@ def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:
 
 
 def command_of(frame: Frame) -> RemotingCommand:
-    """Return what a frame says that `RocketFraming` cut. Raises ProtocolViolation."""
+    """Return the command of a frame that `RocketFraming` cut. Raises ProtocolViolation."""
     if isinstance(frame, CommandFrame):
         return frame.command
     raise ProtocolViolation("a frame that no framing of ours has cut")
 
 
-# A connection to a name server, a broker or a proxy: nothing is said before the first request; servers may ask, too.
-#
-# What a server asks for (39, 40, 220, 221, 307, 309, 326) is the business of whoever made the dialect.
+# A client's connection to a name server, a broker or a proxy. It has no handshake, and servers send requests, too (39,
+# 40, 220, 221, 307, 309, 326), which the creator of the dialect handles.
 Asked = Callable[[Connection, RemotingCommand], RemotingCommand | None]
-"""Takes a server's request; returns its answer (its number is filled in), or None: then nothing is written."""
+"""Takes a server's request; returns the response without its number, or None to send none."""
 
 
 def unheard(connection: Connection, asked: RemotingCommand) -> None:
-    """Take no notice of what servers ask, for those who are no member of anything."""
+    """Ignore servers' requests, for clients that are no members of a group."""
     del connection, asked
 
 
 class RocketDialect:
-    """``penstock.interfaces.channel.Dialect``: greeting finds nothing out, ``asked`` hears what servers ask for."""
+    """The dialect of a client's connections (``penstock.interfaces.channel.Dialect``); ``asked`` serves requests."""
 
     def __init__(self, asked: Asked = unheard) -> None:
         self._asked = asked
 
     def framing(self) -> RocketFraming:
-        """A fresh receiving side."""
+        """A new receiving side."""
         return RocketFraming(answers=True)
 
     async def greet(self, connection: Connection) -> None:
-        """No first words."""
+        """Do nothing: there is no handshake."""
         del connection
 
     def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
-        """Have the request heard; write its answer in its form, unless nobody waits for one."""
+        """Serve a server's request; the response has the request's form. One-way requests get none."""
         request = command_of(frame)
         answer = self._asked(connection, request)
         if answer is None or request.is_one_way:

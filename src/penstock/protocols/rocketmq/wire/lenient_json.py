@@ -1,9 +1,9 @@
-"""JSON as RocketMQ's servers read it, which is more than JSON: its syntax, and how a value becomes a field's type.
+"""JSON as RocketMQ's servers accept it: a superset of JSON's syntax, and conversions of values to a field's type.
 
-Java's servers read with fastjson, and clients in other languages write whatever it takes: numbers in quotes (Go), the
+Java's servers parse with fastjson, and clients in other languages write what it accepts: numbers in quotes (Go), the
 number of an enumeration's value (C++), keys without quotes or that are objects (Java: ``{0:"a"}``, ``{{"id":0}:5}``).
-The rules here are those of a 5.4 broker, which tests/rocketmq_json.py lists and an interop test asks. Standard JSON is
-read by `json` in one go; only a value that does not have its field's type is looked at twice.
+The rules here are those of a 5.4 broker; tests/rocketmq_json.py lists them, and an interop test checks them there.
+Standard JSON is parsed by `json` in one go; only values of another type than their field's are converted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.errors import ProtocolViolation
 __all__ = ["MAX_JSON_BYTES", "flag", "name", "number", "parse", "parse_body", "text"]
 
 MAX_JSON_BYTES: Final = 4 << 20
-"""Python's objects take some twenty times of what the shortest JSON does."""
+"""Python objects take about twenty times the bytes of the shortest JSON."""
 
 _DEEPEST: Final = 100
 _TOKEN: Final = re.compile(
@@ -36,7 +36,7 @@ _FALSE: Final = frozenset({"false", "0", "n"})
 
 
 class Fraction(str):
-    """A number with a fraction or an exponent as it was written, since a field may want it as text."""
+    """A number with a fraction or an exponent, in its original text, since a field may want it as text."""
 
     __slots__ = ()
 
@@ -46,13 +46,13 @@ def _no_number(word: str) -> Any:
 
 
 _READ: Final = json.JSONDecoder(parse_float=Fraction, parse_constant=_no_number, strict=False).decode
-"""Of text: `json.loads` takes twice as long, because it asks bytes for their encoding. There is one, UTF-8."""
+"""For text: `json.loads` takes twice as long, because it detects the encoding of bytes. Here it is always UTF-8."""
 
 
 def parse(said: str, *, most_odd: int = MAX_JSON_BYTES) -> Any:
-    """Return what some JSON says, with every key a text. Raises ProtocolViolation.
+    """Parse JSON; every key is a text. Raises ProtocolViolation.
 
-    ``most_odd``: letters of what is not standard JSON, which takes a microsecond for each two.
+    ``most_odd``: the limit of characters if it is not standard JSON, which takes a microsecond for two of them.
     """
     try:
         return _READ(said)
@@ -66,7 +66,7 @@ def parse(said: str, *, most_odd: int = MAX_JSON_BYTES) -> Any:
 
 
 def parse_body(data: bytes | bytearray | memoryview, *, max_bytes: int = MAX_JSON_BYTES) -> Any:
-    """Return what a body says, as `parse`. Raises ProtocolViolation."""
+    """Parse a body as `parse` does. Raises ProtocolViolation."""
     if len(data) > max_bytes:
         raise ProtocolViolation(f"a body of {len(data)} bytes of JSON; {max_bytes} are allowed")
     try:
@@ -76,12 +76,12 @@ def parse_body(data: bytes | bytearray | memoryview, *, max_bytes: int = MAX_JSO
     return parse(said)
 
 
-# Values. Each returns None for what says nothing, and raises ProtocolViolation for what cannot stand for the type.
+# Values. Each function returns None for an empty value, and raises ProtocolViolation for one that does not convert.
 
 
 def number(value: Any, bits: int, where: str) -> int | None:
-    """The whole number that a value stands for. Of one with a fraction or an exponent the fraction is cut off, and what
-    ``bits`` cannot hold becomes the nearest that they can; any other may be of any size.
+    """The whole number of a value. A fraction is cut off; if such a number, or one with an exponent, does not fit
+    ``bits``, it becomes the nearest that does. Other numbers may have any size.
     """
     if isinstance(value, int):  # true is 1
         return int(value)
@@ -99,7 +99,7 @@ def number(value: Any, bits: int, where: str) -> int | None:
 
 
 def flag(value: Any, where: str) -> bool | None:
-    """The truth value that a value stands for; of numbers 1 alone is true."""
+    """The truth value of a value; of numbers only 1 is true."""
     if isinstance(value, bool):
         return value
     if isinstance(value, Fraction):
@@ -118,7 +118,7 @@ def flag(value: Any, where: str) -> bool | None:
 
 
 def text(value: Any) -> str | None:
-    """The text that a value stands for: a number as it was written, an object or a list as JSON."""
+    """The text of a value: a number in its original text, an object or a list as JSON."""
     if isinstance(value, Fraction):
         return _plain(value)
     if isinstance(value, str):
@@ -127,10 +127,10 @@ def text(value: Any) -> str | None:
 
 
 def _plain(fraction: Fraction) -> str:
-    """Without its exponent where Java writes none."""
+    """Without an exponent, where Java writes none."""
     if "e" not in fraction and "E" not in fraction:
         return str(fraction)
-    from decimal import Decimal, InvalidOperation  # not above: next to nobody writes one
+    from decimal import Decimal, InvalidOperation  # not at the top: hardly any client writes an exponent
 
     try:
         return str(Decimal(fraction))
@@ -139,7 +139,7 @@ def _plain(fraction: Fraction) -> str:
 
 
 def name(value: Any, names: Sequence[str], where: str) -> str | None:
-    """The one of an enumeration's names that a value stands for: in any case, or by its place. None: there is none."""
+    """The name of an enumeration's value, by name in any case or by position. None if there is none."""
     if isinstance(value, str) and not isinstance(value, Fraction) and not _WHOLE.fullmatch(value):
         upper = value.upper()
         return upper if upper in names else None
@@ -159,9 +159,9 @@ def _shown(value: Any) -> str:
 
 
 def _standard(said: str) -> Iterator[str]:
-    """Yield the same in standard JSON, piece by piece. Raises ProtocolViolation."""
-    # What may come next, a letter for each object and list that is open: in an object "{" its first name, "," another
-    # name, ":" a colon, "v" a value; "[" in a list.
+    """Yield the text as standard JSON, piece by piece. Raises ProtocolViolation."""
+    # The state of each open object or list, a letter for what may come next. In an object: "{" its first name, ","
+    # another name, ":" a colon, "v" a value. In a list: "[".
     within: list[str] = []
     at, end, comma = 0, len(said.rstrip()), False
     while at < end:
@@ -180,7 +180,7 @@ def _standard(said: str) -> Iterator[str]:
             yield token
             within[-1] = "v"
         elif state == "[" and token == "," and not comma:
-            comma = True  # the last one may end its list
+            comma = True  # a trailing comma is allowed
         else:
             if comma and token != "]":
                 yield ","
@@ -190,7 +190,7 @@ def _standard(said: str) -> Iterator[str]:
 
 
 def _value(token: str, within: list[str]) -> Iterator[str]:
-    """Yield what begins, ends or is a value."""
+    """Yield a token that begins, ends or is a value."""
     if token in {"{", "["}:
         if len(within) == _DEEPEST:
             raise ProtocolViolation(f"JSON is deeper than {_DEEPEST} objects and lists")
@@ -208,7 +208,7 @@ def _value(token: str, within: list[str]) -> Iterator[str]:
 
 
 def _name(said: str, token: str, at: int, after: int) -> tuple[str, int]:
-    """An object's key in quotes, and where it ends; a key that is an object becomes the text it was written as."""
+    """An object's key in quotes, and its end; a key that is an object becomes its original text."""
     if token == "{":
         after = _object_end(said, after)
         return json.dumps(said[at:after].strip(), ensure_ascii=False), after
@@ -220,7 +220,7 @@ def _name(said: str, token: str, at: int, after: int) -> tuple[str, int]:
 
 
 def _object_end(said: str, at: int) -> int:
-    """Where the object ends whose brace is before ``at``."""
+    """The end of the object whose opening brace is just before ``at``."""
     depth = 1
     while depth:
         token, at = _token(said, at)

@@ -1,5 +1,7 @@
-"""The mapping between RocketMQ's topics and messages, and the topics and records of a log. The server and the backend
-share it, so that a record of any protocol comes back as it was.
+"""The mapping between RocketMQ's topics and messages and a log's topics and records.
+
+The server and the backend share it, so that a record of any protocol comes back as it was. `record_of` and
+`MessageEncoder` convert single messages, `lumps` and `cut` whole batches, `log_name` and `rocket_name` topics.
 """
 
 from __future__ import annotations
@@ -71,11 +73,11 @@ __all__ = [
     "rocket_name",
 ]
 
-# Most records as the messages that they are stored as: what `MessageEncoder` makes of them, and no more.
+# A fast path for most records; the result equals that of `MessageEncoder.message`.
 #
-# What properties look like depends on the names of a record's headers only, as long as all values are plain text. So
-# they are written once the long way, with marks for values, and filled in from then on; whatever is unusual is None
-# here, and goes the long way.
+# As long as all values are plain text, the form of a message's properties depends only on the names of the record's
+# headers. So the properties are written once the general way with markers for values, and the form is cached and filled
+# in from then on. Anything unusual yields None and takes the general way.
 _MARK: Final = "!{}!"
 _LONGEST_NAMES: Final = 1_000
 _MOST_FORMS: Final = 1_024
@@ -88,9 +90,9 @@ _LONGEST_HOST: Final = 64
 
 
 class Form(NamedTuple):
-    """Properties with holes: ``text`` is to be filled with what ``pick`` takes of key and values.
+    """A template of properties: ``text`` has holes for what ``pick`` takes out of the key and the values.
 
-    ``entries`` is how many properties there are.
+    ``entries`` is the number of properties.
     """
 
     text: bytes
@@ -99,12 +101,12 @@ class Form(NamedTuple):
 
 
 Properties = Callable[[Stored, str], str]
-"""The long way: what a record's properties are in a cluster."""
+"""The general way: a record's properties in a cluster of this name."""
 
 
 @functools.lru_cache(_MOST_FORMS)
 def form_of(names: tuple[str, ...], keyed: bool, cluster: str, properties: Properties) -> Form | None:
-    """The form of records with these headers; None where each has to go the long way."""
+    """The form of records with these headers; None if each has to take the general way."""
     if sum(map(len, names)) > _LONGEST_NAMES or not _APART.isdisjoint(names):
         return None
     marks = [_MARK.format(at) for at in range(len(names) + 1)]
@@ -115,7 +117,7 @@ def form_of(names: tuple[str, ...], keyed: bool, cluster: str, properties: Prope
         return None
     places = [marks.index(value) for _, _, value in entries if value in marks]
     if any(value not in marks and (name, value) != ("CLUSTER", cluster) for name, _, value in entries):
-        return None  # something was coded, so that other values may look otherwise
+        return None  # a value was coded, so other values may be written in another way
     text = "\x02".join(
         f"{name}\x01".replace("%", "%%") + ("%b" if value in marks else value.replace("%", "%%"))
         for name, _, value in entries
@@ -125,7 +127,7 @@ def form_of(names: tuple[str, ...], keyed: bool, cluster: str, properties: Prope
 
 @functools.lru_cache(_HOSTS)
 def read_host(text: bytes) -> Host | None:
-    """An address that a record names; None for what is none: anyone may write such a header."""
+    """The address in a record's header; None for an invalid one, since any producer may write such a header."""
     return Host.read(text.decode(errors="replace")) if len(text) <= _LONGEST_HOST else None
 
 
@@ -138,7 +140,7 @@ def _picking(places: Sequence[int]) -> Callable[[Sequence[Any]], Any]:
 def quick_stored(
     record: Stored, topic: bytes, queue: int, place: int, host: bytes, cluster: str, properties: Properties
 ) -> bytes | None:
-    """The message; None where it has to go the long way. ``place`` is the message's own."""
+    """The message; None if it has to take the general way. ``place`` is the message's own."""
     body = record.value
     born = record.timestamp_ms
     if not body or len(topic) > _LONGEST_TOPIC or len(host) != _SHORT_HOST or born < 0:
@@ -195,9 +197,9 @@ def record_of(
     born_host: str = "",
     more: dict[str, int] | None = None,
 ) -> Stored:
-    """The record of a message, whose ``body`` is not compressed; ``more`` are numbers for headers of their names.
+    """The record of a message, whose ``body`` is not compressed; ``more`` are further headers with numbers.
 
-    Its time is the one that the application gave it (`TIMESTAMP`), else that of its birth if `dated` believes that.
+    Its time is the one that the application set (`TIMESTAMP`), otherwise the time of birth if `dated` accepts it.
     """
     said = read_record(properties, body, every=True)
     headers = [pair for pair in said.headers if pair[0] not in NOT_KEPT]
@@ -215,17 +217,17 @@ def record_of(
 
 
 def dated(record: Stored, now_ms: int) -> Stored:
-    """The record as it is stored at ``now_ms``: if it is of quite another time, that becomes a header (`CLOSE_MS`)."""
+    """The record stored at ``now_ms``: a timestamp far from that (`CLOSE_MS`) is replaced and kept as a header."""
     if -CLOSE_MS <= record.timestamp_ms - now_ms <= CLOSE_MS:
         return record
     headers = record.headers
-    if not any(name == BORN for name, _ in headers):  # what is delivered again has its birth there already
+    if not any(name == BORN for name, _ in headers):  # a redelivered record already has its birth there
         headers = (*headers, (BORN, b"%d" % record.timestamp_ms))
     return record._replace(timestamp_ms=now_ms, headers=headers)
 
 
 def number_of(record: Stored, name: str) -> int:
-    """The number in a header; 0 where there is none."""
+    """The number in a header; 0 if there is none."""
     for each, value in record.headers:
         if each == name and value is not None and len(value) < 20 and value.removeprefix(b"-").isdigit():
             return int(value)
@@ -233,7 +235,7 @@ def number_of(record: Stored, name: str) -> int:
 
 
 def born_host_of(record: Stored) -> Host | None:
-    """Where the message came from; None where the log does not say it, as of another protocol's records."""
+    """The address of the message's producer; None if the log does not have it, as for other protocols' records."""
     found = None
     for name, value in record.headers:
         if name == BORN_HOST and value is not None:
@@ -242,7 +244,7 @@ def born_host_of(record: Stored) -> Host | None:
 
 
 class MessageEncoder:
-    """What all messages of one queue have in common; ``place`` is that of the queue's first offset."""
+    """Encodes the messages of one queue; ``place`` is the place of the queue's first offset."""
 
     __slots__ = ("_cluster", "_host", "_packed", "_place", "_queue", "_topic")
 
@@ -255,7 +257,7 @@ class MessageEncoder:
         self._packed = topic.encode(), host.packed
 
     def stored(self, record: Stored) -> bytes:
-        """A record as brokers store it, and as it goes to who pulls it."""
+        """A record in the form in which brokers store messages and send them to consumers."""
         name, host = self._packed
         place = (self._place | record.offset) & _PLACE_MASK
         quick = quick_stored(record, name, self._queue, place, host, self._cluster, properties_of)
@@ -289,7 +291,7 @@ class MessageEncoder:
 
 
 def parted(record: Stored) -> tuple[list[tuple[str, bytes | None]], list[tuple[str, str]]]:
-    """A record's headers: those that anybody may have, and those that become RocketMQ's own properties."""
+    """A record's headers in two parts: ordinary ones, and those that become RocketMQ's own properties."""
     own: list[tuple[str, str]] = []
     headers: list[tuple[str, bytes | None]] = []
     for name, value in record.headers:
@@ -305,7 +307,7 @@ def parted(record: Stored) -> tuple[list[tuple[str, bytes | None]], list[tuple[s
 
 
 def properties_of(record: Stored, cluster: str) -> str:
-    """What a record's message has beside its body; of more than fits, the first ones."""
+    """The properties of a record's message; if they exceed the limit, the first ones that fit."""
     headers, own = parted(record)
     own.append(("CLUSTER", cluster))
     try:
@@ -315,7 +317,7 @@ def properties_of(record: Stored, cluster: str) -> str:
 
 
 def _what_fits(record: Stored, headers: list[tuple[str, bytes | None]], own: list[tuple[str, str]]) -> str:
-    """Properties of a record that has more than a message can carry: its last headers are left out, then its key."""
+    """The properties of a record that exceeds the limit: its last headers are left out, then its key."""
     for key in (record.key, None):
         for count in (len(headers) // 2, len(headers) // 4, 0):
             try:
@@ -335,18 +337,18 @@ def _int32(number: int) -> int:
     return number if -(1 << 31) <= number < 1 << 31 else 0
 
 
-# What RocketMQ calls a topic and what the log does. Pure text.
+# Names of topics. No I/O.
 #
-# The log's names have no ``%``, with which RocketMQ begins those of a group's own topics and parts namespaces from
-# names: ``%RETRY%g`` is kept as ``rocketmq.RETRY.g``, ``n%t`` as ``rocketmq-ns.n.t``. RocketMQ's names have no dots, so
-# that the way back is plain.
+# The log's names have no ``%``, which RocketMQ puts in front of groups' own topics and between a namespace and a name:
+# ``%RETRY%g`` is ``rocketmq.RETRY.g`` in the log, ``n%t`` is ``rocketmq-ns.n.t``. RocketMQ's names have no dots, so the
+# way back is unambiguous.
 _GROUPS: Final = "rocketmq."
 _NAMESPACES: Final = "rocketmq-ns."
 _OWN_TOPIC: Final = "__"
 
 
 def log_name(topic: str) -> str:
-    """What the log calls a topic. Raises Refused for a name that no topic can have.
+    """The log's name of a topic. Raises Refused for a name that no topic can have.
 
     >>> log_name("%RETRY%readers"), log_name("flights")
     ('rocketmq.RETRY.readers', 'flights')
@@ -360,7 +362,7 @@ def log_name(topic: str) -> str:
 
 
 def rocket_name(name: str) -> str:
-    """What RocketMQ's clients call a topic of the log.
+    """RocketMQ's name of a log's topic.
 
     >>> rocket_name("rocketmq.RETRY.readers"), rocket_name("my.flights")
     ('%RETRY%readers', 'my.flights')
@@ -373,24 +375,24 @@ def rocket_name(name: str) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether it is a topic of the node itself, which clients are not told of."""
+    """Whether it is a topic of the node itself, which clients do not see."""
     return name.startswith(_OWN_TOPIC)
 
 
-# Batches of records to messages and back, as the front's own mapping says (`wire/log_records`).
+# Batches of records to messages and back, with the same mapping as for single messages.
 #
-# What a Kafka client reads of a message is what it reads where a RocketMQ client wrote into a node's own log, and the
-# other way round. A record becomes one of a batch of messages (320), which no broker delays or changes, and which stand
-# one behind the other; that has one time of birth, so a record of another time says its own in a property.
+# A Kafka client reads the same from a message at a broker as from one that a RocketMQ client wrote into a node's own
+# log, and vice versa. Records become a batch of messages (320): brokers neither delay nor change those, and store them
+# one after the other. A batch has one time of birth, so a record of another time has its own in a property.
 
 _ADDED: Final = 256
-"""What brokers add to a message's properties: the cluster's name, and that somebody waits."""
+"""Bytes that brokers add to a message's properties: the cluster's name, and ``WAIT``."""
 _OVERHEAD: Final = 22
 _LARGEST: Final = (1 << 31) - 1
 
 
 class Lump(NamedTuple):
-    """Messages of one request: its body, how many they are, and their time of birth."""
+    """The messages of one request: its body, their number and their time of birth."""
 
     body: bytes
     messages: int
@@ -398,7 +400,7 @@ class Lump(NamedTuple):
 
 
 def messages_of(batch: Buffer, topic: str) -> list[Stored]:
-    """The records of one batch v2. Raises CorruptBatch; Unsupported for one of a transaction, or a marker."""
+    """The records of one batch v2. Raises CorruptBatch; Unsupported for a transactional batch or a marker."""
     found = list(batches(batch))
     if any(each.control or each.transactional for each in found):
         raise Unsupported("a RocketMQ cluster has no transactions over topics", topic=topic)
@@ -409,9 +411,9 @@ def messages_of(batch: Buffer, topic: str) -> list[Stored]:
 
 
 def lumps(records: Sequence[Stored], most_bytes: int, born_ms: int | None = None) -> Iterator[Lump]:
-    """Yield them in their order as bodies of about ``most_bytes``; one that is larger goes alone.
+    """Yield the records in order as bodies of about ``most_bytes``; a larger record goes alone.
 
-    ``born_ms``: when they are to be born together with others; None: with the first of them.
+    ``born_ms``: the time of birth of other messages that they will share a batch with; None: that of the first record.
     Raises BatchTooLarge for a record whose key and headers do not fit into properties.
     """
     if born_ms is None:
@@ -448,15 +450,16 @@ def _inner(record: Stored, born_ms: int) -> Inner:
 
 
 class Cut(NamedTuple):
-    """Record batches v2 one behind the other, and the offset behind the last one."""
+    """Concatenated record batches v2, and the offset after the last one."""
 
     data: bytes
     next_offset: int
 
 
 def cut(bodies: Sequence[Buffer], start: int, next_offset: int, most_bytes: int) -> Cut:
-    """Stored messages from offset ``start`` on as batches, a new one at each hole, ``most_bytes`` of keys and values at
-    most, or one message. ``next_offset`` is where what was pulled ends. Raises CorruptBatch, ProtocolViolation."""
+    """Stored messages from offset ``start`` on as batches; a new batch begins at each gap. Keys and values take at most
+    ``most_bytes``, or there is one message. ``next_offset`` is the end of what was pulled. Raises CorruptBatch,
+    ProtocolViolation."""
     from penstock.protocols.rocketmq.wire.columns import decode
 
     rows = decode(bodies, start=start, columns=("key", "value", "timestamp", "headers", "offset"), kept=True).batch
@@ -469,7 +472,7 @@ def cut(bodies: Sequence[Buffer], start: int, next_offset: int, most_bytes: int)
 
 
 def _fitting(rows: pa.RecordBatch, most_bytes: int) -> int:
-    """How many rows have keys and values of that many bytes; one at least."""
+    """How many rows fit into ``most_bytes`` of keys and values; at least one."""
     import numpy as np
 
     total = np.full(rows.num_rows, 16, np.int64)

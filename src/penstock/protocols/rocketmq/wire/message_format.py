@@ -1,5 +1,7 @@
-"""Single messages as bytes: as brokers store them, several in one body, and as a send carries them; with their ids and
-compression.
+"""The bytes of messages: as brokers store them, as a send carries them, and several in one body.
+
+`StoredMessage` is a stored message, `Inner` one of a batch, `Prepared` one to be sent. `offset_id`, `parse_offset_id`
+and `UniqueIds` are message ids; `compressed` and `inflated` are compression.
 """
 
 from __future__ import annotations
@@ -88,12 +90,12 @@ class Host(NamedTuple):
 
     @classmethod
     def of(cls, text: str, port: int) -> Host:
-        """From an address as people write it. Raises ValueError."""
+        """From an address in text form. Raises ValueError."""
         return cls(ipaddress.ip_address(text).packed, port)
 
     @classmethod
     def read(cls, text: str) -> Host | None:
-        """From what `str` makes of one; None for what is none."""
+        """From the text that `str` makes of a host; None for anything else."""
         host, _, port = text.rpartition(":")
         try:
             return cls.of(host.strip("[]"), int(port)) if 0 <= int(port) <= _MOST_PORT else None
@@ -102,7 +104,7 @@ class Host(NamedTuple):
 
     @property
     def packed(self) -> bytes:
-        """As it stands in a stored message."""
+        """The bytes in a stored message."""
         return self.address + self.port.to_bytes(4, "big", signed=True)
 
     def __str__(self) -> str:
@@ -111,7 +113,7 @@ class Host(NamedTuple):
 
 
 def offset_id(host: Host, physical_offset: int) -> str:
-    """Return the id that says at which broker, and where in its commit log, a message is.
+    """Return the id of a stored message: its broker and its place in the broker's commit log.
 
     >>> offset_id(Host.of("127.0.0.1", 20911), 0)
     '7F000001000051AF0000000000000000'
@@ -120,7 +122,7 @@ def offset_id(host: Host, physical_offset: int) -> str:
 
 
 def parse_offset_id(text: str) -> tuple[Host, int]:
-    """Return (broker, place in its commit log). Raises ProtocolViolation for what is no such id."""
+    """Return (broker, place in its commit log). Raises ProtocolViolation for any other text."""
     try:
         data = bytes.fromhex(text)
     except ValueError:
@@ -132,10 +134,10 @@ def parse_offset_id(text: str) -> tuple[Host, int]:
 
 
 class UniqueIds:
-    """Makes the ids that producers give their messages: different in all processes of a month.
+    """Makes the unique ids that producers give to messages; they differ between all processes within a month.
 
-    ``address`` has 4 or 16 bytes, ``process`` is the process's number, ``salt`` any number of 32 bits that another
-    producer of the process will not have. The month is the one in which this was made, in ``zone``.
+    ``address`` has 4 or 16 bytes, ``process`` is the process id, ``salt`` a number of 32 bits that no other producer in
+    the process has. The month is the one, in ``zone``, in which this object was made.
     """
 
     def __init__(self, address: bytes, process: int, salt: int, now_ms: int, zone: tzinfo = UTC) -> None:
@@ -145,14 +147,14 @@ class UniqueIds:
         self._count = -1
 
     def next(self, now_ms: int) -> str:
-        """Return another id."""
+        """Return a new id."""
         self._count = (self._count + 1) & 0xFFFF
         since = (now_ms - self._begun_ms) & 0x7FFFFFFF
         return self._who + _WHEN.pack(since, self._count).hex().upper()
 
 
 def java_hash(text: str) -> int:
-    """``String.hashCode``, signed: what brokers compare tags by.
+    """``String.hashCode``, signed; brokers compare tags by it.
 
     >>> java_hash("TagA"), java_hash("中文")
     (2598919, 646394)
@@ -164,20 +166,18 @@ def java_hash(text: str) -> int:
     return found - (1 << 32) if found >> 31 else found
 
 
-# Bodies compressed by producers: zlib's streams, LZ4's frames, Zstandard's frames; told by bits of ``sys_flag``.
-#
-# Inflating is bounded. Source: Apache RocketMQ 5.x, ``CompressionType``, ``MessageSysFlag``; 4.x up to 4.9.3 knows zlib
-# only.
+# Compressed bodies: zlib streams, LZ4 frames or Zstandard frames, as bits of ``sys_flag`` say. The inflated size is
+# limited. Source: Apache RocketMQ 5.x, ``CompressionType``, ``MessageSysFlag``; 4.x up to 4.9.3 knows zlib only.
 COMPRESSED: Final = 0x1
 MAX_BODY_BYTES: Final = 64 << 20
-"""What one body may inflate to: brokers take 4 MiB compressed, and zlib's best ratio on real text is far below 16."""
+"""The limit of an inflated body: brokers accept 4 MiB compressed, and zlib's best ratio on real text is below 16."""
 
 _KIND: Final = 0x700
 _LEVEL: Final = 5
 
 
 class Compression(enum.IntEnum):
-    """Bits 8 to 10 of ``sys_flag``; older producers write none of them and mean zlib."""
+    """Bits 8 to 10 of ``sys_flag``; older producers set none of them and mean zlib."""
 
     UNSAID = 0
     LZ4 = 0x100
@@ -189,14 +189,14 @@ _CODECS: Final = {Compression.LZ4: Codec.LZ4, Compression.ZSTD: Codec.ZSTD}
 
 
 def compressed(body: bytes | memoryview, kind: Compression = Compression.ZLIB) -> tuple[bytes | memoryview, int]:
-    """Return (what to send as the body, bits of ``sys_flag`` that say so)."""
+    """Return (the compressed body, its bits of ``sys_flag``)."""
     if kind in _CODECS:
         return compress(_CODECS[kind], body), COMPRESSED | kind
     return zlib.compress(body, _LEVEL), COMPRESSED | kind
 
 
 def inflated(body: bytes | memoryview, sys_flag: int, *, max_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """Return a body as it was sent; one that is not compressed as it is. Raises CorruptBatch."""
+    """Return the body that was sent; an uncompressed one unchanged. Raises CorruptBatch."""
     if not sys_flag & COMPRESSED:
         return bytes(body)
     kind = sys_flag & _KIND
@@ -222,9 +222,8 @@ def _unzipped(body: bytes | memoryview, max_bytes: int) -> bytes:
     return plain
 
 
-# One stored message at a time: as brokers keep it, and send it to who pulls, views or decides on a transaction.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``CommitLog``, ``MessageDecoder``.
+# A single stored message: the form in which brokers store it and send it to clients. Source: Apache RocketMQ 4.9 and
+# 5.x, ``CommitLog``, ``MessageDecoder``.
 FIXED: Final = struct.Struct(">iIiiiqqiq")
 AFTER_HOSTS: Final = struct.Struct(">iqi")
 _HERE: Final = Host(b"\x7f\0\0\1", 0)
@@ -256,12 +255,12 @@ class SysFlag(enum.IntFlag):
 
 _BORN_IPV6: Final = int(SysFlag.BORN_HOST_IPV6)
 _STORE_IPV6: Final = int(SysFlag.STORE_HOST_IPV6)
-"""Plain numbers: flags take longer than all the rest of writing a message."""
+"""Plain ints: enumeration members take longer than all the rest of writing a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """``body`` and ``properties`` as they are stored: compressed if ``sys_flag`` says so, the string undivided."""
+    """``body`` and ``properties`` in their stored form: compressed if ``sys_flag`` says so, and not parsed."""
 
     topic: str
     queue_id: int = 0
@@ -280,17 +279,17 @@ class StoredMessage:
 
     @property
     def property_map(self) -> dict[str, str]:
-        """The properties by their names."""
+        """The properties by name."""
         return parse_properties(self.properties.decode(errors="replace"))
 
     @property
     def plain_body(self) -> bytes:
-        """The body as it was sent. Raises CorruptBatch."""
+        """The body that was sent. Raises CorruptBatch."""
         return inflated(self.body, self.sys_flag)
 
     @property
     def offset_id(self) -> str:
-        """The id that says where the message is stored."""
+        """The id by broker and place."""
         return offset_id(self.store_host, self.physical_offset)
 
 
@@ -300,7 +299,7 @@ def checksum(body: bytes | memoryview) -> int:
 
 
 def read_stored(data: BytesLike, *, check_crcs: bool = True) -> Iterator[StoredMessage]:
-    """Yield messages that follow each other. Raises ProtocolViolation by structure, CorruptBatch by checksum."""
+    """Yield concatenated messages. Raises ProtocolViolation for bad structure, CorruptBatch for a bad checksum."""
     from penstock.protocols.rocketmq.kernels.interface import rocket_kernel
 
     source, view = as_array(data), as_view(data)
@@ -350,9 +349,9 @@ def _host(view: memoryview, at: int, ipv6: int) -> Host:
 
 
 def write_stored(message: StoredMessage) -> bytes:
-    """Return a message as brokers store it; long topics in the second version. Raises UsageError.
+    """Return a message in its stored form; a long topic uses the second version. Raises UsageError.
 
-    The bits that tell the hosts' kinds are set as the hosts are.
+    The bits for the kinds of hosts are set by the hosts.
     """
     topic = message.topic.encode()
     if len(message.properties) > MAX_PROPERTIES_BYTES or len(topic) > MAX_PROPERTIES_BYTES:
@@ -378,14 +377,14 @@ def write_stored(message: StoredMessage) -> bytes:
     ))  # fmt: skip
 
 
-# Frames: where single messages lie in the bodies of answers, for who decodes around a damaged one.
+# Positions of single messages in response bodies, for decoding around a damaged one.
 _FRAME_HEAD: Final = struct.Struct(">iI12xq")
 """Size, magic, offset in the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A message. Not ``whole``: its size cannot be believed, so these are all bytes up to the end of the answer."""
+    """A message. If it is not ``whole``, its size is invalid, and ``body`` extends to the end of the response."""
 
     offset: int
     body: memoryview
@@ -393,7 +392,7 @@ class Frame:
 
 
 def frames_of(bodies: Sequence[BytesLike], start: int) -> Iterator[Frame]:
-    """Yield the messages of some answers; one that does not say its offset has that of what follows the one before,
+    """Yield the messages of some responses. A message without a readable offset gets the one after its predecessor's,
     or ``start``."""
     following = start
     for body in bodies:
@@ -410,16 +409,15 @@ def frames_of(bodies: Sequence[BytesLike], start: int) -> Iterator[Frame]:
 
 
 def raw_body(frame: Frame) -> bytes:
-    """The body as it is stored, or all of a message without structure."""
+    """The stored body, or all bytes of a message with bad structure."""
     try:
         return next(read_stored(frame.body, check_crcs=False)).body
     except ProtocolViolation:
         return bytes(frame.body)
 
 
-# Several messages in the body of one request (320), and 5.x's in the body of one stored message.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``MessageDecoder.encodeMessage``, ``decodeMessages``; ``MessageExtBrokerInner``.
+# Several messages in the body of one request (320), and in the body of one stored message (5.x). Source: Apache
+# RocketMQ 4.9 and 5.x, ``MessageDecoder.encodeMessage``, ``decodeMessages``; ``MessageExtBrokerInner``.
 _INNER_HEAD: Final = struct.Struct(">iiiii")
 _SIZE: Final = struct.Struct(">h")
 _LEAST: Final = _INNER_HEAD.size + _SIZE.size
@@ -429,7 +427,7 @@ IN_BATCH: Final = int(SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH)
 
 
 class Inner(NamedTuple):
-    """One message of a batch: the user's flag, its body and its properties, undivided."""
+    """One message of a batch: the user's flag, its body and its unparsed properties."""
 
     flag: int
     body: bytes
@@ -437,7 +435,7 @@ class Inner(NamedTuple):
 
 
 def write_batch(messages: Iterable[Inner]) -> bytes:
-    """Return the body of a batch; checksums are the broker's to write. Raises UsageError."""
+    """Return the body of a batch. Checksums stay 0; the broker fills them in. Raises UsageError."""
     written = bytearray()
     for flag, body, properties in messages:
         if len(properties) > MAX_PROPERTIES_BYTES:
@@ -467,7 +465,7 @@ def read_batch(data: bytes | memoryview) -> Iterator[Inner]:
 
 
 def count_of(data: bytes | memoryview, most: int) -> int:
-    """How many messages a batch's body seems to have, by their sizes; not more than ``most`` are counted."""
+    """How many messages a batch's body seems to have, judged by their sizes; counts up to ``most``."""
     count = at = 0
     while count < most and len(data) - at >= _LEAST:
         at += max(_LEAST, int.from_bytes(data[at : at + 4], "big"))
@@ -476,14 +474,14 @@ def count_of(data: bytes | memoryview, most: int) -> int:
 
 
 def is_inner_batch(sys_flag: int) -> bool:
-    """Whether a stored message is a batch in itself."""
+    """Whether a stored message contains a batch."""
     return sys_flag & IN_BATCH == IN_BATCH
 
 
 def unwrapped(message: StoredMessage) -> Iterator[StoredMessage]:
-    """Yield the messages of a stored batch, at the offsets that follow from its own.
+    """Yield the messages of a stored batch; their offsets count up from its own.
 
-    Raises CorruptBatch for a body that cannot be inflated, ProtocolViolation for one that is no batch.
+    Raises CorruptBatch for a body that cannot be inflated, ProtocolViolation for one that is not a batch.
     """
     sys_flag = message.sys_flag & ~(IN_BATCH | SysFlag.COMPRESSED | SysFlag.COMPRESSION)
     for number, inner in enumerate(read_batch(message.plain_body)):
@@ -495,19 +493,17 @@ def unwrapped(message: StoredMessage) -> Iterator[StoredMessage]:
         )  # fmt: skip
 
 
-# Records to what a send carries: a body, properties, and bits that say how the body is compressed.
-#
-# One request a message, or several in the body of one.
+# Records to messages for a send, which go alone or several in one request.
 COMPRESS_FROM_BYTES: Final = 4096
-"""What Java's producer takes (``compressMsgBodyOverHowmuch``)."""
+"""The default of Java's producer (``compressMsgBodyOverHowmuch``)."""
 
 _NO_BODY: Final = b"\0"
-"""What stands for nothing: brokers of 5.x refuse a message without a byte."""
+"""The body of a null or empty value: brokers of 5.x refuse an empty body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """One message, ready for a request; ``unique_id`` is what its producer calls it, ``born_ms`` its record's time."""
+    """One message, ready to be sent; ``unique_id`` is its producer's id, ``born_ms`` its record's time."""
 
     body: bytes | memoryview
     properties: str
@@ -517,7 +513,7 @@ class Prepared:
 
     @property
     def inner(self) -> Inner:
-        """The message as part of a batch, where none is compressed."""
+        """The message as part of a batch, in which no body is compressed."""
         return Inner(0, bytes(self.body), self.properties.encode())
 
 
@@ -532,9 +528,9 @@ def prepare(
     compression: Compression | None = None,
     compress_from: int = COMPRESS_FROM_BYTES,
 ) -> Prepared:
-    """Return a record as a message. ``wait``: until it is as safe as its broker makes it. Raises UsageError.
+    """Return a record as a message. ``wait``: the broker responds once the message is stored safely. Raises UsageError.
 
-    Bodies from ``compress_from`` bytes on are compressed, if a ``compression`` is named and it makes them smaller.
+    Bodies from ``compress_from`` bytes on are compressed, if there is a ``compression`` and it makes them smaller.
     """
     properties = [*write_record(key, value, headers), ("UNIQ_KEY", unique_id), ("WAIT", "true" if wait else "false")]
     body: bytes | memoryview = value or _NO_BODY
@@ -557,7 +553,7 @@ def prepare_all(
 ) -> list[Prepared]:
     """Return each row as a message: columns key, value[, timestamp, headers] as for `penstock.records.encoding`.
 
-    Rows without a timestamp are of ``now_ms``. Raises UsageError.
+    Rows without a timestamp get ``now_ms``. Raises UsageError.
     """
     from penstock.records.arrow import binary_input, column_of, headers_input, timestamps_of
 

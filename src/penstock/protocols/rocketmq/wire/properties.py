@@ -1,4 +1,4 @@
-"""A message's properties: what a record has apart from its value, both ways, one message at a time."""
+"""Message properties: the parts of a record other than its value, written and read one message at a time."""
 
 from __future__ import annotations
 
@@ -35,32 +35,30 @@ __all__ = [
 
 BORN: Final = "rocketmq.born_timestamp"
 BORN_HOST: Final = "rocketmq.born_host"
-"""The address that the message's producer sent it from, as ``host:port``."""
+"""The address of the message's producer, as ``host:port``."""
 FLAG: Final = "rocketmq.flag"
 RECONSUMED: Final = "rocketmq.reconsume_times"
 SYS_FLAG: Final = "rocketmq.sys_flag"
 PREPARED: Final = "rocketmq.prepared_transaction_offset"
 
 NUMBERS: Final = frozenset({BORN, FLAG, RECONSUMED, SYS_FLAG, PREPARED})
-"""Headers that stand for what a message has beside properties, where that is not 0."""
+"""Headers for the fields of a message other than properties, if they are not 0."""
 
 CLOSE_MS: Final = 60_000
-"""How far a message's birth may be from now if it is to be its record's time.
+"""How far a message's time of birth may be from now to be its record's timestamp.
 
-A broker deletes by the time at which it stored a message. Retention here goes by the times of records, so a message
-from a wrong clock, or from long ago, gets the time at which it is stored, and its birth is kept as a header.
+Brokers delete by the time of storing, but a log's retention goes by records' timestamps. So a message from a wrong
+clock, or from long ago, gets the time at which it is stored as its timestamp, and its birth is kept as a header.
 """
 
 NOT_KEPT: Final = frozenset(
     {"CLUSTER", "CONSUME_START_TIME", "KEYS", "MAX_OFFSET", "MIN_OFFSET", "MSG_REGION", "TRACE_ON", "WAIT"}
 )
-"""What brokers and clients add anew, or mean for one send; and the key, which has a place of its own."""
+"""Properties that brokers and clients add anew or that concern one send; and the key, which has its own field."""
 
-# What a record has beside its value, as a message's properties; both ways, one message at a time.
-#
-# Properties are ``name 0x01 value 0x02``, text, never empty; brokers keep neither their order nor one of two of a name.
-# So a header that is more than that, and with it all headers of its record, goes into one property of ours. The mapping
-# is a table in ``README.md``. Source: Apache RocketMQ 4.9 and 5.x, ``MessageDecoder.messageProperties2String``.
+# Properties are ``name 0x01 value 0x02``, text, never empty; brokers keep neither their order nor duplicates of a name.
+# If a header does not fit these rules, all headers of the record go into one property of penstock's. ``README.md`` has
+# the mapping as a table. Source: Apache RocketMQ 4.9 and 5.x, ``MessageDecoder.messageProperties2String``.
 Headers = Sequence[tuple[str, bytes | None]]
 
 MAX_PROPERTIES_BYTES: Final = 32_767
@@ -69,15 +67,15 @@ _CODED_HEADERS, _CODED_KEY, _CODED_VALUE, TIMESTAMP = (name.decode() for name in
 _NAME_END: Final = "\x01"
 _VALUE_END: Final = "\x02"
 _NO_BYTES: Final = b"empty"
-"""A property has a value; this one is no base64, whose length is never 4 n + 1."""
+"""The value for no bytes, since a property needs one; it is not base64, whose length is never 4 n + 1."""
 _SIZE: Final = struct.Struct(">i")
 _LONGEST_NUMBER: Final = 19
 _FROM_USERS: Final = frozenset({"DELAY", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"})
-"""RocketMQ's own properties that a producer's application sets: headers of their names become them."""
+"""RocketMQ's own properties that applications of producers set; headers of these names become them."""
 
 
 class Said(NamedTuple):
-    """What a message's properties and body say of a record."""
+    """The record's key, value and headers that a message's properties and body contain."""
 
     key: bytes | None
     value: bytes | None
@@ -85,7 +83,7 @@ class Said(NamedTuple):
 
 
 def format_properties(properties: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
-    """Return properties as a message carries them, without the last 0x02, as 4.9 writes them. Raises UsageError."""
+    """Return properties in wire form, without the last 0x02, as 4.9 writes them. Raises UsageError."""
     pairs = properties.items() if isinstance(properties, Mapping) else properties
     written = []
     for name, value in pairs:
@@ -102,12 +100,12 @@ def format_properties(properties: Mapping[str, str] | Iterable[tuple[str, str]])
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return properties by their names; of two of a name the last, as in Java."""
+    """Return properties by name; the last one of a name counts, as in Java."""
     return dict(_entries(text))
 
 
 def entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (name, value) of each property that has both, in their order, twice where they stand twice."""
+    """Yield (name, value) of each property that has both, in order and with duplicates."""
     for entry in data.split(b"\x02"):
         name, _, value = entry.partition(b"\x01")
         if name and value:
@@ -122,7 +120,7 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
 
 
 def write_record(key: bytes | None, value: bytes | None, headers: Headers = ()) -> list[tuple[str, str]]:
-    """Return the properties that a record needs beside its value, its body. Raises UsageError."""
+    """Return the properties that a record needs besides its body. Raises UsageError."""
     written: list[tuple[str, str]] = []
     if key is not None:
         text = _plain(key)
@@ -134,15 +132,15 @@ def write_record(key: bytes | None, value: bytes | None, headers: Headers = ()) 
     names = {name for name, _ in plain}
     if len(names) == len(plain) and all(_is_plain(name) and text is not None for name, text in plain):
         return [*written, *((name, text) for name, text in plain if text is not None)]
-    # RocketMQ itself looks at these, so they stay properties whatever becomes of the others.
+    # RocketMQ itself reads these, so they stay properties whatever happens to the others.
     known = {name: text for name, text in plain if name.encode() in KIND_OF and text is not None}
     return [*written, *known.items(), (_CODED_HEADERS, _base64(_packed(sent)))]
 
 
 def read_record(properties: bytes, body: bytes, *, every: bool = False) -> Said:
-    """Return what a message says; ``every`` property is a header, or those that are not RocketMQ's own.
+    """Return a message's record. Headers are all properties with ``every``, else those that are not RocketMQ's own.
 
-    What is coded in a way that makes no sense is passed over.
+    Invalid codings are ignored.
     """
     key: bytes | None = None
     coded_key = coded_headers = marked = None
@@ -169,7 +167,7 @@ def read_record(properties: bytes, body: bytes, *, every: bool = False) -> Said:
 
 
 def sent_ms(properties: bytes) -> int | None:
-    """Return the record's time in milliseconds where it is not the message's: a batch has one time of birth only."""
+    """Return the record's own time in milliseconds, if it has one: messages of a batch share one time of birth."""
     text = dict(entries(properties)).get(CODED[3], b"")
     if len(text) > _LONGEST_NUMBER or not text.removeprefix(b"-").isdigit():
         return None
@@ -177,7 +175,7 @@ def sent_ms(properties: bytes) -> int | None:
 
 
 def _is_sent(name: str, key: bytes | None) -> bool:
-    """Whether a header goes into the message: what brokers and producers add themselves does not come from headers."""
+    """Whether a header goes into the message; headers that brokers and producers write themselves do not."""
     kind = KIND_OF.get(name.encode("utf-8", "surrogatepass"), Kind.HEADER)
     if kind == Kind.KEY:
         return key is None
@@ -185,7 +183,7 @@ def _is_sent(name: str, key: bytes | None) -> bool:
 
 
 def _plain(data: bytes) -> str | None:
-    """Return bytes as a property's value, None where they cannot be one."""
+    """Return bytes as a property's value; None if they cannot be one."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -211,7 +209,7 @@ def _decoded(text: bytes) -> bytes | None:
 
 
 def _packed(headers: Headers) -> bytes:
-    """Return headers as name and value in turn, each behind its size, -1 for null."""
+    """Return names and values in turn, each after its size; size -1 is null."""
     packed = bytearray()
     for name, value in headers:
         for part in (name.encode(), value):

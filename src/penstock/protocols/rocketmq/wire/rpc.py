@@ -1,4 +1,7 @@
-"""The table of requests, and how a request, an answer or a refusal is built, signed and read."""
+"""The table of requests, and how requests, responses and refusals are built, signed and read.
+
+`Method` is a row of the table; ``METHODS`` has all of them by code.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Request, Answer]):
-    """One request. ``letters``: its header is written in the short form. ``asked_by_servers``: of their clients."""
+    """One request. ``letters``: its header has the short form. ``asked_by_servers``: servers send it to clients."""
 
     code: int
     name: str
@@ -163,20 +166,18 @@ GET_SNODE_INFO: Final = Method(354, "GET_SNODE_INFO", m.OfSnodeCluster, _N, answ
 CREATE_RETRY_TOPIC: Final = Method(355, "CREATE_RETRY_TOPIC", m.CreateRetryTopic, _N)
 LITE_PULL_MESSAGE: Final = Method(361, "LITE_PULL_MESSAGE", m.PullMessage, m.Pulled)
 ASK_PEER: Final = Method(5_264_212, "ASK_PEER", _N, _N, m.AskPeer, m.TellPeer)
-"""Not RocketMQ's, whose numbers do not go so far: one of our Snodes asks another one whose clients it has."""
+"""Penstock's own, above all numbers of RocketMQ: a Snode asks another one for its clients."""
 
 METHODS: Final[dict[int, Method[Any, Any]]] = {
     each.code: each for each in list(globals().values()) if isinstance(each, Method)
 }
-"""Every row, by its code."""
+"""All methods, by code."""
 
 SNODE_PULL_MESSAGE: Final = Method(351, "SNODE_PULL_MESSAGE", m.PullMessage, m.Pulled)
-"""The first Snode's, whose number 5.x gave to `GET_TOPIC_CONFIG` later: no row of its own (``server/call``)."""
+"""The first Snode's pull. 5.x gave its number to `GET_TOPIC_CONFIG`, so it is not in ``METHODS`` (``server/call``)."""
 
-# Signatures of requests: who asks, and that nobody changed what is asked.
-#
-# HMAC-SHA1 over the values of all ext fields, in the order of their names, and the body. Code, number and remark are
-# not signed. Source: Apache RocketMQ 4.9, ``AclUtils``, ``AclSigner``; the same in 5.x.
+# Signatures of requests: HMAC-SHA1 over the values of all ext fields, in the order of their names, and the body. Code,
+# number and remark are not signed. Source: Apache RocketMQ 4.9, ``AclUtils``, ``AclSigner``; the same in 5.x.
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"
 SIGNATURE: Final = "Signature"
@@ -184,7 +185,7 @@ SIGNATURE: Final = "Signature"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who asks; the secret never goes on the wire, and is in no repr."""
+    """The account of a client. The secret is never sent, and is in no repr."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -192,9 +193,9 @@ class Account:
 
 
 def signature(secret_key: str, fields: Mapping[str, str], body: Buffer, *, without: Collection[str] = ()) -> str:
-    """Return the signature of these ext fields, all but the signature's own and those of ``without``, and the body.
+    """Return the signature of the body and these ext fields, without the signature itself and those of ``without``.
 
-    Names are put into Java's order, which is that of UTF-16's units.
+    Names are sorted as in Java, by UTF-16 units.
     """
     skipped = {SIGNATURE, *without}
     names = sorted((name for name in fields if name not in skipped), key=lambda name: name.encode("utf-16-be"))
@@ -206,7 +207,7 @@ def signature(secret_key: str, fields: Mapping[str, str], body: Buffer, *, witho
 def signed(
     account: Account, fields: Mapping[str, str], body: Buffer, *, without: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return ``fields`` with who asks, and the signature."""
+    """Return ``fields`` with the account's key and the signature."""
     whole = {**fields, ACCESS_KEY: account.access_key}
     if account.security_token is not None:
         whole[SECURITY_TOKEN] = account.security_token
@@ -215,12 +216,12 @@ def signed(
 
 
 def is_signed(secret_key: str, fields: Mapping[str, str], body: Buffer, *, without: Collection[str] = ()) -> bool:
-    """Whether the fields carry the signature that they must have."""
+    """Whether the fields have the right signature."""
     said = fields.get(SIGNATURE, "")
     return hmac.compare_digest(said.encode(), signature(secret_key, fields, body, without=without).encode())
 
 
-# Requests and answers around a method's header and body: built and read, refusals included.
+# Building and reading requests and responses.
 Req = TypeVar("Req")
 Ans = TypeVar("Ans")
 
@@ -231,7 +232,7 @@ _QUERY_MESSAGE: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[Ans]):
-    """An answer: its code, its header, and the whole command with the body in it."""
+    """A response: its code, its header, and the whole command with the body."""
 
     code: int
     header: Ans
@@ -253,9 +254,9 @@ def request(
     account: Account | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> Outgoing:
-    """Return a request, to be framed with the number a connection chooses. Raises UsageError.
+    """Return a request, to be framed with the number that a connection chooses. Raises UsageError.
 
-    ``body`` is bytes, or a declared body. ``extra`` are further ext fields. With an ``account`` the request is signed.
+    ``body`` is bytes or a declared body. ``extra`` are further ext fields. With an ``account`` the request is signed.
     """
     content = body if isinstance(body, Buffer) else write_body(body)
     fields: dict[str, str] = write_fields(header, letters=method.letters)
@@ -263,7 +264,7 @@ def request(
         fields |= extra
     version = VERSION
     if account is not None:
-        # Brokers differ in whether this field is signed, but agree that it is not for whoever says an old version.
+        # Brokers differ in whether they sign this field; all agree that requests of an old version do not sign it.
         without: Collection[str] = ()
         if method.code == _QUERY_MESSAGE:
             version, without = UNSIGNED_KEY_VERSION, (UNSIGNED_KEY,)
@@ -283,7 +284,7 @@ def read_answer(
     offset: int | None = None,
     node: str | None = None,
 ) -> Answered[Ans]:
-    """Read the answer to ``method``. A code that is not in ``accept`` raises ServerError, with where it happened.
+    """Read the response to ``method``. A code that is not in ``accept`` raises ServerError with the given place.
 
     Raises ProtocolViolation for a header that is not as declared.
     """
@@ -298,7 +299,7 @@ def read_answer(
 
 
 def read_request(method: Method[Req, Ans], command: RemotingCommand) -> Req:
-    """Return the header of a request, which some send in the form that is not its method's: by names or by letters.
+    """Return the header of a request. Some clients send it in the other of the two forms, names or letters.
 
     Raises ProtocolViolation that names the field.
     """
@@ -309,7 +310,7 @@ def answer(
     asked: RemotingCommand, header: object = None, body: object = b"", *, code: int = Code.SUCCESS,
     remark: str | None = None, extra: Mapping[str, str] | None = None,
 ) -> Buffers:  # fmt: skip
-    """Return the framed answer to a request, in its number and form."""
+    """Return the framed response to a request, with its number and in its form."""
     content = body if isinstance(body, Buffer) else write_body(body)
     fields = {} if header is None else write_fields(header)
     if extra:
@@ -318,5 +319,5 @@ def answer(
 
 
 def refusal(asked: RemotingCommand, code: int, remark: str) -> Buffers:
-    """Return the framed answer to a request that was not done."""
+    """Return the framed error response to a request."""
     return answer(asked, code=code, remark=remark)

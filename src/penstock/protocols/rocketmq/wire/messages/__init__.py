@@ -1,4 +1,4 @@
-"""Every header and body of the protocol as declared data, and what reads and writes all of them."""
+"""All headers and bodies of the protocol as declared data, and their reader and writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics, brokers and groups, as name servers and administrators see and set them; and which Snodes there are."""
+"""Topics, brokers, groups and Snodes: routes, settings and statistics, for clients and administrators."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterSnode:
-    """350: a Snode is here. Said anew every half minute; there is no request that takes it back."""
+    """350: register a Snode. It is repeated every half minute; there is no request that unregisters."""
 
     snode_name: str
     snode_addr: str
@@ -99,19 +99,18 @@ class SnodeClusterInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRetryTopic:
-    """355: make a group's retry topic at a broker (*enode*). The group's name is understood in either spelling."""
+    """355: create a group's retry topic at a broker (*enode*). Either field may have the group's name."""
 
     group_name: str | None = None
     consumer_group: str | None = None
     enode_name: str | None = None
 
 
-# Topics, brokers and groups, as name servers and administrators see them: 105, 106, 206, 224, 17, 200, 202, 208, …
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``TopicRouteData``, ``ClusterInfo``, ``TopicList``, ``CreateTopicRequestHeader``,
-# ``TopicStatsTable``, ``ConsumeStats``, ``SubscriptionGroupConfig``, ``ConsumerConnection``.
+# Topics, brokers and groups: 105, 106, 206, 224, 17, 200, 202, 208, … Source: Apache RocketMQ 4.9 and 5.x,
+# ``TopicRouteData``, ``ClusterInfo``, ``TopicList``, ``CreateTopicRequestHeader``, ``TopicStatsTable``,
+# ``ConsumeStats``, ``SubscriptionGroupConfig``, ``ConsumerConnection``.
 class Perm(enum.IntFlag):
-    """What may be done with a topic's queues on a broker."""
+    """The permission of a topic's queues on a broker."""
 
     INHERIT = 1
     WRITE = 2
@@ -121,7 +120,7 @@ class Perm(enum.IntFlag):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetRoute:
-    """105. A name server writes standard JSON to versions from 401 on, or where this asks for it."""
+    """105. A name server writes standard JSON for versions from 401 on, or if this asks for it."""
 
     topic: str
     accept_standard_json_only: bool | None = None
@@ -129,9 +128,9 @@ class GetRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerData:
-    """Brokers of one name, by their ids (0 is the master): ``host:port`` each.
+    """The servers of one broker name, by id (0 is the master): ``host:port`` each.
 
-    Name servers of 5.x always say ``enable_acting_master``, and there are clients that read no route without it.
+    Name servers of 5.x always send ``enable_acting_master``, and some clients cannot read a route without it.
     """
 
     cluster: str | None = None
@@ -164,7 +163,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterInfo:
-    """The body of the answer to 106. The Snode's branch says here, too, which Snodes there are."""
+    """The body of the answer to 106. The Snode's branch adds the Snodes."""
 
     broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
     cluster_addr_table: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -189,7 +188,7 @@ class OfCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfBroker:
-    """205 and 327: have a name server say that a broker cannot be written to, and that it can."""
+    """205 and 327: have a name server report a broker as not writable, and end that."""
 
     broker_name: str
 
@@ -210,7 +209,7 @@ class AddedTopics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutKv:
-    """100: keep a value at a name server."""
+    """100: store a value at a name server."""
 
     namespace: str
     key: str
@@ -219,7 +218,7 @@ class PutKv:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfKv:
-    """101 and 102: read a value, or take it away."""
+    """101 and 102: read a value, or delete it."""
 
     namespace: str
     key: str
@@ -241,7 +240,7 @@ class OfNamespace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfTopic:
-    """202 (offsets of its queues), 215 and 216 (delete it), 300 (who consumes it)."""
+    """202 (offsets of its queues), 215 and 216 (delete it), 300 (its consumer groups)."""
 
     topic: str
     cluster_name: str | None = None
@@ -250,7 +249,7 @@ class OfTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """17: make a topic, or change it."""
+    """17: create a topic, or change it."""
 
     topic: str
     default_topic: str = "TBW102"
@@ -267,7 +266,7 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroup:
-    """207; with its offsets, which 4.9 and 5.x ask for by different names."""
+    """207, optionally with its offsets, for which 4.9 and 5.x have different fields."""
 
     group_name: str
     clean_offset: bool | None = None
@@ -276,7 +275,7 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Milliseconds: from ``initial`` to ``max``, multiplied each time, or one after the other of ``next``."""
+    """Milliseconds: from ``initial`` to ``max`` by ``multiplier``, or the list ``next``."""
 
     initial: Int64 | None = None
     max: Int64 | None = None
@@ -286,7 +285,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRetryPolicy:
-    """When a group's messages come again: CUSTOMIZED (by a list, that of the delay levels) or EXPONENTIAL."""
+    """When a group's messages are redelivered: CUSTOMIZED (by a list, that of the delay levels) or EXPONENTIAL."""
 
     type: str = "CUSTOMIZED"
     exponential_retry_policy: RetryPolicy | None = None
@@ -295,7 +294,7 @@ class GroupRetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionGroupConfig:
-    """The body of 200: make a group, or change it."""
+    """The body of 200: create a group, or change it."""
 
     group_name: str
     consume_enable: bool = True
@@ -315,7 +314,7 @@ class SubscriptionGroupConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionGroupList:
-    """The body of 225: several of them."""
+    """The body of 225: several groups."""
 
     group_config_list: tuple[SubscriptionGroupConfig, ...] = ()
 
@@ -338,7 +337,7 @@ class TopicStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsOfGroup:
-    """208: how far a group is."""
+    """208: a group's progress."""
 
     consumer_group: str
     topic: str | None = None
@@ -364,14 +363,14 @@ class ConsumeStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsOfAll:
-    """317: how far all groups are; those in order, or the others."""
+    """317: the progress of all groups; of orderly ones, or of the others."""
 
     is_order: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeStatsOfAll:
-    """The body of the answer to 317: by group, of each of its topics."""
+    """The body of the answer to 317: by group, one entry per topic."""
 
     broker_addr: str
     consume_stats_list: tuple[dict[str, tuple[ConsumeStats, ...]], ...] = ()
@@ -388,7 +387,7 @@ class ConsumerOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOffsetsOfGroup:
-    """222, and 220 as a broker asks it of members. ``timestamp`` -1 means the end."""
+    """222, and 220 from a broker to members. ``timestamp`` -1 means the end."""
 
     topic: str
     group: str
@@ -426,10 +425,8 @@ class Groups:
     group_list: tuple[str, ...] = ()
 
 
-# How brokers, topics and groups are set and used, as operators see it: 18, 21, 26, 28, 201, 315, 328, 351, 352.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``KVTable``, ``TopicConfig``, ``TopicConfigSerializeWrapper``,
-# ``SubscriptionGroupWrapper``.
+# Settings and statistics for operators: 18, 21, 26, 28, 201, 315, 328, 351, 352. Source: Apache RocketMQ 4.9 and 5.x,
+# ``KVTable``, ``TopicConfig``, ``TopicConfigSerializeWrapper``, ``SubscriptionGroupWrapper``.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Names and values: the body of the answer to 28."""
@@ -439,7 +436,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataVersion:
-    """Which state of a table it is."""
+    """The version of a table."""
 
     counter: Int64 = 0
     state_version: Int64 = 0
@@ -462,7 +459,7 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigList:
-    """The body of 18: several topics to be made, or changed. Attributes are called ``+name`` there."""
+    """The body of 18: several topics to be created or changed. Their attributes are named ``+name``."""
 
     topic_config_list: tuple[TopicConfig, ...] = ()
 
@@ -485,7 +482,7 @@ class SubscriptionGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfGroupName:
-    """352: how a group is set."""
+    """352: a group's settings."""
 
     group: str
     broker_name: Annotated[str | None, named("bname")] = None
@@ -504,14 +501,14 @@ class ProducerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producers:
-    """The body of the answer to 328: all producers, by their groups."""
+    """The body of the answer to 328: all producers, by group."""
 
     data: dict[str, tuple[ProducerInfo, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsOf:
-    """315: how often something happened to something, by the names that brokers have for both."""
+    """315: a statistic's name and key, in brokers' words."""
 
     stats_name: str
     stats_key: str

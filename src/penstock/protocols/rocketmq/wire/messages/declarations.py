@@ -1,4 +1,8 @@
-"""How headers and bodies are declared, and the one reader and one writer that all of them share."""
+"""The declaration of headers and bodies by dataclasses, and the reader and writer for all of them.
+
+Annotations (`Bits`, `Named`, `Names`, `NotNull`) refine a field's type. `read_fields` and `write_fields` convert
+headers, `read_body` and `write_body` bodies.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +43,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """How long an integer is; signed."""
+    """The size of an integer; it is signed."""
 
     bits: int
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a field is called on the wire, "" for its own name; and in the short form, "" where it is not in there."""
+    """A field's name on the wire, "" for the default; and its letter in the short form, "" if it has none."""
 
     name: str = ""
     letter: str = ""
@@ -54,14 +58,14 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of an enumeration, in its order; some write a value's place instead. What is none of them is absent."""
+    """An enumeration's names in order. Some clients write positions instead. Unknown names count as absent."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NotNull:
-    """A list that may be left out, but not be null: brokers fail at that."""
+    """A list that may be absent but not null: brokers fail at null."""
 
 
 Int32 = Annotated[int, Bits(32)]
@@ -69,23 +73,23 @@ Int64 = Annotated[int, Bits(64)]
 
 
 def named(name: str, letter: str = "") -> Named:
-    """Called otherwise on the wire."""
+    """A field with another name on the wire."""
     return Named(name, letter)
 
 
 def letter(which: str) -> Named:
-    """Called by this letter in the short form."""
+    """A field with this letter in the short form."""
     return Named(letter=which)
 
 
 @dataclass(frozen=True, slots=True)
 class NoFields:
-    """The header of requests and answers that have none."""
+    """The header of requests and responses without fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A field's type: ``of`` is str, int, bool, list, dict or a declared class; ``inner`` are the types within.
+    """A field's type: ``of`` is str, int, bool, list, dict or a declared class; ``inner`` are the element types.
 
     ``names`` are those of an enumeration.
     """
@@ -98,9 +102,9 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its attribute, its name on the wire and in the short form, its type, whether it must be there.
+    """One field: its attribute, its name on the wire, its letter in the short form, its type, whether it is required.
 
-    ``null`` is what null stands for: None where that is what is absent. ``not_null``: there may be none.
+    ``null``: the value of null; None if null counts as absent. ``not_null``: null is an error.
     """
 
     attribute: str
@@ -114,7 +118,7 @@ class Field:
 
 @cache
 def fields_of(declared: type) -> tuple[Field, ...]:
-    """Return the fields of a declared class in the order of their names on the wire, as Java writes them."""
+    """Return the fields of a declared class, sorted by their names on the wire, as Java writes them."""
     hints = get_type_hints(declared, include_extras=True)
     found = [_field(each, hints[each.name]) for each in fields(declared)]
     return tuple(sorted(found, key=lambda each: each.name))
@@ -126,7 +130,7 @@ def _field(declared: Any, hint: Any) -> Field:
     first, *rest = declared.name.split("_")
     java = first + "".join(word.capitalize() for word in rest)
     required = declared.default is MISSING and declared.default_factory is MISSING
-    # As in Java, whose numbers and truth values are never null; but for those that are objects there.
+    # As in Java, where plain numbers and truth values are never null.
     null = kind.of(0) if kind.of in {int, bool} and not _is_optional(hint) else None
     not_null = any(isinstance(each, NotNull) for each in said)
     return Field(declared.name, called.name or java, called.letter, kind, required, null, not_null)
@@ -139,7 +143,7 @@ def _is_optional(hint: Any) -> bool:
 
 
 def _metadata(hint: Any) -> list[Any]:
-    """Return what is said beside a type, at any depth of Annotated and Optional."""
+    """Return a type's annotations, through all levels of Annotated and Optional."""
     if get_origin(hint) is Annotated:
         inner, *said = get_args(hint)
         return [*said, *_metadata(inner)]
@@ -164,7 +168,7 @@ _CONTAINERS: Final[Mapping[Any, type]] = {list: list, Sequence: list, tuple: lis
 
 
 def _plain(hint: Any) -> Any:
-    """Return a type without what is said beside it, and without None."""
+    """Return a type without annotations and without None."""
     if get_origin(hint) is Annotated:
         return _plain(get_args(hint)[0])
     if _is_union(hint):
@@ -177,9 +181,8 @@ def _is_union(hint: Any) -> bool:
     return get_origin(hint) in {Union, types.UnionType}
 
 
-# Custom headers to ext fields and back: text by text, as Java's ``makeCustomHeaderToNet`` does it.
-#
-# Fields that nobody declared are ignored.
+# Headers: custom headers to ext fields and back, as Java's ``makeCustomHeaderToNet`` does it. Undeclared fields are
+# ignored.
 H = TypeVar("H")
 
 _SIGNED: Final = re.compile("[+-][0-9]+").fullmatch
@@ -187,9 +190,9 @@ _BOUND: Final = {32: 1 << 31, 64: 1 << 63}
 
 
 def write_fields(header: object, *, letters: bool = False) -> dict[str, str]:
-    """Return a header as ext fields, in alphabetical order; what is None is left out. Raises UsageError.
+    """Return a header as ext fields in alphabetical order, without None. Raises UsageError.
 
-    ``letters``: by the letters of the short form; what has none keeps its name.
+    ``letters``: use the letters of the short form; a field without one keeps its name.
     """
     written = {}
     for attribute, name, write in _writers(cast(type, type(header)), letters):
@@ -200,9 +203,9 @@ def write_fields(header: object, *, letters: bool = False) -> dict[str, str]:
 
 
 def read_fields(declared: type[H], fields: Mapping[str, str], *, letters: bool = False) -> H:
-    """Return the header that ext fields stand for. Raises ProtocolViolation that names the field.
+    """Return the header in ext fields. Raises ProtocolViolation that names the field.
 
-    A required field must be there; of any other that is absent, the declared default stands.
+    A required field must be present; any other one that is absent gets its default.
     """
     found: dict[str, Any] = {}
     for attribute, name, required, read in _readers(cast(type, declared), letters):
@@ -262,26 +265,23 @@ def _reader(field: Field, name: str) -> Callable[[str], Any]:
     return number
 
 
-# Declared bodies to JSON and back, one reader and one writer for all of them.
-#
-# Written as Java's fastjson writes: names in alphabetical order, nothing where there is nothing to say, keys that are
-# objects as objects.
+# Bodies: declared classes to JSON and back. It is written as Java's fastjson does: names in alphabetical order, None
+# left out, keys that are objects as objects.
 B = TypeVar("B")
 
 _QUOTE: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def read_body(declared: type[B], data: bytes | bytearray | memoryview, *, max_bytes: int = MAX_JSON_BYTES) -> B:
-    """Return the body that some JSON stands for. Raises ProtocolViolation that says where in it something is wrong.
+    """Return the body in JSON. Raises ProtocolViolation that names the wrong place.
 
-    What nobody declared is ignored; null is what is absent, but 0 and false where a field is a plain number or truth
-    value.
+    Undeclared fields are ignored. Null counts as absent, or as 0 or false for a plain number or truth value.
     """
     return cast(B, _read(Kind(declared), parse_body(data, max_bytes=max_bytes), declared.__name__))
 
 
 def write_body(body: object, *, bare_numbers: bool = False) -> bytes:
-    """Return a declared body as JSON. ``bare_numbers``: keys that are numbers without quotes, as old servers write."""
+    """Return a declared body as JSON. ``bare_numbers``: keys that are numbers have no quotes, as old servers write."""
     return _write(Kind(type(body)), body, bare_numbers).encode()
 
 
@@ -316,14 +316,14 @@ def _converted(kind: Kind, value: Any, where: str) -> Any:
 
 
 def _read_list(kind: Kind, value: Any, where: str) -> tuple[Any, ...] | None:
-    """Read a list; what is none is the only one in it. None for no text at all."""
+    """Read a list. Another value becomes a list of one; an empty text becomes None."""
     if value == "":
         return None
     every = value if isinstance(value, list) else [value]
     if is_dataclass(kind.of):
         return tuple(_read_object(kind.of, each, where) for each in every)
     if kind.of is int:
-        # Numbers in a list are cut to their bits: a hash that somebody holds for unsigned is the one that Java has.
+        # Numbers in a list are cut to their bits, because some clients write Java's signed hashes as unsigned.
         half = 1 << kind.bits - 1
         numbers = (each if type(each) is int else lenient.number(each, kind.bits, where) for each in every)
         return tuple((each + half) % (2 * half) - half for each in numbers if each is not None)

@@ -1,4 +1,4 @@
-"""Producers and consumers as brokers and other Snodes know them, and what members say of themselves."""
+"""Producers and consumers: heartbeats, members, queue locks, members' own reports, and reports between Snodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class MessageQueue:
-    """A queue: the key of many a map in bodies, where it is written as an object."""
+    """A queue. It is the key of many maps in bodies, written as an object."""
 
     topic: str
     broker_name: str
@@ -48,14 +48,14 @@ class MessageQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routed:
-    """The header of requests that have nothing in it but, for a proxy, where to."""
+    """The header of requests with no field but, for a proxy, the broker."""
 
     broker_name: Annotated[str | None, named("bname")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionData:
-    """What a group wants of a topic. ``code_set`` are the hashes of the tags, ``sub_version`` milliseconds."""
+    """A group's subscription to a topic. ``code_set`` are the hashes of the tags, ``sub_version`` milliseconds."""
 
     topic: str
     sub_string: str = "*"
@@ -123,7 +123,7 @@ class UnregisterClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfGroup:
-    """38 (who is in the group), 40 (asked by a broker: somebody came or went), 203 (its connections)."""
+    """38 (the group's members), 40 (from a broker: a member joined or left), 203 (the group's connections)."""
 
     consumer_group: str
     broker_name: Annotated[str | None, named("bname")] = None
@@ -138,7 +138,7 @@ class ConsumerIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfMember:
-    """307: how a member of a group is; ``jstack_enable``: with its threads."""
+    """307: a member's state; ``jstack_enable``: with its threads."""
 
     consumer_group: str
     client_id: str
@@ -157,7 +157,7 @@ class ConsumeDirectly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckClientConfig:
-    """The body of 46: would this subscription do?"""
+    """The body of 46: check a subscription."""
 
     client_id: str
     group: str
@@ -177,31 +177,30 @@ class LockQueues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedQueues:
-    """The body of the answer to 41: those that are locked for the client now."""
+    """The body of the answer to 41: the queues that the client has locked now."""
 
     lock_ok_mq_set: Annotated[tuple[MessageQueue, ...], named("lockOKMQSet")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalOffsets:
-    """The file of a broadcasting Java member: where it is in each queue."""
+    """The file of a broadcasting Java member: its offset in each queue."""
 
     offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOffset:
-    """The body of 220, and of the answer to 222: where each queue's reading begins anew."""
+    """The body of 220, and of the answer to 222: each queue's new offset."""
 
     offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)
 
 
-# What members of groups tell of themselves: the bodies of the answers to 307 and 221.
-#
-# Source: Apache RocketMQ 4.9 and 5.4, ``ConsumerRunningInfo``, ``GetConsumerStatusBody``.
+# Members' reports about themselves: the bodies of the answers to 307 and 221. Source: Apache RocketMQ 4.9 and 5.4,
+# ``ConsumerRunningInfo``, ``GetConsumerStatusBody``.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetConsumerStatus:
-    """221, which a broker asks members: where they are in a topic."""
+    """221, from a broker to members: their offsets in a topic."""
 
     topic: str
     group: str
@@ -209,14 +208,14 @@ class GetConsumerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerStatus:
-    """The body of the answer to 221: where a member is."""
+    """The body of the answer to 221: a member's offsets."""
 
     message_queue_table: dict[MessageQueue, Int64] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessQueueInfo:
-    """One queue of a member's: what it has committed last, and what it holds."""
+    """One queue of a member: its last commit, and the messages that it has in memory."""
 
     commit_offset: Int64 = 0
     cached_msg_count: Int32 = 0
@@ -225,7 +224,7 @@ class ProcessQueueInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeStatus:
-    """How fast a member reads a topic: milliseconds, and messages a second."""
+    """How fast a member reads a topic: milliseconds, and messages per second."""
 
     pull_rt: Annotated[Int64, named("pullRT")] = 0
     pull_tps: Annotated[Int64, named("pullTPS")] = 0
@@ -237,7 +236,7 @@ class ConsumeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRunningInfo:
-    """The body of the answer to 307: how a member is."""
+    """The body of the answer to 307: a member's state."""
 
     properties: dict[str, str] = field(default_factory=dict)
     subscription_set: tuple[SubscriptionData, ...] = ()
@@ -245,10 +244,10 @@ class ConsumerRunningInfo:
     status_table: dict[str, ConsumeStatus] = field(default_factory=dict)
 
 
-# What Snodes of one cluster tell each other: who is connected to whom. A request of penstock's own, and its answer.
+# Reports between the Snodes of a cluster about their clients: a request of penstock's own, and its response.
 #
-# Words are about one Snode each, whoever says them: its id is another one with each start, and its version grows with
-# each change, so that the higher version is the newer one wherever it came from.
+# A report is about one Snode, and any Snode may pass it on: a Snode has a new id with each start, and its version grows
+# with each change, so the higher version is the newer one wherever it came from.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerMember:
     """A client in a group; ``address``: where it connected from."""
@@ -263,8 +262,8 @@ class PeerMember:
 class PeerGroup:
     """One group at one Snode, as of that Snode's ``version``; ``kind`` is consumer or producer.
 
-    ``left``: clients that took leave there (35) a while ago, so that nobody takes them for members whose Snode died.
-    Without members it says that the group is not there any more.
+    ``left``: clients that left there (35) a while ago, so that other Snodes do not take them for members of a lost
+    Snode. A group without members is gone from that Snode.
     """
 
     kind: str
@@ -280,9 +279,9 @@ class PeerGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerWords:
-    """One Snode. ``beat`` grows while it lives; ``silent_ms``: for how long it had not when this was said.
+    """A report about one Snode. ``beat`` grows while it runs; ``silent_ms``: how long ago its last sign of life was.
 
-    ``groups`` are those that changed since the version that was asked for, or with ``whole`` all that there are.
+    ``groups`` are those that changed since the known version, or with ``whole`` all of them.
     """
 
     id: str
@@ -296,7 +295,7 @@ class PeerWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskPeer:
-    """Who asks, which versions of whom it knows, of whom it hears better itself, how long it would wait for news."""
+    """The asking Snode, the versions that it knows, the Snodes that it hears directly, and how long it would wait."""
 
     id: str
     name: str = ""
@@ -307,7 +306,7 @@ class AskPeer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellPeer:
-    """Who answers, and what it knows, of itself first."""
+    """The answering Snode and its reports, that about itself first."""
 
     id: str
     words: tuple[PeerWords, ...] = ()

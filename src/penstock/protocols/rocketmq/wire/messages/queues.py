@@ -41,7 +41,7 @@ class Decision(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMessage:
-    """10 and 324 by names, 310, 320 and 325 by letters. ``broker_name`` tells a proxy where to; brokers ignore it."""
+    """10 and 324 by names, 310, 320 and 325 by letters. ``broker_name`` is for proxies; brokers ignore it."""
 
     producer_group: Annotated[str, letter("a")]
     topic: Annotated[str, letter("b")]
@@ -61,7 +61,7 @@ class SendMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """The answer to a send. A batch has one id a message, between commas, and its first message's offset."""
+    """The answer to a send. A batch has one id per message, separated by commas, and its first message's offset."""
 
     msg_id: str
     queue_id: Int32
@@ -73,7 +73,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendBack:
-    """36: have a message delivered again later, to this group only. ``offset`` is its place in the commit log."""
+    """36: have a message redelivered later, to this group only. ``offset`` is its place in the commit log."""
 
     offset: Int64
     group: str
@@ -87,7 +87,7 @@ class SendBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransaction:
-    """37, one-way: what became of the transaction that a half message began. ``msg_id`` is the message's UNIQ_KEY."""
+    """37, one-way: the outcome of the transaction that a half message began. ``msg_id`` is the message's UNIQ_KEY."""
 
     producer_group: str
     tran_state_table_offset: Int64
@@ -102,7 +102,7 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckTransaction:
-    """39, asked by a broker: what became of it? The body is the half message as it is stored."""
+    """39, from a broker: asks for the outcome. The body is the stored half message."""
 
     tran_state_table_offset: Int64
     commit_log_offset: Int64
@@ -115,7 +115,7 @@ class CheckTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushReply:
-    """326, asked by a broker of the client whose request a message answers. The body is the message's."""
+    """326, from a broker to the client whose request a message answers. The body is the message's."""
 
     producer_group: str
     topic: str
@@ -133,11 +133,10 @@ class PushReply:
     store_timestamp: Int64
 
 
-# Pulls, offsets and looking messages up: 11, 361, 14, 15, 29, 30, 31, 32, 12, 33.
-#
-# Source: Apache RocketMQ 4.9 and 5.x, ``PullMessageRequestHeader`` and the headers named after the other codes.
+# Pulls, offsets and look-ups of messages: 11, 361, 14, 15, 29, 30, 31, 32, 12, 33. Source: Apache RocketMQ 4.9 and 5.x,
+# ``PullMessageRequestHeader`` and the headers named after the other codes.
 class PullFlag(enum.IntFlag):
-    """Bits of a pull's ``sys_flag``. INLINE: the subscription is in the request, and the group need not be known."""
+    """Bits of a pull's ``sys_flag``. INLINE: the subscription is in the request, and the group may be unknown."""
 
     COMMIT = 1
     SUSPEND = 2
@@ -148,7 +147,7 @@ class PullFlag(enum.IntFlag):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullMessage:
-    """11, and 361 likewise. ``commit_offset`` counts with PullFlag.COMMIT, ``subscription`` with PullFlag.INLINE."""
+    """11 and 361. ``commit_offset`` counts with PullFlag.COMMIT, ``subscription`` with PullFlag.INLINE."""
 
     consumer_group: str
     topic: str
@@ -168,7 +167,7 @@ class PullMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulled:
-    """The answer to a pull: codes 0, 19, 20, 21. Others carry none of it. ``max_offset`` comes next."""
+    """The answer to a pull, with codes 0, 19, 20 and 21; others have no fields. ``max_offset`` is the next offset."""
 
     suggest_which_broker_id: Int64 = 0
     next_begin_offset: Int64
@@ -182,7 +181,7 @@ class Pulled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryConsumerOffset:
-    """14: where a group stands. 22 in the answer: nowhere."""
+    """14: a group's committed offset. Code 22 in the answer: none."""
 
     consumer_group: str
     topic: str
@@ -193,7 +192,7 @@ class QueryConsumerOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateConsumerOffset:
-    """15: from now on the group stands at this offset, which it has not consumed yet."""
+    """15: commit the offset of the next message that the group has to consume."""
 
     consumer_group: str
     topic: str
@@ -204,7 +203,7 @@ class UpdateConsumerOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfQueue:
-    """30 (the next offset that will be written), 31 (the first that is there), 32 (its time)."""
+    """30 (the next offset that will be written), 31 (the first existing one), 32 (its time)."""
 
     topic: str
     queue_id: Int32
@@ -232,14 +231,14 @@ class FoundOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreTime:
-    """The answer to 32: milliseconds, -1 where nothing is stored."""
+    """The answer to 32: milliseconds, -1 for an empty queue."""
 
     timestamp: Int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewMessage:
-    """33: one message by its place in the commit log; the body of the answer is the message as it is stored."""
+    """33: one message by its place in the commit log; the body of the answer is the stored message."""
 
     offset: Int64
     topic: str | None = None
@@ -261,7 +260,7 @@ class QueryMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueriedMessages:
-    """The answer to 12; the body is stored messages. Where there are none, some servers say nothing of their index."""
+    """The answer to 12; the body is stored messages. Without any, some servers leave the index fields out."""
 
     index_last_update_timestamp: Int64 | None = None
     index_last_update_phyoffset: Int64 | None = None
