@@ -1,7 +1,7 @@
-"""The registry of protocols: each folder in here is one, under the URL scheme that is its name.
+"""The registry of protocols. Each folder in here is a protocol; its name is the protocol's URL scheme.
 
-A folder registers itself by one attribute, ``PROTOCOL`` (``penstock.interfaces.WireProtocol``). Folders are imported
-when their scheme is first asked for; nobody else names any of them.
+A folder registers itself with one attribute, ``PROTOCOL`` (``penstock.interfaces.WireProtocol``). It is imported when
+its scheme is first used. No other module names a protocol's folder.
 """
 
 import functools
@@ -29,29 +29,29 @@ __all__ = [
 ]
 
 USUAL: Final = "kafka"
-"""What is spoken where nobody says what."""
+"""The scheme of addresses without one."""
 
 _registered: dict[str, WireProtocol] = {}
 
 
 def register(wire_protocol: WireProtocol) -> None:
-    """Serve a protocol that is no folder in here, under its scheme, from now on: a plug-in's or a test's."""
+    """Add a protocol that has no folder in here, of a plug-in or a test."""
     _registered[wire_protocol.scheme] = wire_protocol
 
 
 def schemes() -> tuple[str, ...]:
-    """Every scheme there is, without importing any."""
+    """All schemes, without importing a protocol."""
     return tuple(sorted(_folders() | set(_registered)))
 
 
 @functools.cache
 def _folders() -> frozenset[str]:
-    """What lies in here does not change while a process runs, and every client that is made asks."""
+    """Cached: the folders do not change while a process runs, and every new client needs the list."""
     return frozenset(found.name for found in iter_modules(__path__) if found.ispkg)
 
 
 def protocol(scheme: str) -> WireProtocol:
-    """The protocol of a URL scheme. Raises ConfigError for one that is not there.
+    """The protocol of a URL scheme. Raises ConfigError for an unknown one.
 
     >>> protocol("kafka").scheme
     'kafka'
@@ -66,7 +66,7 @@ def protocol(scheme: str) -> WireProtocol:
 
 
 class _Configs(Mapping[str, ProtocolConfig]):
-    """Imports of the protocols what is asked for."""
+    """Protocols' configurations by scheme; each protocol is imported when it is looked up."""
 
     def __getitem__(self, scheme: str) -> ProtocolConfig:
         if scheme not in schemes():
@@ -81,23 +81,26 @@ class _Configs(Mapping[str, ProtocolConfig]):
 
 
 def configs() -> Mapping[str, ProtocolConfig]:
-    """What each protocol adds to configuration. A protocol is imported when it is looked up."""
+    """Each protocol's part of the configuration, by scheme. A protocol is imported when it is looked up."""
     return _Configs()
 
 
 def extras() -> list[Extra]:
-    """What protocols need beyond the package."""
+    """The optional dependencies of all protocols."""
     return [extra for scheme in schemes() if (extra := protocol(scheme).extra) is not None]
 
 
 def greetings() -> Mapping[bytes, str]:
-    """How connections begin, of those protocols that can be told by it, and whose they are."""
+    """The first bytes of a connection, of protocols that can be recognised by them, and each protocol's title."""
     found = [protocol(scheme) for scheme in schemes()]
     return {each.greeting: each.title for each in found if each.greeting}
 
 
 def of_config(name: str) -> object:
-    """What a protocol's configuration offers under this name; ``penstock.config`` had it. Raises LookupError."""
+    """The attribute of this name in a protocol's ``config`` module, which is visible in ``penstock.config``, too.
+
+    Raises LookupError.
+    """
     for scheme in schemes():
         if scheme not in _registered:
             module = import_module(f"{__name__}.{scheme}.config")
@@ -107,12 +110,12 @@ def of_config(name: str) -> object:
 
 
 def default_port(scheme: str) -> int | None:
-    """Where the servers of a scheme listen by themselves, for `parse_address`. Raises ConfigError for no protocol's."""
+    """The default port of a scheme's servers, for `parse_address`. Raises ConfigError for an unknown scheme."""
     return protocol(scheme).config.port
 
 
 def address_of(text: str, role: type[ClientConfig] = ConsumerConfig) -> Address:
-    """Take an address apart, of our form or of one that only a protocol's own users know. Raises ConfigError."""
+    """Parse an address, in penstock's form or in a form of one protocol's own. Raises ConfigError."""
     scheme, separator, _ = text.partition("://")
     asked = (scheme.lower(),) if separator else schemes()
     for each in asked:

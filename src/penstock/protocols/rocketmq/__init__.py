@@ -1,5 +1,4 @@
-"""RocketMQ: frames, commands, messages, records and the client. See ``README.md`` beside this file for what is
-spoken."""
+"""RocketMQ's remoting protocol: wire format, client, server and backend. ``README.md`` in this folder describes it."""
 
 from penstock.protocols.rocketmq.registration import PROTOCOL as PROTOCOL
 

@@ -1,5 +1,5 @@
-"""The table of answers' codes, and refusals: which code and text an answer carries, and which code an error of the log
-becomes. Source: Apache RocketMQ 4.9 and 5.x, ``ResponseCode``.
+"""Response codes and errors: the table of codes, the client's errors for them (`error_of`), and the server's refusals
+for errors of the log (`refusal`). Source: Apache RocketMQ 4.9 and 5.x, ``ResponseCode``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Code", "ErrorRow", "Refused", "error_of", "refusal", "row_of", "rows
 
 
 class Code:
-    """The codes that our side compares with or answers with."""
+    """The codes that penstock compares with or sends."""
 
     RPC_TIME_OUT: Final = -1006
     SUCCESS: Final = 0
@@ -80,7 +80,7 @@ _KIND_OF: Final = {code: kind for kind, codes in _KINDS.items() for code in code
 
 
 class ErrorRow(NamedTuple):
-    """One code: its name, what a person can do, and whether trying again, there or at another broker, can help."""
+    """One code: its name, advice for a person, and whether a retry, at this or another broker, can help."""
 
     code: int
     name: str
@@ -89,12 +89,12 @@ class ErrorRow(NamedTuple):
 
 
 def _final(code: int, name: str, advice: str) -> ErrorRow:
-    """The same request will fail again."""
+    """A code after which the same request will fail again."""
     return ErrorRow(code, name, advice)
 
 
 def _again(code: int, name: str, advice: str) -> ErrorRow:
-    """Retriable as it is, after a while or elsewhere."""
+    """A code after which a retry can help, later or at another broker."""
     return ErrorRow(code, name, advice, retriable=True)
 
 
@@ -151,19 +151,19 @@ _BY_CODE: Final = {row.code: row for row in _ROWS}
 
 
 def row_of(code: int) -> ErrorRow:
-    """Return the row of a code; an unlisted one gets that of SYSTEM_ERROR under its own number."""
+    """Return the row of a code; an unlisted code gets the row of SYSTEM_ERROR with its own number."""
     return _BY_CODE.get(code) or _BY_CODE[Code.SYSTEM_ERROR]._replace(code=code, name=f"UNLISTED_{code}")
 
 
 def rows() -> tuple[ErrorRow, ...]:
-    """Every listed one, SUCCESS among them."""
+    """All rows, with SUCCESS."""
     return _ROWS
 
 
 def is_too_large(error: ServerError) -> bool:
-    """Whether a broker refused a message, or messages that were sent together, because of their size.
+    """Whether a broker refused a message or a batch because of its size.
 
-    Brokers of 5.4 look at the size of a batch late, and what they raise there becomes a SYSTEM_ERROR.
+    Brokers of 5.4 check the size of a batch late, and their exception becomes a SYSTEM_ERROR.
     """
     late = error.code == Code.SYSTEM_ERROR and "size exceeded" in error.message
     return late or error.code == Code.MESSAGE_ILLEGAL
@@ -174,16 +174,16 @@ _OURS: Final = re.compile(
     r"|does not support consumer to filter message|conflict with system topic|illegal characters"
     r"|look message by offset failed"
 )
-"""Remarks of a SYSTEM_ERROR that is the request's fault: brokers have no code for these, and would say them again. Seen
-on 5.4: a DELAY that is no int (NumberFormatException), a body that is no JSON (JSONException), a header without one of
-its fields (RemotingCommandException), a filter by SQL92 where ``enablePropertyFilter`` is false. The others are
-from 4.9's source."""
+"""Remarks of a SYSTEM_ERROR that the request caused: brokers have no code for these, and a retry would get them again.
+Seen on 5.4: a DELAY that is not an int (NumberFormatException), a body that is not JSON (JSONException), a header
+without one of its fields (RemotingCommandException), a filter by SQL92 if ``enablePropertyFilter`` is false. The others
+are from 4.9's source."""
 
 
 def error_of(code: int, remark: str | None = None, **where: Unpack[Where]) -> ServerError:
-    """Return the error for an answer with ``code``; ``remark`` is the server's own text.
+    """Return the error for a response with ``code``; ``remark`` is the server's own text.
 
-    PULL_OFFSET_MOVED is OffsetOutOfRange. What ``retriable`` and the hint say is in the table above.
+    PULL_OFFSET_MOVED becomes OffsetOutOfRange. ``retriable`` and the hint come from the table above.
     """
     raised = OffsetOutOfRange if code == Code.PULL_OFFSET_MOVED else ServerError
     row, said = row_of(code), (remark or "").strip()[:1000]
@@ -192,12 +192,12 @@ def error_of(code: int, remark: str | None = None, **where: Unpack[Where]) -> Se
     return server_error(row, _KIND_OF.get(code), said, raised=raised, **where)
 
 
-# A refusal: the code and the text that an answer carries; and which code an error of the log becomes.
+# Refusals: the code and the text of an error response, and the code of each error of the log.
 _SENDS: Final = frozenset({10, 310, 320})
 
 
 class Refused(CodedRefusal):
-    """A request that is not served: answered with ``code`` and the message."""
+    """A request that is refused; the response has ``code`` and the message."""
 
 
 _CODE_OF_ERROR: Final[tuple[tuple[type[PenstockError], int], ...]] = (
@@ -207,7 +207,7 @@ _CODE_OF_ERROR: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (BatchTooLarge, Code.MESSAGE_ILLEGAL),
     (LogOffsetOutOfRange, Code.PULL_OFFSET_MOVED),
     (WriteFailed, Code.SERVICE_NOT_AVAILABLE),
-    (OutcomeUnknown, Code.RPC_TIME_OUT),  # Java's producers send again on most codes of brokers, not on this
+    (OutcomeUnknown, Code.RPC_TIME_OUT),  # the one code on which Java's producers do not send again
     (UpstreamLost, Code.SYSTEM_BUSY),
     (NoRoom, Code.SYSTEM_BUSY),
     (Unsupported, Code.REQUEST_CODE_NOT_SUPPORTED),
@@ -217,16 +217,16 @@ _CODE_OF_ERROR: Final[tuple[tuple[type[PenstockError], int], ...]] = (
 
 
 def refusal(error: PenstockError) -> Refused:
-    """The refusal that says what ``error`` says; what has no row is the server's own trouble."""
+    """The refusal for an error; one without a row becomes SYSTEM_ERROR."""
     if isinstance(error, Refused):
         return error
     return Refused(code_for(error, _CODE_OF_ERROR, Code.SYSTEM_ERROR), error.message)
 
 
 def unreadable(frame: Frame) -> Refused | None:
-    """The refusal of a request whose header could not be read as a whole; None for others.
+    """The refusal of a request whose header could not be decoded completely; None for other requests.
 
-    Of a send it is the properties that are too long: brokers say then that the message is illegal.
+    If the header of a send is too long, its properties are, which brokers report as an illegal message.
     """
     error = frame.unreadable if isinstance(frame, CommandFrame) else None
     if error is None:
@@ -236,7 +236,7 @@ def unreadable(frame: Frame) -> Refused | None:
 
 
 def unmade(group: str) -> Refused:
-    """What brokers say of a group that is not there."""
+    """The refusal for a group that does not exist, in brokers' words."""
     return Refused(
         Code.SUBSCRIPTION_GROUP_NOT_EXIST,
         f"subscription group [{group[:255]}] does not exist: make it first (mqadmin updateSubGroup)",

@@ -1,4 +1,4 @@
-"""How RocketMQ is registered: its client and its front, imported when one of them is made."""
+"""RocketMQ's entry in the registry of protocols. Client, front and backend are imported when one of them is made."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Topics and groups as operators see them: what brokers know is asked of every broker, and put together.
+"""Administration of topics and groups; every broker is asked, and the results are combined.
 
-A topic's ``partitions`` are its queues at all brokers together, dealt out evenly; without a number each broker gets
-four. What brokers keep of groups without members is their committed offsets and settings.
+A topic's ``partitions`` are its queues at all brokers together, spread evenly; without a number each broker gets four.
+Of groups without members, brokers keep committed offsets and settings.
 Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQAdminExtImpl``, ``AdminBrokerProcessor``.
 """
 
@@ -40,13 +40,13 @@ _SEEN_WITHIN_MS: Final = 10_000
 
 
 class RocketAdmin:
-    """``penstock.interfaces.admin.AdminClient``."""
+    """RocketMQ's administration (``penstock.interfaces.admin.AdminClient``)."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> None:
-        """Queues dealt out over all masters; topics that are there are an error, though brokers would not mind."""
+        """Create topics with queues spread over all masters. Existing topics are an error, though brokers allow it."""
         for topic in topics:
             check_topic(topic.name)
             if topic.config:
@@ -57,7 +57,7 @@ class RocketAdmin:
             await self._deal(topic.name, topic.partitions, {})
 
     async def delete_topics(self, names: Collection[str]) -> None:
-        """On every broker and every name server."""
+        """Delete topics at every broker and every name server."""
         nodes = await self._shared.topics.brokers()
         for name in names:
             if not await self.topics([name]):
@@ -70,7 +70,7 @@ class RocketAdmin:
             self._shared.topics.routes.note(name, None)
 
     async def add_partitions(self, name: str, total: int) -> None:
-        """Have ``total`` queues at all brokers together; those with the fewest get more."""
+        """Grow a topic to ``total`` queues at all brokers together; the brokers with the fewest get more."""
         route = (await self.topics([name])).get(name)
         if route is None:
             raise error_of(Code.TOPIC_NOT_EXIST, "no name server knows it", topic=name)
@@ -80,11 +80,11 @@ class RocketAdmin:
         await self._deal(name, total, has)
 
     async def topics(self, names: Collection[str] | None = None, *, fresh: bool = True) -> Mapping[str, TopicInfo]:
-        """As name servers know them."""
+        """Topics as name servers know them."""
         return await self._shared.topics.topics(names, fresh=fresh)
 
     async def topic_config(self, name: str) -> Mapping[str, str]:
-        """How many queues each broker has of it."""
+        """How many queues of the topic each broker has."""
         info = (await self.topics([name])).get(name)
         if info is None:
             raise error_of(Code.TOPIC_NOT_EXIST, "no name server knows it", topic=name)
@@ -94,11 +94,11 @@ class RocketAdmin:
         return {f"queues.{node}": str(count) for node, count in found.items()}
 
     async def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]:
-        """As `topic_config`: brokers tell neither defaults nor who set it."""
+        """As `topic_config`: brokers report neither defaults nor where a value comes from."""
         return {setting: TopicSetting(value) for setting, value in (await self.topic_config(name)).items()}
 
     async def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
-        """Topics have queues and permissions only."""
+        """Raises UsageError: topics have only queues and permissions."""
         del settings, dry_run
         raise UsageError(
             "RocketMQ's topics have no settings but queues and permissions",
@@ -107,12 +107,12 @@ class RocketAdmin:
         )
 
     async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
-        """Brokers delete by age only."""
+        """Raises UsageError: brokers delete by age only."""
         del before
         raise UsageError("RocketMQ deletes no records on request", hint="Its brokers delete by age: fileReservedTime")
 
     async def groups(self) -> Sequence[GroupListing]:
-        """Those that have committed something."""
+        """All groups with committed offsets."""
         nodes = await self._shared.topics.brokers()
         calls = self._shared.calls
         asked = [calls.call(node.endpoint, GET_ALL_CONSUMER_OFFSET, m.NoFields(), within_s=3.0) for node in nodes]
@@ -128,11 +128,11 @@ class RocketAdmin:
         return GroupListings(listed, unreachable)
 
     async def rebalances(self, group: str) -> None:
-        """Nobody remembers them."""
+        """None: brokers keep no history of rebalances."""
 
     async def describe_group(self, group: str) -> GroupDescription:
-        """Its members, as brokers know them. Which queues each has only members themselves know; what is told is what
-        they work out by this client's ``allocation``, from what brokers say of who is there."""
+        """A group's members, as brokers know them. Which queues a member has, only members know; the result is computed
+        from the list of members with this client's ``allocation``."""
         header = m.OfGroup(consumer_group=group)
         members: dict[str, str] = {}
         topics: set[str] = set()
@@ -158,15 +158,15 @@ class RocketAdmin:
         return {name: frozenset(each for those in queues for each in rule(name, members, those)) for name in members}
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
-        """Where a group stands."""
+        """A group's committed offsets."""
         return await committed(self._shared, group, partitions)
 
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
-        """Put it elsewhere; members that read go on where they are."""
+        """Commit for a group; running members continue where they are."""
         await commit_for(self._shared, group, offsets)
 
     async def delete_groups(self, groups: Collection[str]) -> None:
-        """With their offsets. Raises ServerError for one that has members, or is not there."""
+        """Delete groups with their offsets. Raises ServerError for a group that has members or does not exist."""
         nodes = await self._shared.topics.brokers()
         for group in groups:
             described = await self.describe_group(group)
@@ -181,22 +181,22 @@ class RocketAdmin:
             await self._shared.together([calls.call(node.endpoint, DELETE_SUBSCRIPTIONGROUP, header) for node in nodes])
 
     async def delete_offsets(self, group: str, partitions: Collection[Partition]) -> None:
-        """Raises UsageError: brokers forget a group as a whole."""
+        """Raises UsageError: brokers can only delete a whole group."""
         raise UsageError(
             f"RocketMQ's brokers forget nothing less than all offsets of group {group}",
             hint="Delete the group, or reset its offsets in these queues",
         )
 
     async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
-        """Raises UsageError: brokers throw nobody out."""
+        """Raises UsageError: brokers cannot remove members."""
         raise _nobody_leaves(group)
 
     async def remove_all_members(self, group: str, *, reason: str) -> None:
-        """Raises UsageError: brokers throw nobody out."""
+        """Raises UsageError: brokers cannot remove members."""
         raise _nobody_leaves(group)
 
     async def _deal(self, topic: str, total: int, has: Mapping[str, int]) -> None:
-        """Have so many queues of a topic, of which brokers have these; until a name server has heard of them."""
+        """Spread ``total`` queues of a topic over the brokers, which have ``has``; wait until a name server knows."""
         nodes = {node.name: node for node in await self._shared.topics.brokers()}
         wanted = Counter(has)
         if total < 1:
@@ -222,7 +222,7 @@ class RocketAdmin:
             await retry.after(error)
 
     async def _put(self, node: Node, topic: str, queues: int) -> None:
-        """Named, because a Snode makes what names no broker at all of them."""
+        """Create queues at one broker. The request names it, or else a Snode would forward it to all brokers."""
         header = m.CreateTopic(topic=topic, read_queue_nums=queues, write_queue_nums=queues, broker_name=node.name)
         await self._shared.calls.call(node.endpoint, UPDATE_AND_CREATE_TOPIC, header)
 

@@ -1,6 +1,4 @@
-"""RocketClient: the LogClient of RocketMQ. It only puts the parts together; each family of requests has its own
-file.
-"""
+"""RocketMQ's `LogClient`. It assembles the parts; each family of requests has its own module."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ __all__ = ["RocketClient", "open_client"]
 
 
 class RocketClient:
-    """``penstock.interfaces.client.LogClient`` for RocketMQ clusters, and whatever speaks like one."""
+    """A client of RocketMQ clusters and of compatible servers (``penstock.interfaces.client.LogClient``)."""
 
     def __init__(
         self,
@@ -56,40 +54,40 @@ class RocketClient:
         self._polling = Polling(self.shared)
 
     def check_topic(self, name: str) -> None:
-        """``penstock.interfaces.client.NamesTopics``."""
+        """Check a topic's name (``penstock.interfaces.client.NamesTopics``)."""
         check_topic(name)
 
     @property
     def offsets_file(self) -> str | None:
-        """``penstock.interfaces.extensions.KeepsOffsetsHere``."""
+        """The file of a broadcasting member's offsets (``penstock.interfaces.extensions.KeepsOffsetsHere``)."""
         return path_of(self.shared.options)
 
     def keep_offsets_in(self, file: OffsetsFile) -> None:
-        """Where a broadcasting member's commits go."""
+        """Set the file of a broadcasting member's offsets."""
         self.shared.local.file = file
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; see ``LogClient``."""
         group = self.shared.options.group
         if fresh and names is not None and group is not None and self.shared.topics.routes.known(RETRY + group):
-            # Its members read it without having named it.
+            # The group's members read it without naming it.
             found = await self.shared.topics.topics([*names, RETRY + group], fresh=True)
             return {name: info for name, info in found.items() if name in names}
         return await self.shared.topics.topics(names, fresh=fresh)
 
     def leader(self, partition: Partition) -> Node | None:
-        """From what is known; for who reads that may be a standby."""
+        """The broker of a partition, as far as known; for readers it may be a standby."""
         topics = self.shared.topics
         node = topics.routing.leader(partition)
         return node if node is None or self.shared.options.publishing else topics.routes.reader(partition)
 
     def distrust(self, partition: Partition) -> None:
-        """Forget who leads it."""
+        """Forget the partition's broker."""
         self.shared.topics.routes.suggested.pop(partition, None)
         self.shared.topics.routing.distrust(partition)
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
-        """Earliest and latest offsets, and those of a time of storing."""
+        """Earliest and latest offsets, and offsets by a time of storing."""
         return await find_offsets(self.shared, wanted)
 
     async def read(
@@ -99,25 +97,26 @@ class RocketClient:
         return await self._polling.read(node, reads, limits, lane)
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> RangePulls:
-        """Requests for a range of one queue; brokers decide how large answers are."""
+        """Reads of a range of one queue. ``fetch_bytes`` is ignored: brokers limit the size of responses."""
         del fetch_bytes
         return RangePulls(self.shared, wanted)
 
     async def find_by_key(self, topic: str, key: str, times_ms: tuple[int, int], most: int) -> Sequence[Record]:
-        """``penstock.interfaces.extensions.FindsRecords``."""
+        """Messages with a key (``penstock.interfaces.extensions.FindsRecords``)."""
         return await find_by_key(self.shared, topic, key, times_ms, most)
 
     async def find_by_id(self, topic: str, record_id: str) -> Sequence[Record]:
-        """``penstock.interfaces.extensions.FindsRecords``."""
+        """Messages with an id (``penstock.interfaces.extensions.FindsRecords``)."""
         return await find_by_id(self.shared, topic, record_id)
 
     async def send_back(self, group: str, offsets: Mapping[Partition, Sequence[int]], *, delay: int) -> None:
-        """``penstock.interfaces.extensions.SendsBack``: ``delay`` is a level, 0 leaves it to the broker."""
+        """Give records back (``penstock.interfaces.extensions.SendsBack``). ``delay`` is a level; 0 lets the broker
+        choose."""
         await send_back(self.shared, group, offsets, delay)
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
-        """Where a group stands; a member that reads everything itself, in its file. What it gave back and has
-        never read it reads from the first on, wherever it begins elsewhere."""
+        """A group's committed offsets, from brokers, or from the file of a broadcasting member. In its retry topic a
+        group without an offset begins at the first message, wherever it begins in other topics."""
         options = self.shared.options
         if group == options.group and options.rocket.message_model is MessageModel.BROADCASTING:
             return await self.shared.local.committed(partitions)
@@ -130,31 +129,31 @@ class RocketClient:
         return found
 
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
-        """Put a group elsewhere; brokers take that from anybody."""
+        """Commit for any group; brokers do not check for membership."""
         await commit_for(self.shared, group, offsets)
 
     def membership(self, options: GroupOptions) -> RocketMembership:
-        """A member-to-be of a group."""
+        """A membership, not joined yet."""
         return RocketMembership(self.shared, options)
 
     def sender(self, *, idempotent: bool) -> RocketSender:
-        """A producer; RocketMQ has nothing to be idempotent with, so a repeated message may be stored twice."""
+        """A producer. RocketMQ cannot detect duplicates, so a message that is sent again may be stored twice."""
         del idempotent
         return RocketSender(self.shared)
 
     def transactional_sender(self, transactional_id: str, timeout_ms: int) -> RocketTransactionalSender:
-        """``penstock.interfaces.extensions.TransactionalClient``: the id is the group that brokers ask; how long they
-        wait for an end is their own business."""
+        """A transactional producer (``penstock.interfaces.extensions.TransactionalClient``). Brokers ask the group with
+        this id; they also decide how long they wait for an end, so ``timeout_ms`` is ignored."""
         del timeout_ms
         return RocketTransactionalSender(self.shared, transactional_id)
 
     async def complete(self, prepared: PreparedTransaction, *, commit: bool) -> None:
-        """Nobody but its producer can."""
+        """Raises UsageError: only its own producer can end a transaction."""
         del prepared, commit
         raise UsageError("a transaction of RocketMQ's is ended by its producer only")
 
     def admin(self) -> RocketAdmin:
-        """Topics and groups as operators see them."""
+        """Administration of topics and groups."""
         return RocketAdmin(self.shared)
 
     async def close(self) -> None:
@@ -169,5 +168,5 @@ def open_client(
     config: ClientConfig,
     extra: Mapping[str, OptionValue],
 ) -> RocketClient:
-    """A client over the transports that ``channel_of`` makes. Nothing is connected yet. Raises ConfigError."""
+    """A client on the channels that ``channel_of`` makes; it has no connection yet. Raises ConfigError."""
     return RocketClient(channel_of, bootstrap, options_of(config, extra))

@@ -1,4 +1,8 @@
-"""The way to a cluster: options, calls to name servers and brokers, routes and topics."""
+"""A client's view of a cluster.
+
+`RocketOptions` are its options. `Calls` sends requests to any server, `NameServers` to the name servers. `Routes` is
+the known state of topics and brokers, `Topics` keeps it up to date.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +59,9 @@ __all__ = [
 ]
 
 
-# Subscriptions as brokers are told them: what a group wants of a topic. Pure.
-#
-# Source: Apache RocketMQ 4.9 and 5.4, ``FilterAPI``, ``SubscriptionData``.
+# Subscriptions as brokers get them. No I/O. Source: Apache RocketMQ 4.9 and 5.4, ``FilterAPI``, ``SubscriptionData``.
 def subscription(topic: str, expression: str, kind: str, version_ms: int) -> m.SubscriptionData:
-    """What is wanted of one topic, as of a time: a later version wins."""
+    """The subscription to one topic, as of a time: a later version wins."""
     tags = tags_of(expression) if kind == "TAG" else ()
     return m.SubscriptionData(
         topic=topic,
@@ -72,7 +74,7 @@ def subscription(topic: str, expression: str, kind: str, version_ms: int) -> m.S
 
 
 def tags_of(expression: str) -> tuple[str, ...]:
-    """The tags of ``TagA || TagB``; none for ``*``, which is all.
+    """The tags of ``TagA || TagB``; none for ``*``, which means all.
 
     >>> tags_of("TagA || TagB")
     ('TagA', 'TagB')
@@ -88,12 +90,12 @@ _HOLD_SLACK_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocketOptions:
-    """``rocket`` are the protocol's own options, the rest is what every client has (see
+    """Options of a client: ``rocket`` are the protocol's own, the rest is every client's (see
     `penstock.config.ClientConfig`).
 
-    ``group`` is in whose name reads are made. ``publishing``: this client writes, so the queues it is told about are
-    those that may be written to. ``from_latest``: where a group begins that has committed nothing.
-    ``silent_patience_ms``: so long a server is waited for that others can do without.
+    ``group``: the group of reads. ``publishing``: the client writes, so partitions are the queues that may be written
+    to. ``from_latest``: a group without a committed offset begins at the end. ``silent_patience_ms``: how long to wait
+    for a server whose response is not essential.
     """
 
     rocket: RocketConfig = field(default_factory=RocketConfig)
@@ -112,50 +114,49 @@ class RocketOptions:
 
     @property
     def request_timeout_s(self) -> float:
-        """``request_timeout_ms`` as the channel wants it."""
+        """``request_timeout_ms`` in seconds."""
         return self.request_timeout_ms / 1_000
 
     @property
     def reads_as(self) -> str:
-        """The group that reads are made as."""
+        """The group name in reads."""
         return self.group or self.rocket.reader_group
 
     @property
     def held_s(self) -> float:
-        """For how long a broker may keep a read that finds nothing: it looks at those it holds every five seconds."""
+        """How long a broker may hold a read without messages: it examines held reads every five seconds."""
         return self.rocket.suspend_ms / 1_000 + _TICK_S
 
     @property
     def held_timeout_s(self) -> float:
-        """When a read that was held is given up."""
+        """The timeout of a held read."""
         return self.held_s + max(_HOLD_SLACK_S, self.request_timeout_s)
 
     @property
     def expression(self) -> tuple[str, str]:
-        """What brokers choose messages by: the expression and its type."""
+        """The filter: the expression and its type."""
         return (self.rocket.sql, "SQL92") if self.rocket.sql else (self.rocket.tags.strip() or "*", "TAG")
 
     @property
     def chooses(self) -> bool:
-        """Whether some messages are not wanted, so that one answer does not end where its last message does."""
+        """Whether there is a filter; then a response may end after its last message's offset."""
         return self.expression != ("*", "TAG")
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Which tags are wanted; none: all, or it is not tags that messages are chosen by. Brokers compare hashes
-        only."""
+        """The tags to filter by; none for all, or for another filter. Brokers compare only hashes of tags."""
         expression, kind = self.expression
         return tags_of(expression) if kind == "TAG" else ()
 
     def patience_ms(self, error: PenstockError) -> int:
-        """A topic that nobody knows is waited for more briefly than a broker: it may be new, but more often its name is
-        misspelt."""
+        """How long to retry. An unknown topic is waited for less long than a broker: it may be new, but more often its
+        name is misspelt."""
         unknown = isinstance(error, ServerError) and error.kind is ErrorKind.UNKNOWN_TOPIC
         return min(self.api_timeout_ms, self.unknown_topic_patience_ms) if unknown else self.api_timeout_ms
 
 
 def options_of(config: ClientConfig, extra: Mapping[str, OptionValue]) -> RocketOptions:
-    """From what a client of any protocol was told, and what only this one knows. Raises ConfigError."""
+    """The options of a client of any protocol, and RocketMQ's own. Raises ConfigError."""
     from penstock.config import ConsumerConfig, OffsetReset, ProducerConfig
 
     consumer = config if isinstance(config, ConsumerConfig) else None
@@ -174,7 +175,7 @@ def options_of(config: ClientConfig, extra: Mapping[str, OptionValue]) -> Rocket
     )
 
 
-# Calls: every request of this client goes through here: signed, framed, sent, and its answer read.
+# Requests: all requests of a client go through here, where they are signed, framed and sent.
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
@@ -182,7 +183,7 @@ _SUCCESS = (Code.SUCCESS,)
 
 
 class Started(Generic[Request, Answer]):
-    """A request that was written; its answer is fetched once."""
+    """A request that was sent; its response is fetched once."""
 
     __slots__ = ("_connection", "_method", "pending")
 
@@ -194,8 +195,8 @@ class Started(Generic[Request, Answer]):
     async def answer(
         self, accept: Collection[int] = _SUCCESS, *, of: Partition | None = None, offset: int | None = None
     ) -> Answered[Answer]:
-        """Raises RequestTimeout, ConnectionLost, ProtocolViolation; ServerError for a code that is not in ``accept``,
-        with where it happened."""
+        """The response. Raises RequestTimeout, ConnectionLost, ProtocolViolation; ServerError, with its place, for a
+        code that is not in ``accept``."""
         frame = await self.pending.reply()
         try:
             return read_answer(
@@ -208,16 +209,16 @@ class Started(Generic[Request, Answer]):
                 node=str(self._connection.endpoint),
             )
         except ProtocolViolation:
-            self._connection.close()  # what follows on it may mean nothing either
+            self._connection.close()  # what follows on it cannot be trusted either
             raise
 
     def abandon(self) -> None:
-        """The answer is not wanted any more; closes the connection, because it may be long in coming."""
+        """Give the response up. This closes the connection, because the response may be long in coming."""
         self._connection.close()
 
 
 class Calls:
-    """All requests of one client. One connection an address and lane."""
+    """All requests of one client, over one connection per address and lane."""
 
     def __init__(self, channel: Channel[None], options: RocketOptions) -> None:
         self.channel = channel
@@ -231,7 +232,7 @@ class Calls:
     def request(
         self, method: Method[Request, Answer], header: Request, body: object = b"", *, one_way: bool = False
     ) -> Outgoing:
-        """What to write."""
+        """The encoded request, signed if there is an account."""
         return request(method, header, body, one_way=one_way, account=self._account)
 
     async def call(
@@ -247,8 +248,8 @@ class Calls:
         timeout_s: float | None = None,
         lane: str = "",
     ) -> Answered[Answer]:
-        """Ask, and read the answer. ``within_s`` is how long to wait for a connection, None: as long as that may take;
-        ``timeout_s`` for the answer, None: ``request_timeout_ms``. Raises as ``Started.answer``."""
+        """Send a request and read the response. ``within_s``: how long to wait for a connection, None for the channel's
+        default; ``timeout_s``: for the response, None for ``request_timeout_ms``. Raises as ``Started.answer``."""
         if within_s is not None:
             await self.channel.reach(endpoint, lane, within_s=within_s)
         (started,) = await self.start(
@@ -266,8 +267,8 @@ class Calls:
         held_s: float = 0.0,
         lane: str = "",
     ) -> list[Started[Request, Answer]]:
-        """Send without waiting for answers, in one write where none is held; ``held_s`` is how long the server may keep
-        one on purpose. Servers answer in any order."""
+        """Send requests without waiting for responses, in one write if none is held. ``held_s``: how long the server
+        may hold one on purpose. Servers respond in any order."""
         connection = (await self.channel.link(endpoint, lane)).connection
         patience_s = self.options.request_timeout_s if timeout_s is None else timeout_s
         try:
@@ -282,21 +283,19 @@ class Calls:
         return [Started(connection, method, pending) for pending in pendings]
 
     async def tell(self, endpoint: Endpoint, method: Method[Request, Any], header: Request, body: object = b"") -> None:
-        """Send what is never answered. Raises ConnectionLost."""
+        """Send a one-way request. Raises ConnectionLost."""
         connection = (await self.channel.link(endpoint)).connection
         await connection.send(self.request(method, header, body, one_way=True))
 
 
-# NameServers: the list of name servers, the one that answers, and the way from it to the next.
-#
-# Name servers do not talk to each other; each hears of brokers by itself, so that any will do. A call goes to the
-# current one. When its connection fails, it does not answer in time or speaks something else, the next one in the ring
-# becomes the current one; no call asks any of them twice. What an answer's code says is the caller's business. Source:
-# Apache RocketMQ 4.9 and 5.4, ``NettyRemotingClient`` (choice of a name server).
+# Name servers do not talk to each other, but brokers register at each, so any of them will do. Calls go to the current
+# one. If its connection fails, it does not answer in time or does not speak the protocol, the next one in the ring
+# becomes current; no call asks one twice. The response's code is the caller's concern. Source: Apache RocketMQ 4.9 and
+# 5.4, ``NettyRemotingClient`` (choice of a name server).
 
 
 _MOMENT_S = 1.0
-"""How long one may take to be connected to while there is another one to ask."""
+"""The limit of connecting to a server while there is another one to ask."""
 
 
 class NameServers:
@@ -311,14 +310,14 @@ class NameServers:
 
     @property
     def all(self) -> Sequence[Endpoint]:
-        """As they were named."""
+        """All of them, in the configured order."""
         return self._names
 
     async def call(
         self, method: Method[Request, Answer], header: Request, *, accept: Collection[int] = (Code.SUCCESS,)
     ) -> Answered[Answer]:
-        """The answer. Raises ConnectionLost, RequestTimeout or ProtocolViolation of the last one asked when none would
-        answer; ServerError for a code that is not in ``accept``."""
+        """The response. If no name server answers, raises the last one's ConnectionLost, RequestTimeout or
+        ProtocolViolation; ServerError for a code that is not in ``accept``."""
         begun = self._current
         for attempt in range(len(self._names)):
             at = (begun + attempt) % len(self._names)
@@ -327,7 +326,7 @@ class NameServers:
             try:
                 answer = await self._calls.call(self._names[at], method, header, accept=accept, within_s=within_s)
             except (ConnectionLost, ProtocolViolation, RequestTimeout):
-                # Others may have moved on meanwhile; only who failed at the current one moves it.
+                # Concurrent calls may have moved on already; only a failure of the current one moves it.
                 if self._current == at:
                     self._current = (at + 1) % len(self._names)
                 if last:
@@ -338,12 +337,12 @@ class NameServers:
         raise AssertionError("there is at least one name server")
 
 
-# Routes: which brokers there are, and which queues of a topic lie on each. Data and lookups; who asks is elsewhere.
+# Routes: the brokers, and the queues of each topic on them. No I/O.
 #
-# A queue is a partition: topic, the queue's number and its broker's name, which several addresses may share (a master,
-# number 0, and those that copy it). Partitions of a topic stand in the order (broker, number), as Java's clients sort
-# them, so that the n-th partition stays the n-th while no broker comes or goes. Source: Apache RocketMQ 4.9 and 5.4,
-# ``TopicRouteData``, ``MQClientInstance``.
+# A queue is a partition: topic, the queue's number and its broker's name. Several addresses may share the name: a
+# master, number 0, and its standbys. Partitions are in the order (broker, number), as Java's clients sort them, so the
+# n-th one stays the n-th while no broker comes or goes. Source: Apache RocketMQ 4.9 and 5.4, ``TopicRouteData``,
+# ``MQClientInstance``.
 MASTER: Final = 0
 _MOST_QUEUES: Final = 100_000
 _LARGEST_PORT: Final = 65_535
@@ -351,7 +350,7 @@ _LARGEST_PORT: Final = 65_535
 
 @dataclass(frozen=True, slots=True)
 class QueuesOfBroker:
-    """Queues of one topic on one broker: how many may be read, and written."""
+    """How many queues of one topic on one broker may be read and written."""
 
     readable: int
     writable: int
@@ -359,14 +358,14 @@ class QueuesOfBroker:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Of one topic: queues by broker, and addresses by broker and number (0 is the master)."""
+    """The route of one topic: queues by broker, and addresses by broker and number (0 is the master)."""
 
     queues: Mapping[str, QueuesOfBroker]
     brokers: Mapping[str, Mapping[int, Endpoint]]
 
 
 def route_of(said: m.Route) -> Route:
-    """A name server's answer. Raises ProtocolViolation."""
+    """The route in a name server's response. Raises ProtocolViolation."""
     queues = {
         each.broker_name: QueuesOfBroker(
             _count(each.read_queue_nums) if each.perm & m.Perm.READ else 0,
@@ -397,10 +396,10 @@ def _endpoint(text: str) -> Endpoint:
 
 @dataclass(slots=True)
 class Routes:
-    """What is known. ``publishing``: partitions are those that may be written to, else those that may be read.
+    """The known routes. ``publishing``: partitions are queues that may be written to, else those that may be read.
 
-    Only masters take messages. Who reads is served by a standby while name servers know no master (they forget one as
-    soon as its connection breaks), and where a broker ``suggested`` it, because what is read lies on disk only.
+    Only masters accept messages. A standby serves readers while name servers know no master (they forget one as soon as
+    its connection breaks), and where a broker ``suggested`` it because the messages are no longer in its memory.
     """
 
     publishing: bool = False
@@ -409,7 +408,7 @@ class Routes:
     _routes: dict[str, Route] = field(default_factory=dict)
 
     def note(self, topic: str, route: Route | None) -> None:
-        """What a name server told of a topic; None: it knows none of that name."""
+        """Set a topic's route; None removes it."""
         if route is None:
             self._routes.pop(topic, None)
             return
@@ -417,40 +416,40 @@ class Routes:
         self.brokers.update(route.brokers)
 
     def note_brokers(self, brokers: Mapping[str, Mapping[int, Endpoint]]) -> None:
-        """Every broker there is."""
+        """Set all brokers."""
         self.brokers = dict(brokers)
 
     def known(self, topic: str) -> bool:
-        """Whether there is a route."""
+        """Whether the topic has a route."""
         return topic in self._routes
 
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
-        """Those of ``names`` that there are."""
+        """The known topics of ``names``."""
         return {name: self._info(name) for name in names if name in self._routes}
 
     def master(self, partition: Partition) -> Node | None:
-        """Who serves a queue: its broker's master, or for readers a standby, if its topic has that queue."""
+        """The server of a queue: its broker's master, or for readers a standby; None for an unknown queue."""
         if not self._has(partition.topic, partition.node, partition.id):
             return None
         return self._serving(partition.node)
 
     def reader(self, partition: Partition) -> Node | None:
-        """The same for who pulls: the standby that was suggested, if there is one."""
+        """The server to pull from: the suggested standby if there is one, else `master`."""
         node = self.master(partition)
         number = self.suggested.get(partition, MASTER)
         endpoint = self.brokers.get(partition.node, {}).get(number) if number != MASTER else None
-        # A name of its own: one consumer may read a queue there and another one at the master.
+        # It gets a name of its own: one consumer may read the queue there and another one at the master.
         return node if node is None or endpoint is None else Node(f"{partition.node}#{number}", endpoint)
 
     def suggest(self, partition: Partition, number: int) -> None:
-        """A broker says where to pull from next; 0 is the master."""
+        """Note where a broker wants the next pull; 0 is the master."""
         if number == MASTER:
             self.suggested.pop(partition, None)
         else:
             self.suggested[partition] = number
 
     def masters(self, topic: str | None = None) -> list[Node]:
-        """Every broker that has a master, or those that serve a topic, by name."""
+        """All masters, or the servers of one topic, by name."""
         if topic is None:
             found = [(name, self.brokers[name].get(MASTER)) for name in sorted(self.brokers)]
             return [Node(name, endpoint) for name, endpoint in found if endpoint is not None]
@@ -462,7 +461,7 @@ class Routes:
         return [Node(name, endpoint) for name in sorted(self.brokers) for endpoint in self.brokers[name].values()]
 
     def resolve(self, partition: Partition) -> Partition:
-        """The same with its broker's name, where it was left out and only one broker can be meant."""
+        """The partition with its broker's name, if that was left out and only one broker has such a queue."""
         if partition.node or partition.topic not in self._routes:
             return partition
         names = [
@@ -497,15 +496,15 @@ class Routes:
         return 0 <= number < max(queues.readable, queues.writable)
 
 
-# Topics: answering who asks for topics and their queues, from what is known or from a name server.
+# Topics, from the known routes or from a name server.
 #
-# A topic that nobody knows may be written to where brokers make topics: its queues are then thought to lie where the
-# template topic's do, and its first message makes it. Source: Apache RocketMQ 4.9 and 5.4,
+# An unknown topic may be written to if brokers create topics: its queues are assumed to be where the template topic's
+# are, and its first message creates it. Source: Apache RocketMQ 4.9 and 5.4,
 # ``MQClientInstance.updateTopicRouteInfoFromNameServer``.
 
 
 class Topics:
-    """Of one client. ``routes`` is what is known, ``routing`` what of it is believed."""
+    """One client's topics. ``routes`` is the known state, ``routing`` says how fresh it is."""
 
     def __init__(self, calls: Calls, names: NameServers) -> None:
         self._calls = calls
@@ -515,7 +514,7 @@ class Topics:
         self.routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.routes.master)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
-        """Topics by name (None: all); those that do not exist are absent."""
+        """Topics by name (None: all); unknown ones are left out."""
         wanted = await self.names() if names is None else names
         due = list(wanted) if fresh else sorted(self.routing.due(wanted))
         if due:
@@ -523,18 +522,18 @@ class Topics:
         return self.routes.topics(wanted)
 
     async def names(self) -> list[str]:
-        """Of all topics."""
+        """The names of all topics."""
         found = await self._asked(GET_ALL_TOPIC_LIST_FROM_NAMESERVER, m.TopicList)
         return sorted(found.topic_list)
 
     async def brokers(self) -> list[Node]:
-        """The master of every broker that a name server knows now."""
+        """The master of every broker, freshly asked for."""
         found = await self._asked(GET_BROKER_CLUSTER_INFO, m.ClusterInfo)
         self.routes.note_brokers({name: addresses_of(data) for name, data in found.broker_addr_table.items()})
         return self.routes.masters()
 
     async def leader(self, partition: Partition) -> Node:
-        """The broker of a queue, asking a name server if need be. Raises ServerError if there is none now."""
+        """The broker of a queue, from a name server if necessary. Raises ServerError if there is none."""
         node = await self.routing.find(partition, self._learn)
         if node is None:
             raise self._no_leader(partition)
@@ -572,7 +571,7 @@ class Topics:
         self.routing.told([name])
 
     async def _route(self, name: str) -> Route | None:
-        # Standard JSON on request: else servers write numbers as keys for older clients.
+        # Without this field, servers write numbers as keys without quotes, as old clients expect them.
         asked = m.GetRoute(topic=name, accept_standard_json_only=True)
         answer = await self._names.call(GET_ROUTEINFO_BY_TOPIC, asked, accept=(Code.SUCCESS, Code.TOPIC_NOT_EXIST))
         if answer.code == Code.TOPIC_NOT_EXIST:
@@ -580,7 +579,7 @@ class Topics:
         return route_of(m.read_body(m.Route, answer.body))
 
     async def _asked(self, method: Method[m.NoFields, m.NoFields], body: type[Answer]) -> Answer:
-        """A name server's answer about everything."""
+        """A name server's response about the whole cluster."""
         retry = Retry(self._calls.channel, self._options)
         while True:
             try:
@@ -592,6 +591,6 @@ class Topics:
 
 
 def _like(template: Route, queues: int) -> Route:
-    """Of a topic that will be made like this one by its first message."""
+    """The assumed route of a topic that its first message will create from this template."""
     counts = {name: min(queues, each.readable) for name, each in template.queues.items()}
     return replace(template, queues={name: QueuesOfBroker(count, count) for name, count in counts.items()})

@@ -1,4 +1,8 @@
-"""A member of a group whose members share queues: heartbeats, assignment, locks of queues."""
+"""A member of a group whose members share queues.
+
+`RocketMembership` sends heartbeats and keeps its share of the queues. `TABLE` is its state machine, `Locks` are the
+locks of orderly groups, `rule_of` and the functions before it are the rules of allocation.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +49,16 @@ __all__ = [
 ]
 
 
-# Where a member of a group stands with what it reads: a table.
+# The state of a member's assignment, as a table.
 #
-# Nobody hands out queues in RocketMQ: members work out by themselves what each of them reads, from who is there and
-# from which queues there are. ABSENT a member has told nobody of itself. UNSURE it may be reading what it should not,
-# or not reading what it should: it must look at who is there. SURE it has looked, and nothing has come since that says
-# otherwise.
+# No coordinator assigns queues in RocketMQ: each member works out its share from the list of members and the list of
+# queues. ABSENT: no broker knows the member. UNSURE: its share may be outdated, and it must look at both lists. SURE:
+# it has looked, and nothing has happened since.
 #
-# Rule 1: only a look that saw everything (members and queues of every topic) leads from UNSURE to SURE; whoever could
-# not see goes on with what it has. Rule 2: notices get lost, so that SURE never lasts longer than ``rebalance_ms``.
+# Rule 1: only a complete look (members and queues of every topic) leads from UNSURE to SURE; a member that could not
+# see everything keeps its queues. Rule 2: notices get lost, so SURE never lasts longer than ``rebalance_ms``.
 class State(enum.Enum):
-    """What this member knows of its share."""
+    """How well this member knows its share."""
 
     ABSENT = "absent"
     UNSURE = "unsure"
@@ -63,7 +66,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What can happen to a member."""
+    """The events of a member."""
 
     JOINS = "it subscribes, and tells brokers that it is there"
     NOTICE = "a broker says that members came or went"
@@ -98,15 +101,15 @@ TABLE: Final = Table(
     },
 )
 
-# Locks: queues of a group that reads in order, each locked at its broker for one member.
+# Locks: in an orderly group, each queue is locked at its broker for one member.
 #
-# A broker forgets a lock that was not renewed for 60 seconds, and Java's members trust theirs for 30: they are renewed
-# every 20. A member that went without a word keeps the others waiting for as long as the broker remembers it. Source:
-# Apache RocketMQ 4.9 and 5.4, ``RebalanceImpl.lock``, ``RebalanceLockManager``.
+# A broker drops a lock that is not renewed for 60 seconds, and Java's members trust theirs for 30: they renew every 20.
+# A member that disappears without a word keeps its queues locked until the broker drops the locks. Source: Apache
+# RocketMQ 4.9 and 5.4, ``RebalanceImpl.lock``, ``RebalanceLockManager``.
 
 
 class Locks:
-    """One member's."""
+    """One member's locks."""
 
     def __init__(self, shared: Shared, group: str) -> None:
         self._shared = shared
@@ -114,7 +117,7 @@ class Locks:
         self._log = ClientLog("penstock.group", whose(shared.options.client_id))
 
     async def take(self, wanted: Collection[Partition]) -> frozenset[Partition]:
-        """Lock, or go on locking; those that are this member's now."""
+        """Lock queues, or renew their locks; returns those that this member holds now."""
         by_node = self._by_node(wanted)
         outcomes = await self._shared.channel.gather([self._take(node, those) for node, those in by_node.items()])
         held: set[Partition] = set()
@@ -126,7 +129,7 @@ class Locks:
         return frozenset(held)
 
     async def release(self, partitions: Collection[Partition]) -> None:
-        """Others may have them; where that cannot be said, the broker forgets them by itself."""
+        """Unlock queues; where that fails, the broker drops the locks later."""
         by_node = self._by_node(partitions)
         work = [
             self._shared.calls.call(
@@ -157,23 +160,22 @@ class Locks:
         return found
 
 
-# Allocation: how members of a group share out a topic's queues, each by itself, all with the same result. Pure.
+# Allocation: how members of a group share a topic's queues, each by itself with the same result. No I/O.
 #
-# Everybody sorts queues by (topic, broker, number) and members by their ids, and takes what one of the rules below
-# gives to its own place. A rule must therefore be Java's to the letter: a group with members of both reads every queue
-# once only if both compute the same. Members that see other lists, for a moment, overlap or leave queues alone for as
-# long. Source: Apache RocketMQ 4.9 and 5.4, ``AllocateMessageQueue…``; `tests/unit/rocketmq_client/test_allocation.py`
-# has what Java's classes printed.
+# Every member sorts queues by (topic, broker, number) and members by id, and takes what a rule gives to its own
+# position. A rule must therefore equal Java's exactly: in a group with members of both, every queue is read once only
+# if both compute the same. Members with different lists, for a moment, overlap or leave queues out. Source: Apache
+# RocketMQ 4.9 and 5.4, ``AllocateMessageQueue…``; `tests/unit/rocketmq_client/test_allocation.py` has the output of
+# Java's classes. has what Java's classes printed.
 Rule = Callable[[str, Sequence[str], Sequence[Partition]], Sequence[Partition]]
-"""From a member, all members and a topic's queues, both sorted, to what is that member's; nothing if it is no member.
-"""
+"""From a member, all members and a topic's queues, both sorted, to the member's queues; none for an unknown member."""
 
 _VIRTUAL_NODES: Final = 10
 _ROOM_SEPARATOR: Final = "@"
 
 
 def averagely(member: str, members: Sequence[str], queues: Sequence[Partition]) -> Sequence[Partition]:
-    """A run of neighbours each; the first members get one more where it does not come out even."""
+    """Consecutive queues for each; the first members get one more if the numbers do not divide evenly."""
     if member not in members:
         return ()
     place, (each, over) = members.index(member), divmod(len(queues), len(members))
@@ -182,12 +184,12 @@ def averagely(member: str, members: Sequence[str], queues: Sequence[Partition]) 
 
 
 def circle(member: str, members: Sequence[str], queues: Sequence[Partition]) -> Sequence[Partition]:
-    """Dealt out like cards."""
+    """Queues in turn, like dealt cards."""
     return queues[members.index(member) :: len(members)] if member in members else ()
 
 
 def by_consistent_hash(member: str, members: Sequence[str], queues: Sequence[Partition]) -> Sequence[Partition]:
-    """Members lie on a ring, each at ten places; a queue is the next one's. Few queues move when a member does."""
+    """Each member is at ten points of a ring; a queue goes to the next point. Few queues move with a change."""
     if member not in members:
         return ()
     ring = sorted({_hash(f"{each}-{number}"): each for each in members for number in range(_VIRTUAL_NODES)}.items())
@@ -201,7 +203,7 @@ def by_consistent_hash(member: str, members: Sequence[str], queues: Sequence[Par
 
 
 def by_machine_room(rooms: Sequence[str]) -> Rule:
-    """Only queues of brokers called ``room@…`` with one of these rooms; runs of neighbours, the rest dealt out."""
+    """Only queues of brokers named ``room@…`` with one of these rooms: consecutive ones, the remainder in turn."""
 
     def rule(member: str, members: Sequence[str], queues: Sequence[Partition]) -> Sequence[Partition]:
         if member not in members:
@@ -217,7 +219,7 @@ def by_machine_room(rooms: Sequence[str]) -> Rule:
 def by_rooms_nearby(
     inner: Rule, room_of_queue: Callable[[Partition], str], room_of_member: Callable[[str], str]
 ) -> Rule:
-    """``inner`` within each room; queues of rooms without a member are shared by everybody."""
+    """``inner`` within each room; queues of rooms without a member are shared by all members."""
 
     def rule(member: str, members: Sequence[str], queues: Sequence[Partition]) -> Sequence[Partition]:
         if member not in members:
@@ -239,8 +241,8 @@ def by_rooms_nearby(
 
 
 def rule_of(allocation: Allocation, rooms: Sequence[str]) -> Rule:
-    """The rule of an option's value. ``rooms`` are for those by rooms; with "nearby" the part of a member's id before
-    the ``@`` is its room, as of a broker's name."""
+    """The rule of an option's value. ``rooms`` are for the rules by rooms. With "nearby", the room is the part before
+    the ``@``, of a member's id as of a broker's name."""
     plain: Mapping[Allocation, Rule] = {
         Allocation.AVERAGELY: averagely,
         Allocation.CIRCLE: circle,
@@ -269,13 +271,13 @@ _MOMENT_S: Final = 1.0
 _BLIND_S: Final = 0.5
 _HAND_OVER_S: Final = 0.5
 _RETRY_SEEN_S: Final = 10.0
-"""So long after a join the retry topic is looked for every second: name servers hear of a new one a moment late."""
+"""For this long after a join, a missing retry topic is looked for every second: name servers hear of a new one late."""
 _NEVER: Final = float("-inf")
 _NAMES: Final = {17: "TOPIC_NOT_EXIST", 206: "CONSUMER_NOT_ONLINE"}
 
 
 class RocketMembership:
-    """``penstock.interfaces.client.Membership``."""
+    """One member of a group (``penstock.interfaces.client.Membership``)."""
 
     def __init__(self, shared: Shared, options: GroupOptions) -> None:
         if options.instance_id is not None:
@@ -302,16 +304,16 @@ class RocketMembership:
         self._generation = 0
         self._kept: dict[Partition, int] = {}
         self._unserved: frozenset[Partition] = frozenset()
-        """Queues that this member had when their brokers went out of the routes, and that no member has had since."""
+        """Queues that this member had when their brokers left the routes, and that no member has had since."""
         self.heartbeat_interval_s = min(_TICK_S, options.heartbeat_interval_ms / 1_000)
         self.member_id = shared.id
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
-        """What others shall have, if queues are locked: it is unlocked once nobody works on it any more."""
+        """Queues to be given up, if queues are locked: they are unlocked once their records are processed."""
         return frozenset(owned) - self._share if self._locks is not None and self._seen else frozenset()
 
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
-        """Tell brokers, and look. Raises what hindered that."""
+        """Send heartbeats to the brokers and take a share. Raises the error that prevented it."""
         del reason
         self._topics = tuple(sorted(topics))
         self._version_ms = self._shared.channel.now_ms()
@@ -328,14 +330,14 @@ class RocketMembership:
         self._owns = self._owns & frozenset(owned)
         await self._look()
         if self._others:
-            # Who had these queues hears of it just now: what it commits must be there before anybody asks for it.
+            # Their last owner learns of it only now: wait for its commits before anything reads the offsets.
             await self._shared.channel.sleep(_HAND_OVER_S)
         await self._take(before)
         self._generation += 1
         return Assignment(self._generation, self._owns)
 
     async def heartbeat(self) -> Beat:
-        """Tell brokers if it is time, and look if there is a reason to. Raises what failed if no broker answered."""
+        """Send due heartbeats, and look again if there is a reason. Raises an error if no broker answered."""
         now = self._shared.channel.monotonic()
         if errors := await self._beat():
             raise errors[0]
@@ -360,7 +362,7 @@ class RocketMembership:
         )  # fmt: skip
 
     async def stale(self, topics: Collection[str]) -> bool:
-        """Where other topics are subscribed now; what of them there is to share, the next heartbeat sees to."""
+        """Whether other topics are subscribed now. The next heartbeat looks for changes in their queues."""
         if tuple(sorted(topics)) != self._topics:
             return True
         if self._state is State.SURE:
@@ -368,7 +370,7 @@ class RocketMembership:
         return False
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
-        """Brokers take them from anybody, but not for members that read everything each: these keep a file."""
+        """Commit at the brokers, which do not check for membership; a broadcasting member commits to its file."""
         standing = self._shared.heard.resets.standing(self._group, offsets)
         if standing:
             await self._keep(standing)
@@ -381,7 +383,7 @@ class RocketMembership:
         self._kept |= {partition: at.offset for partition, at in offsets.items()}
 
     async def leave(self, reason: str) -> None:
-        """Unlock and tell every broker that this member goes; they notice by themselves where that fails."""
+        """Unlock the queues and leave at every broker; where that fails, the broker notices the silence later."""
         del reason
         self._see(Event.LEAVES)
         self._shared.heard.telling.members.pop(self._group, None)
@@ -397,7 +399,7 @@ class RocketMembership:
                 self._log.info("a broker was not told that this member goes: %s", outcome)
 
     async def _go_elsewhere(self, offsets: Mapping[Partition, int]) -> Beat:
-        """The group was put there: what is read is dropped, and comes again with the next heartbeat."""
+        """An operator reset the group's offsets: drop these queues; the next heartbeat takes them again."""
         await self._keep({at: Committed(offset) for at, offset in offsets.items()})
         self._shared.heard.resets.done(self._group, offsets)
         self._owns -= offsets.keys()
@@ -407,10 +409,10 @@ class RocketMembership:
         )
         return Beat(Verdict.STEADY, lost=frozenset(offsets), reason="an operator put the group elsewhere")
 
-    # Telling brokers.
+    # Heartbeats.
 
     async def _beat(self) -> list[BaseException]:
-        """Tell those brokers of these topics that have not heard of this member lately; what went wrong."""
+        """Send a heartbeat to those brokers of the topics that have had none lately; returns errors if all failed."""
         now = self._shared.channel.monotonic()
         every_s = self._rocket.heartbeat_broker_ms / 1_000
         nodes = {node for topic in self._topics for node in self._shared.topics.routes.masters(topic)}
@@ -444,11 +446,11 @@ class RocketMembership:
         )
         return m.HeartbeatData(client_id=self.member_id, consumer_data_set=(consumer,))
 
-    # Telling operators: ``client.telling.Tells``.
+    # For operators: ``client.shared.Tells``.
 
     @property
     def subscriptions(self) -> list[m.SubscriptionData]:
-        """What this member wants of each topic it reads."""
+        """This member's subscriptions to all its topics."""
         expression = self._shared.options.expression
         wanted = [subscription(topic, *expression, self._version_ms) for topic in self._topics]
         if self._rocket.message_model is MessageModel.CLUSTERING:
@@ -457,7 +459,7 @@ class RocketMembership:
 
     @property
     def positions(self) -> dict[Partition, int]:
-        """Its queues, and what it has committed last in each."""
+        """Its queues, and its last commit in each; -1 before the first one."""
         return {partition: self._kept.get(partition, -1) for partition in self._owns}
 
     @property
@@ -467,20 +469,20 @@ class RocketMembership:
 
     @property
     def began_ms(self) -> int:
-        """When it joined."""
+        """The time of its join."""
         return self._version_ms
 
-    # Looking.
+    # Working out the share.
 
     @property
     def _read(self) -> tuple[str, ...]:
-        """The topics that are subscribed to, and what the group gave back; who shares nothing gives nothing back."""
+        """The subscribed topics and the group's retry topic, which broadcasting members do not have."""
         if self._rocket.message_model is MessageModel.BROADCASTING:
             return self._topics
         return (*self._topics, RETRY + self._group)
 
     async def _look(self) -> None:
-        """Work out this member's share anew; where something could not be seen, it stays what it was."""
+        """Compute this member's share again; if something could not be loaded, it stays as it was."""
         self._shared.heard.noticed.discard(self._group)
         try:
             await self._shared.topics.topics(self._read, fresh=True)
@@ -498,7 +500,7 @@ class RocketMembership:
         self._see(Event.SEEN)
 
     async def _held(self) -> frozenset[Partition]:
-        """Of the share what may be read: all of it, or what brokers lock for this member."""
+        """The part of the share that may be read: all of it, or the queues that are locked for this member."""
         if self._locks is None:
             return self._share
         held = await self._locks.take(self._share)
@@ -508,11 +510,12 @@ class RocketMembership:
         return held
 
     async def _take(self, before: frozenset[Partition]) -> None:
-        """Own what is held now; ``before`` was owned. Queues whose brokers come back are put where the group was."""
+        """Own the readable part of the share; ``before`` was owned. In queues whose brokers have come back, the group's
+        last commit is restored first."""
         held = await self._held()
         routes = self._shared.topics.routes
         back = self._unserved & held
-        # A look that failed does not say whose the others are now. Where another member has one, its commits count.
+        # After a failed look it is unknown whose the other queues are. If another member has one, its commits count.
         waiting = self._unserved - back if self._state is State.UNSURE else frozenset()
         gone = (self._unserved | before) - held
         self._unserved = waiting | {partition for partition in gone if routes.master(partition) is None}
@@ -523,14 +526,14 @@ class RocketMembership:
         self._owns = held
 
     async def _put_back(self, queues: Collection[Partition]) -> bool:
-        """Commit again what this member had committed, where the broker has less. False if it could not be done."""
+        """Repeat this member's commits where the broker has lower ones; False if that failed."""
         kept = {partition: self._kept[partition] for partition in queues if partition in self._kept}
         if not kept or self._rocket.message_model is not MessageModel.CLUSTERING:
             return True
         try:
             there = await committed(self._shared, self._group, kept)
             ends = await find_offsets(self._shared, dict.fromkeys(kept, OffsetSpec(name=Offset.LATEST)))
-            # A queue that ends before it has lost its last messages, and gives their offsets out again.
+            # A queue that ends below the commit has lost its last messages, and assigns their offsets again.
             forgotten = {
                 partition: Committed(offset)
                 for partition, offset in kept.items()
@@ -562,8 +565,9 @@ class RocketMembership:
         return self._rule(self.member_id, sorted(members), queues)
 
     async def _members(self, topic: str) -> Collection[str]:
-        """Whom any of the topic's brokers knows: one that was told late, or not at all, would give this member the
-        queues of those whom it has not heard of. Raises what went wrong if none knows this one."""
+        """All members that any of the topic's brokers knows. A single broker may know of some members late or not at
+        all; with its list alone, this member would take queues of members that it lacks. Raises an error if no broker
+        knows this member."""
         nodes = self._shared.topics.routes.masters(topic)
         found: set[str] = set()
         failure: BaseException | None = None
@@ -574,7 +578,7 @@ class RocketMembership:
                 failure = told
             else:
                 found.update(told)
-                if self.member_id not in told:  # it was restarted, or forgot this member: it hears of it at once
+                if self.member_id not in told:  # the broker has restarted or forgotten this member: heartbeat at once
                     self._beaten.pop(node, None)
         if self.member_id in found:
             return found

@@ -1,4 +1,5 @@
-"""Offsets: where queues begin and end, where groups are, and records that a group gives back."""
+"""Offsets of queues (`find_offsets`), committed offsets of groups (`committed`, `commit`), and records that a group
+gives back (`send_back`)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["bound", "by_node", "commit", "commit_for", "committed", "find_offsets", "make_group", "send_back"]
 
 FIRST_5: Final = 413
-"""The version that servers of 5.0.0 say they are."""
+"""The version number of servers of 5.0.0."""
 
 _SYS_FLAG: Final = struct.Struct(">i")
 _TIME: Final = struct.Struct(">q")
@@ -48,7 +49,7 @@ _STORE_TIME_AT: Final = (56, 68)
 
 
 async def find_offsets(shared: Shared, wanted: Mapping[Partition, OffsetSpec]) -> dict[Partition, FoundOffset]:
-    """Answers in any order. Raises ServerError, ConnectionLost, UsageError."""
+    """Offsets by name or time, asked for concurrently. Raises ServerError, ConnectionLost, UsageError."""
     asked = [_find(shared, partition, spec) for partition, spec in wanted.items()]
     found = {}
     for partition, outcome in zip(wanted, await shared.channel.gather(asked), strict=True):
@@ -59,7 +60,8 @@ async def find_offsets(shared: Shared, wanted: Mapping[Partition, OffsetSpec]) -
 
 
 async def bound(shared: Shared, node: Endpoint, partition: Partition, method: Method[m.OfQueue, m.FoundOffset]) -> int:
-    """Where a queue begins, or ends. A queue that was never written to has neither, which is told as -1 or 0."""
+    """The first offset or the end of a queue. For a queue that was never written to, servers answer -1 or 0; it is 0
+    here."""
     header = m.OfQueue(topic=partition.topic, queue_id=partition.id, broker_name=partition.node)
     answer = await shared.calls.call(node, method, header, of=partition)
     return max(answer.header.offset, 0)
@@ -107,8 +109,8 @@ async def _by_time(shared: Shared, node: Endpoint, partition: Partition, wanted_
 
 
 async def _in_halves(shared: Shared, node: Endpoint, partition: Partition, wanted_ms: int, first: int, end: int) -> int:
-    """The first offset in ``[first, end)`` that was not stored before; ``end`` if there is none. Times never go
-    back."""
+    """The first offset in ``[first, end)`` that was stored at that time or later; ``end`` if there is none. Times of
+    storing never decrease."""
     while first < end:
         middle = (first + end) // 2
         if await _stored_at(shared, node, partition, middle) < wanted_ms:
@@ -119,7 +121,7 @@ async def _in_halves(shared: Shared, node: Endpoint, partition: Partition, wante
 
 
 async def _stored_at(shared: Shared, node: Endpoint, partition: Partition, offset: int) -> int:
-    """When the message at an offset was stored. Raises OffsetOutOfRange where it is not there any more."""
+    """When the message at an offset was stored. Raises OffsetOutOfRange if it is gone."""
     request = pull(shared.calls, partition, offset, 1, held=False, everything=True)
     (started,) = await shared.calls.start(node, PULL_MESSAGE, [request])
     got = await take(started, partition, offset)
@@ -132,10 +134,10 @@ async def _stored_at(shared: Shared, node: Endpoint, partition: Partition, offse
     return found
 
 
-# Committed offsets: where groups stand, kept by each broker for its own queues.
+# Committed offsets, which each broker keeps for its own queues.
 #
-# A broker of 4.9 says 0 of a group that has committed nothing in a young queue; what such a group really has is in the
-# list of all offsets. A broker of 5.x refuses groups that it does not know (26): they are made, as a member's heartbeat
+# For a young queue in which a group has committed nothing, a broker of 4.9 answers 0; whether there is a commit, only
+# the list of all offsets shows. A broker of 5.x refuses unknown groups (26): they are created, as a member's heartbeat
 # would. Source: Apache RocketMQ 4.9 and 5.4, ``ConsumerManageProcessor``.
 _LOG: Final = ClientLog("penstock.group")
 
@@ -143,7 +145,7 @@ T = TypeVar("T")
 
 
 async def committed(shared: Shared, group: str, partitions: Collection[Partition] | None) -> dict[Partition, Committed]:
-    """Where a group stands, in those queues of ``partitions`` (None: of all) in which it has committed."""
+    """A group's offsets in those queues of ``partitions`` (None: of all) in which it has committed."""
     if partitions is None:
         nodes = await shared.topics.brokers()
         return _joined(await shared.together([_all_of(shared, node, group) for node in nodes]))
@@ -158,7 +160,7 @@ async def committed(shared: Shared, group: str, partitions: Collection[Partition
 
 
 async def commit(shared: Shared, group: str, offsets: Mapping[Partition, Committed]) -> None:
-    """Put a group at these offsets. Raises ServerError."""
+    """Commit offsets of a group. Raises ServerError."""
 
     async def once() -> None:
         nodes_of = await by_node(shared, offsets)
@@ -168,7 +170,7 @@ async def commit(shared: Shared, group: str, offsets: Mapping[Partition, Committ
 
 
 async def commit_for(shared: Shared, group: str, offsets: Mapping[Partition, Committed]) -> None:
-    """As ``commit``, by somebody who is no member: the first time the group is made known, too."""
+    """As ``commit``, for a client that is no member: the first time, it also makes the group visible."""
     await commit(shared, group, offsets)
     if group not in shared.shown:
         await _show(shared, group, offsets)
@@ -176,8 +178,8 @@ async def commit_for(shared: Shared, group: str, offsets: Mapping[Partition, Com
 
 
 async def _show(shared: Shared, group: str, partitions: Collection[Partition]) -> None:
-    """Have operators' tools find a group that never had members: they look for it where its retry topic is, which
-    brokers make when they hear of a member. Where that may not be done, its offsets count all the same."""
+    """Make a group without members visible to operators' tools: they look for it where its retry topic is, which
+    brokers create for a group's first member. If that fails, the offsets are valid all the same."""
     topic = RETRY + group
     header = m.CreateTopic(topic=topic, read_queue_nums=1, write_queue_nums=1)
     try:
@@ -190,13 +192,13 @@ async def _show(shared: Shared, group: str, partitions: Collection[Partition]) -
 
 
 async def make_group(shared: Shared, node: Node, group: str) -> None:
-    """Have a broker know a group."""
+    """Create a group at a broker."""
     body = m.SubscriptionGroupConfig(group_name=group)
     await shared.calls.call(node.endpoint, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, m.NoFields(), body)
 
 
 async def by_node(shared: Shared, partitions: Iterable[Partition]) -> dict[Node, list[Partition]]:
-    """Queues by their brokers. Raises ServerError for one that nobody has."""
+    """Queues by broker. Raises ServerError for a queue without one."""
     found: dict[Node, list[Partition]] = {}
     for partition in partitions:
         found.setdefault(await shared.topics.leader(partition), []).append(partition)
@@ -294,11 +296,11 @@ def _joined(found: Iterable[dict[Partition, Committed]]) -> dict[Partition, Comm
     return {partition: offset for each in found for partition, offset in each.items()}
 
 
-# Sending back: records that a group could not consume are delivered to it once more, later, and the others go on.
+# Sending back: records that a group failed on are redelivered to it later, while the others continue.
 #
-# A broker finds a message by its place in the commit log, which a record does not tell: each is read once more. What it
-# makes of it lies in the group's retry topic after a while, or among its dead letters once there were as many attempts
-# as the group is allowed. Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQPushConsumerImpl.sendMessageBack``,
+# A broker finds a message by its place in the commit log, which records do not contain, so each message is read once
+# more. The broker puts it into the group's retry topic after a while, or among the dead letters once the group's limit
+# of attempts is reached. Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQPushConsumerImpl.sendMessageBack``,
 # ``SendMessageProcessor``.
 _AT_ONCE: Final = 32
 _PATIENCE_MS: Final = 10_000
@@ -306,8 +308,8 @@ _LEVELS: Final = range(-1, 19)
 
 
 async def send_back(shared: Shared, group: str, offsets: Mapping[Partition, Sequence[int]], level: int) -> None:
-    """Give them back, those of one queue in their order. Raises UsageError for a level that there is not,
-    OffsetOutOfRange for what is not there any more, ServerError."""
+    """Give records back, those of one queue in order. Raises UsageError for an unknown level, OffsetOutOfRange for
+    records that are gone, ServerError."""
     if level not in _LEVELS:
         raise UsageError(
             f"the delay is {level}, RocketMQ has levels 1 to 18, 0 for a longer one each time, -1 for no other attempt"

@@ -1,4 +1,5 @@
-"""Pulls: one question about one queue; and bursts of them, put together in order."""
+"""Pulls: single ones (`pull`, `take`), bursts of them put together in order (`Burst`), and their result
+(`RocketFetched`)."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ Pull = Started[m.PullMessage, m.Pulled]
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """What a pull at ``offset`` brought: messages of ``[offset, next_offset)``, of a queue that has those of
-    ``[first, end)``. ``moved``: there is nothing at ``offset``. ``suggested`` is the number of the broker to pull
-    from next. ``put_to``: where the group was put meanwhile, -1 for nowhere else."""
+    """The result of a pull at ``offset``: messages of ``[offset, next_offset)``, of a queue that has ``[first, end)``.
+    ``moved``: ``offset`` is outside of the queue. ``suggested``: number of the server to pull from next. ``put_to``:
+    the offset that an operator reset the group to, -1 for none."""
 
     offset: int
     next_offset: int
@@ -47,7 +48,7 @@ class Got:
 def pull(
     calls: Calls, partition: Partition, offset: int, count: int, *, held: bool, everything: bool = False
 ) -> Outgoing:
-    """The question for up to ``count`` messages from ``offset`` on; ``everything``: whatever is chosen otherwise."""
+    """The request for up to ``count`` messages from ``offset`` on; ``everything``: without the client's filter."""
     options = calls.options
     expression, kind = ("*", "TAG") if everything or is_retry(partition.topic) else options.expression
     header = m.PullMessage(
@@ -66,11 +67,11 @@ def pull(
 
 
 async def take(started: Pull, partition: Partition, offset: int) -> Got:
-    """The answer. Raises ServerError and whatever a call raises."""
+    """The response. Raises ServerError and all errors of a call."""
     answer = await started.answer(_ANSWERS, of=partition, offset=offset)
     said = answer.header
     if answer.code == Code.PULL_OFFSET_MOVED:
-        # Of an offset that is there, too: then an operator has put the group elsewhere.
+        # An offset inside the queue means that an operator has reset the group.
         put = said.min_offset <= offset <= said.max_offset and said.next_begin_offset != offset
         return Got(
             offset,
@@ -86,7 +87,7 @@ async def take(started: Pull, partition: Partition, offset: int) -> Got:
 
 
 def gone(partition: Partition, text: str, offset: int, hint: str) -> OffsetOutOfRange:
-    """PULL_OFFSET_MOVED, as a broker would say it."""
+    """PULL_OFFSET_MOVED, as a broker would word it."""
     return OffsetOutOfRange(
         text,
         code=Code.PULL_OFFSET_MOVED,
@@ -100,9 +101,9 @@ def gone(partition: Partition, text: str, offset: int, hint: str) -> OffsetOutOf
 
 
 class RocketFetched:
-    """What reading brought for one queue, out of several answers in a row; ``penstock.interfaces.client.Fetched``.
+    """The messages read from one queue, of several responses in a row (``penstock.interfaces.client.Fetched``).
 
-    ``end`` is where the queue ends, as far as that is known without an answer."""
+    ``end`` is the queue's end, if it is known without a response."""
 
     __slots__ = (
         "_bodies",
@@ -140,7 +141,7 @@ class RocketFetched:
 
     @property
     def size(self) -> int:
-        """Bytes held; 1 for answers without messages that moved on: what moves the position is not nothing."""
+        """Bytes held; 1 for responses that have no messages but move the position, since that is not nothing."""
         return sum(map(len, self._bodies)) or int(self.next_offset > self.offset)
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
@@ -159,21 +160,21 @@ class RocketFetched:
 
     @property
     def topic_id(self) -> None:
-        """RocketMQ's topics have none."""
+        """None: RocketMQ's topics have no ids."""
 
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:
-        """``penstock.interfaces.client.DecodesInPieces``: message by message where one cannot be decoded."""
+        """Decode around damage, down to single messages (``penstock.interfaces.client.DecodesInPieces``)."""
         from penstock.protocols.rocketmq.wire.message_format import frames_of, raw_body
         from penstock.records.messages import Messages, Part
 
         end = self.next_offset if stop is None else min(self.next_offset, stop)
         frames = [each for each in frames_of(self._bodies, self.offset) if self.offset <= each.offset < end]
-        # Offsets have no holes but where brokers choose: the next message here is where reading goes on.
+        # Offsets have gaps only where brokers filter, so reading continues at the next message here.
         offsets = [each.offset for each in frames] + [end]
         if not frames:
-            yield Messages((Part(self.partition, None, end),))  # only what is not wanted is damaged
+            yield Messages((Part(self.partition, None, end),))  # only messages out of range are damaged
 
         def decode(first: int, last: int) -> Messages:
             bodies = [each.body for each in frames[first:last]]
@@ -195,7 +196,7 @@ class RocketFetched:
         from penstock.protocols.rocketmq.wire.columns import decode
         from penstock.records import Messages
 
-        again = is_retry(self.partition.topic)  # chosen once already; what it was is in its properties
+        again = is_retry(self.partition.topic)  # filtered at the first delivery; its origin is in its properties
         every = again or self._options.rocket.all_properties
         try:
             found = decode(
@@ -208,22 +209,21 @@ class RocketFetched:
         return Messages.of(self.partition, found.batch, following)
 
 
-# Bursts: the messages ``[start, end)`` of a queue by several pulls at once, put together in order.
+# Bursts: messages ``[start, end)`` of a queue by several pulls at once, put together in order.
 #
-# A broker answers a pull with 32 messages at most, so that a round trip for each would be all there is to a reader's
-# rate. Offsets have no holes, so that it is known where each pull begins before the ones before it are answered. An
-# answer that is shorter than was asked for (large messages) leaves a gap, which is asked for before what lies behind it
-# is used. Where brokers choose messages by tags, nobody knows where the next answer begins: then there is one pull at a
-# time.
+# A broker answers a pull with at most 32 messages, so one pull at a time would limit a reader to 32 messages per round
+# trip. Offsets have no gaps, so each pull's start is known before the earlier ones are answered. A response with fewer
+# messages than asked for (large ones) leaves a gap, which is pulled before the later messages are used. If brokers
+# filter, the next response's start is unknown, and there is one pull at a time.
 class Steps:
-    """How many messages an answer brings, by the answers so far."""
+    """The number of messages that a pull asks for, learned from earlier responses."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.each = most
 
     def learn(self, asked: int, came: int, *, at_end: bool) -> None:
-        """Of so many, so many came; not because the queue ended."""
+        """A pull for ``asked`` messages got ``came``; ``at_end``: because the queue ended."""
         if came < asked and not at_end:
             self.each = max(1, came)
         elif came >= self.each:
@@ -231,7 +231,7 @@ class Steps:
 
 
 class Burst:
-    """One: made, sent with ``start``, taken with ``answers``."""
+    """One burst: created, sent with ``start``, read with ``answers``."""
 
     def __init__(
         self, calls: Calls, node: Endpoint, partition: Partition, bounds: tuple[int, int], steps: Steps, lane: str
@@ -251,7 +251,7 @@ class Burst:
         self._asked = deque(await self._start(places))
 
     async def answers(self) -> list[Got]:
-        """What came, in order and without gaps, up to the end or where the queue ended. All answers are waited for."""
+        """The results in order and without gaps, up to the burst's or the queue's end. It awaits all responses."""
         found: list[Got] = []
         place = self.start_offset
         ended = False
@@ -259,7 +259,7 @@ class Burst:
             offset, count, started = self._asked.popleft()
             got = await take(started, self._partition, offset)
             if ended or offset < place:
-                continue  # the log ended before it
+                continue  # the queue ended before it
             found.append(got)
             place = got.next_offset
             ended = got.moved or place == offset
@@ -272,7 +272,7 @@ class Burst:
         return found
 
     def abandon(self) -> None:
-        """Hang up, if anything is on its way."""
+        """Close the connection if a response is under way."""
         if self._asked:
             self._asked[0][2].abandon()
             self._asked.clear()

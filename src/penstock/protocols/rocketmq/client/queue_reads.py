@@ -1,4 +1,7 @@
-"""Reads of queues: polls without an end, ranges, filters by properties, and single messages by key or id."""
+"""Reads of queues: endless ones by polls (`Polling`), ranges (`RangePulls`), and single messages by key or id.
+
+`try_filter` checks a filter at a broker before the first pull.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,11 @@ if TYPE_CHECKING:
 __all__ = ["Polling", "RangePulls", "find_by_id", "find_by_key", "try_filter"]
 
 
-# Filters by properties: each broker is asked, before the first pull, whether it takes the expression.
-#
-# It has to be: a broker lets every message through where a pull brings an expression that is none. Source: Apache
-# RocketMQ 4.9 and 5.4, ``MQClientInstance.checkClientInBroker``, ``PullMessageProcessor``.
+# Filters by properties are checked at each broker before the first pull, because a broker lets every message through if
+# a pull has an invalid expression. Source: Apache RocketMQ 4.9 and 5.4, ``MQClientInstance.checkClientInBroker``,
+# ``PullMessageProcessor``.
 async def try_filter(shared: Shared, node: Node, topic: str) -> None:
-    """Raises ServerError where a broker does not take what is to be read; asks each once."""
+    """Raises ServerError if a broker refuses the client's filter; asks each broker once."""
     expression, kind = shared.options.expression
     if kind == "TAG" or node.endpoint in shared.tried:
         return
@@ -52,7 +54,7 @@ async def try_filter(shared: Shared, node: Node, topic: str) -> None:
         group=shared.options.reads_as,
         subscription_data=subscription(topic, expression, kind, 0),
     )
-    # Very old brokers have no such request, and no such filters either.
+    # Very old brokers have neither this request nor such filters.
     accept = (Code.SUCCESS, Code.REQUEST_CODE_NOT_SUPPORTED)
     await shared.calls.call(node.endpoint, CHECK_CLIENT_CONFIG, m.NoFields(), body, accept=accept)
     shared.tried.add(node.endpoint)
@@ -66,8 +68,8 @@ _BROKEN = (ConnectionLost, RequestTimeout, ProtocolViolation)
 
 @dataclass(slots=True)
 class _Queue:
-    """One that is polled: where it goes on, the pull that waits at its broker, when it was polled last, and where it
-    ended when its broker last said so (-1: it has not)."""
+    """A polled queue: its position, the pull that waits at its broker, the time of its last poll, and the last known
+    end (-1: unknown)."""
 
     offset: int
     steps: Steps
@@ -77,7 +79,7 @@ class _Queue:
 
 
 class Polling:
-    """The queues behind ``LogClient.read``, where their last polls left them."""
+    """The queues of ``LogClient.read``, with their state between polls."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -86,7 +88,7 @@ class Polling:
     async def read(
         self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str
     ) -> Sequence[RocketFetched]:
-        """One poll. Per-queue trouble is in ``RocketFetched.error``; a broken connection is raised."""
+        """One poll. Errors of one queue are in ``RocketFetched.error``; a broken connection is raised."""
         now = self._shared.channel.monotonic()
         queues = {read: self._queue(read, lane, now) for read in reads}
         self._forget(now)
@@ -113,7 +115,7 @@ class Polling:
         return found
 
     async def _ask(self, node: Node, queues: dict[ReadFrom, _Queue], lane: str) -> None:
-        """See that a pull of each queue waits at the broker."""
+        """Send a pull for each queue that has none waiting at the broker."""
         idle = [(read.partition, queue) for read, queue in queues.items() if queue.waiting is None]
         options = self._shared.options
         count = options.rocket.pull_batch_size
@@ -128,7 +130,7 @@ class Polling:
             queue.waiting = each
 
     async def _collect(self, node: Node, read: ReadFrom, queue: _Queue, lane: str) -> RocketFetched:
-        """What is there of a queue: nothing while its pull waits; else that, and what follows it."""
+        """The messages of a queue: none while its pull waits; otherwise those of the pull, and what follows it."""
         partition, options = read.partition, self._shared.options
         waiting = queue.waiting
         if waiting is None or not waiting.pending.answered:
@@ -149,7 +151,7 @@ class Polling:
             more = await burst.answers()
             before, got = got.next_offset, more[-1]
             if got.moved:
-                more = more[:-1]  # the next poll says so
+                more = more[:-1]  # the next poll reports it
             answers += more
             if not more or got.next_offset == before:
                 break
@@ -163,7 +165,7 @@ class Polling:
     def _queue(self, read: ReadFrom, lane: str, now: float) -> _Queue:
         queue = self._queues.get((read.partition, lane))
         if queue is None or queue.offset != read.offset:
-            # What waits at the broker for another place is answered some day, and then looked at by nobody.
+            # A pull that waits at the broker for another position is answered some day, and ignored.
             queue = self._queues[read.partition, lane] = _Queue(
                 read.offset, Steps(self._shared.options.rocket.pull_batch_size)
             )
@@ -171,7 +173,7 @@ class Polling:
         return queue
 
     def _forget(self, now: float) -> None:
-        """Queues that were others' long ago."""
+        """Drop queues that were not polled for long."""
         for key in [key for key, queue in self._queues.items() if now - queue.polled > _FORGOTTEN_S]:
             del self._queues[key]
 
@@ -180,16 +182,16 @@ class Polling:
             self._queues.pop((read.partition, lane), None)
 
 
-# A range's reads: bursts of pulls, the next one under way while the last one is looked at.
+# Ranges: bursts of pulls, the next one under way while the last one is processed.
 #
-# Nothing is asked for beyond the end, and no message is there twice or missing: offsets have no holes. Where brokers
-# choose by tags or SQL, an answer says up to where it has looked.
+# Pulls never go beyond the end, and since offsets have no gaps, no message is missed or read twice. Where brokers
+# filter by tags or SQL, a response says how far it has looked.
 _RANGE_LANE = "ranges"
 _BURSTS_AHEAD = 2
 
 
 class RangePulls:
-    """``penstock.interfaces.RangeSource``."""
+    """The reads of one range (``penstock.interfaces.RangeSource``)."""
 
     def __init__(self, shared: Shared, wanted: LogRange) -> None:
         self.channel = shared.channel
@@ -205,7 +207,7 @@ class RangePulls:
 
     @property
     def ahead(self) -> int:
-        """How many bursts are on their way; as many as are worth having where the end is asked for already."""
+        """How many bursts are under way; the maximum once the end has been asked for."""
         done = self._bursts and self._asked_to >= self.end
         return self.depth if done else len(self._bursts)
 
@@ -223,13 +225,13 @@ class RangePulls:
         self._asked_to = end
 
     async def take(self) -> RocketFetched:
-        """The first burst's messages."""
+        """The messages of the first burst."""
         burst = self._bursts.popleft()
         answers = await burst.answers()
         last = answers[-1]
         self._shared.topics.routes.suggest(self._partition, last.suggested)
         if last.next_offset < burst.end or last.moved:
-            await self._drain()  # the log ended, or is not what it was: what lies behind is not to be had
+            await self._drain()  # the queue ended, or has changed: later bursts are useless
         if last.moved and last.offset >= last.end and last.offset > burst.start_offset:
             answers = answers[:-1]
         elif last.moved and last.offset >= last.end:
@@ -237,41 +239,40 @@ class RangePulls:
         return RocketFetched(self._partition, burst.start_offset, answers, self._shared.options)
 
     def note(self, error: PenstockError) -> None:
-        """Ask a name server again who has the queue, before the next attempt."""
+        """After an error that is worth a retry, ask a name server for the queue's broker again."""
         if error.retriable:
             self._shared.topics.routing.distrust(self._partition)
             self._shared.topics.routes.suggested.pop(self._partition, None)
 
     def gone(self, text: str, offset: int) -> OffsetOutOfRange:
-        """21, as a broker would say it."""
+        """PULL_OFFSET_MOVED, as a broker would word it."""
         hint = "The end was not this queue's when the range was planned, or its broker came back without its disk"
         return gone(self._partition, text, offset, hint)
 
     def close(self) -> None:
-        """Hang up on what is on its way, if anything is."""
+        """Close the connections with bursts under way."""
         for burst in self._bursts:
             burst.abandon()
         self._bursts.clear()
         self._asked_to = -1
 
     async def _drain(self) -> None:
-        """Wait for what was asked for ahead, and forget it: kinder to others on the connection than `close`."""
+        """Await bursts under way and drop them; unlike `close`, this keeps the connection for its other users."""
         while self._bursts:
             with contextlib.suppress(PenstockError):
                 await self._bursts.popleft().answers()
         self._asked_to = -1
 
     async def finish(self) -> None:
-        """Nothing is asked for beyond the end, so nothing is left to wait for."""
+        """Pulls never go beyond the end, so there is nothing to wait for."""
         self.close()
 
 
-# Finding: single messages by a key or by an id, of which there are two.
+# Single messages by a key, or by an id, of which there are two kinds that look alike.
 #
-# One says at which broker, and where in its commit log, a message lies (``offset_msg_id``); the other is given by its
-# producer (``UNIQ_KEY``) and is found as a key is, in every broker's index. Both look alike. Brokers put a message into
-# their index a moment after it was stored. Source: Apache RocketMQ 4.9 and 5.4, ``MQAdminImpl.viewMessage``,
-# ``queryMessage``.
+# One kind is the message's broker and its place in the commit log (``offset_msg_id``). The other is the producer's
+# (``UNIQ_KEY``), and is found like a key in every broker's index. Brokers index a message a moment after they store it.
+# Source: Apache RocketMQ 4.9 and 5.4, ``MQAdminImpl.viewMessage``, ``queryMessage``.
 _ANY_TIME: Final = (0, (1 << 63) - 1)
 _OF_AN_ID: Final = 32
 
@@ -279,7 +280,7 @@ _OF_AN_ID: Final = 32
 async def find_by_key(
     shared: Shared, topic: str, key: str, times_ms: tuple[int, int], most: int, *, unique: bool = False
 ) -> list[Record]:
-    """``penstock.interfaces.extensions.FindsRecords``; ``unique``: the key is what its producer called the message."""
+    """Messages with a key, as `FindsRecords` says; ``unique``: the key is the producer's id of the message."""
     await shared.topics.topics([topic], fresh=True)
     nodes = shared.topics.routes.masters(topic)
     if not nodes:
@@ -298,13 +299,13 @@ async def find_by_key(
         if answer.code == Code.SUCCESS
         for each in _stored(bytes(answer.body))
     ]
-    # An index is one of hashes.
+    # The index has only hashes, so compare the keys.
     meant = [(each, node) for each, node in found if each.topic == topic and _has(each, key, unique=unique)]
     return [_record(each, node) for each, node in sorted(meant, key=lambda pair: pair[0].store_ms)][:most]
 
 
 async def find_by_id(shared: Shared, topic: str, record_id: str) -> list[Record]:
-    """``penstock.interfaces.extensions.FindsRecords``."""
+    """Messages with an id, as `FindsRecords` says."""
     there = await _at_its_place(shared, record_id)
     if there is not None and there[0].topic == topic:
         return [_record(*there)]
@@ -319,11 +320,11 @@ async def _at_its_place(shared: Shared, record_id: str) -> tuple[StoredMessage, 
     except ProtocolViolation:
         return None
     known = {str(node.endpoint): node for node in await shared.topics.brokers()}
-    # Who is told of a Snode does not know where brokers are; it does, and takes an address for the broker's name.
+    # Clients of a Snode do not know brokers' addresses. The Snode does, and accepts an address as the broker's name.
     asked = [known[str(host)]] if str(host) in known else list(known.values())
     header = m.ViewMessage(offset=place, broker_name=None if str(host) in known else str(host))
     for node in asked:
-        with contextlib.suppress(ServerError):  # there is nothing: it may be the other kind of id
+        with contextlib.suppress(ServerError):  # not there: it may be the other kind of id
             answer = await shared.calls.call(node.endpoint, VIEW_MESSAGE_BY_ID, header)
             message = next(iter(_stored(bytes(answer.body))), None)
             if message is not None and parse_offset_id(message.offset_id) == (host, place):

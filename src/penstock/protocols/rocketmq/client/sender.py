@@ -1,4 +1,5 @@
-"""One producer's messages: prepared, and sent to brokers that do not fail."""
+"""A producer's messages: prepared (`prepared`), and sent (`RocketSender`), if possible to brokers without trouble
+(`FaultLatency`)."""
 
 from __future__ import annotations
 
@@ -30,9 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LANE", "STORED", "FaultLatency", "RocketPacked", "RocketSender", "is_delayed", "prepared", "unique_ids"]
 
-# Preparing: rows of a producer become messages, with ids of their own that stay theirs however often they are sent.
-#
-# Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQProducerImpl.sendKernelImpl``, ``MessageClientIDSetter``.
+# Rows become messages, with unique ids that they keep however often they are sent. Source: Apache RocketMQ 4.9 and 5.4,
+# ``DefaultMQProducerImpl.sendKernelImpl``, ``MessageClientIDSetter``.
 _USUAL: Final = {
     BodyCodec.ZLIB: Compression.ZLIB,
     BodyCodec.LZ4: Compression.LZ4,
@@ -45,14 +45,14 @@ _ANY_PROCESS: Final = 2**16
 
 
 def unique_ids(channel: Channel[Any]) -> UniqueIds:
-    """Ids of one producer. Who it is, is drawn by lot: protocols know neither their address nor their process."""
+    """The ids of one producer, from a random address and process: protocols know neither of the real ones."""
     address = int(channel.random() * _ANY_ADDRESS).to_bytes(4, "big")
     process, salt = int(channel.random() * _ANY_PROCESS), int(channel.random() * _ANY_ADDRESS)
     return UniqueIds(address, process, salt, channel.now_ms())
 
 
 def prepared(rows: Rows, ids: UniqueIds, now_ms: int, codec: Codec, options: RocketConfig) -> Sequence[Prepared]:
-    """Rows as messages. ``codec`` says how long bodies are compressed, if RocketMQ knows it. Raises UsageError."""
+    """Rows as messages. ``codec`` compresses long bodies, if RocketMQ knows it. Raises UsageError."""
     compression = _SAID.get(codec, _USUAL[options.compress_type]) if options.compress_over_bytes else None
     over = options.compress_over_bytes
     next_id: Callable[[], str] = lambda: ids.next(now_ms)  # noqa: E731
@@ -68,23 +68,25 @@ def prepared(rows: Rows, ids: UniqueIds, now_ms: int, codec: Codec, options: Roc
 
 
 def is_delayed(message: Prepared) -> bool:
-    """Whether it is kept elsewhere until its time comes; its offset is then told of there."""
+    """Whether the broker keeps it elsewhere until its time; its response then has the offset there."""
     return any(name in message.properties for name in _DELAYS)
 
 
-# FaultLatency: which brokers a producer leaves alone for a while. A pure table with the clock passed in.
+# Brokers that a producer avoids for a while. No I/O; the clock is passed in.
 #
-# | what happened | left alone for | | --- | --- | | a broker refused, broke off or kept silent | ``avoid_failed_ms`` |
-# | it took long to answer (with ``avoid_slow_brokers``) | by how long it took, as in the table below |
+# | event | avoided for |
+# | --- | --- |
+# | a broker refused, closed the connection or did not answer | ``avoid_failed_ms`` |
+# | it answered slowly (with ``avoid_slow_brokers``) | a time by the latency, as in the tables below |
 #
-# Another broker than the one that failed is what Java's producers try next, too. Who has only one goes on with it.
-# Source: Apache RocketMQ 5.4, ``MQFaultStrategy``.
+# Java's producers try another broker after a failure, too. With only one broker, sending continues there. Source:
+# Apache RocketMQ 5.4, ``MQFaultStrategy``.
 _LATENCY_S: Final = (0.05, 0.1, 0.55, 1.8, 3.0, 5.0, 15.0)
 _REST_S: Final = (0.0, 0.0, 2.0, 5.0, 6.0, 10.0, 30.0)
 
 
 class FaultLatency:
-    """One producer's. Times are seconds of a clock that never goes back; brokers go by their names."""
+    """The avoided brokers of one producer, by name. Times are seconds of a monotonic clock."""
 
     def __init__(self, *, failed_s: float, by_latency: bool) -> None:
         self._failed_s = failed_s
@@ -92,11 +94,11 @@ class FaultLatency:
         self._until: dict[str, float] = {}
 
     def avoids(self, broker: str, now: float) -> bool:
-        """Whether it is better to send elsewhere now."""
+        """Whether another broker is better now."""
         return now < self._until.get(broker, now)
 
     def answered(self, broker: str, took_s: float, now: float) -> None:
-        """It stored something; how long that took."""
+        """The broker stored something in ``took_s`` seconds."""
         rest_s = self.rest_s(took_s) if self._by_latency else 0.0
         if rest_s:
             self._until[broker] = now + rest_s
@@ -104,12 +106,12 @@ class FaultLatency:
             self._until.pop(broker, None)
 
     def failed(self, broker: str, now: float) -> None:
-        """It refused for a reason of its own, or nothing was heard."""
+        """The broker refused for a reason of its own, or did not answer."""
         self._until[broker] = now + self._failed_s
 
     @staticmethod
     def rest_s(took_s: float) -> float:
-        """For how long a broker rests that took so long: by the largest threshold that was reached."""
+        """How long to avoid a broker with this latency: by the largest threshold that it reaches."""
         place = bisect.bisect_right(_LATENCY_S, took_s) - 1
         return _REST_S[place] if place >= 0 else 0.0
 
@@ -124,8 +126,8 @@ _NOT_THIS_MESSAGE: Final = frozenset({Code.MESSAGE_ILLEGAL, Code.NO_PERMISSION, 
 
 @dataclass(slots=True)
 class RocketPacked:
-    """Encoded messages of one queue. ``offsets``: -1 where one is not stored yet; ``refused``: what cannot be.
-    ``number`` counts a transactional sender's."""
+    """Encoded messages of one queue. ``offsets`` has -1 for messages that are not stored yet; ``refused``: messages
+    that cannot be stored. ``number`` counts the batches of a transactional sender."""
 
     partition: Partition
     messages: Sequence[Prepared]
@@ -136,7 +138,7 @@ class RocketPacked:
 
     @property
     def records(self) -> int:
-        """How many."""
+        """The number of messages."""
         return len(self.offsets)
 
     @property
@@ -145,19 +147,19 @@ class RocketPacked:
         return sum(len(each.body) + len(each.properties) for each in self.messages)
 
     def open_rows(self) -> list[int]:
-        """Rows to send."""
+        """The rows that have to be sent."""
         return [row for row, stored in enumerate(self.stored) if not stored and row not in self.refused]
 
 
 class RocketSender:
-    """``penstock.interfaces.client.Sender``, ``Avoids`` and ``GoesRound``."""
+    """A producer's sender (``penstock.interfaces.client.Sender``, ``Avoids`` and ``GoesRound``)."""
 
     numbered = False
-    """Nothing tells a broker which message comes after which."""
+    """Messages have no sequence numbers."""
 
     turn_bytes = 256 * 1024
-    """Java's and Go's producers go round message by message. Here a queue's turn ends when what waits for it has been
-    sent, or has so much: with TubeMQ's 16 KiB, 30,000 messages at once took three times as many requests."""
+    """Java's and Go's producers go round message by message. Here a queue's turn ends when its waiting messages are
+    sent, or this many bytes: with TubeMQ's 16 KiB, 30,000 messages at once took three times as many requests."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -167,14 +169,14 @@ class RocketSender:
         self._faults = FaultLatency(failed_s=rocket.avoid_failed_ms / 1_000, by_latency=rocket.avoid_slow_brokers)
 
     async def open(self) -> None:
-        """Nothing: brokers need not know a producer that begins no transactions."""
+        """Do nothing: brokers need not know a producer without transactions."""
 
     def avoids(self, partition: Partition) -> bool:
-        """Whether its broker had trouble lately."""
+        """Whether the partition's broker had trouble lately."""
         return self._faults.avoids(partition.node, self._shared.channel.monotonic())
 
     def partition_for(self, key: bytes, partitions: int) -> int:
-        """By CRC-32: RocketMQ leaves that to applications, so there is nobody to agree with but ourselves."""
+        """The partition of a key by CRC-32. RocketMQ leaves that to applications, so there is no rule to agree with."""
         return zlib.crc32(key) % partitions
 
     def pack(self, partition: Partition, rows: Rows, codec: Codec) -> RocketPacked:
@@ -186,7 +188,7 @@ class RocketSender:
         return RocketPacked(partition, messages, [-1] * len(messages), [False] * len(messages))
 
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
-        """Side by side for several queues. With ``acks`` 0 no answer is waited for."""
+        """Send to several queues concurrently. With ``acks`` 0 no response is awaited."""
         ours = [packed for packed in batches if isinstance(packed, RocketPacked)]
         work = [self._send(node, each, timeout_s, one_way=acks == 0) for each in ours]
         outcomes = await self._shared.channel.gather(work)
@@ -198,17 +200,17 @@ class RocketSender:
         return found
 
     async def recover(self, packed: Packed, error: PenstockError) -> RocketPacked | None:
-        """The same again, of which only what is not stored is sent; None for what no repetition helps."""
+        """The same batch, of which only messages that are not stored are sent; None if a retry is useless."""
         assert isinstance(packed, RocketPacked)
         return packed if error.retriable else None
 
     async def abandon(self, packed: Packed) -> None:
-        """Nothing has to be undone."""
+        """Do nothing: there is nothing to undo."""
         del packed
 
     async def _send(self, node: Node, packed: RocketPacked, timeout_s: float, *, one_way: bool) -> PenstockError | None:
-        """Send what is open of one batch, request by request: the first error that another attempt may mend, or else
-        the first one."""
+        """Send the open messages of one batch, request by request. Returns the first retriable error, or else the first
+        one."""
         errors: list[PenstockError] = list(packed.refused.values())
         too_large: list[int] = []
         waiting = deque(self._requests(packed, self._limits.of(node.name, self._shared.channel.monotonic())))
@@ -218,21 +220,21 @@ class RocketSender:
             if error is None:
                 continue
             if isinstance(error, ServerError) and is_too_large(error) and len(rows) > 1:
-                # Each may be small enough: the broker also looks at what they weigh together.
+                # Each alone may be small enough: the broker also limits the size of a request's messages together.
                 middle = len(rows) // 2
                 waiting.extendleft([rows[middle:], rows[:middle]])
                 too_large.append(_weight(packed.messages[row] for row in rows))
                 continue
             errors.append(error)
             if error.retriable:
-                break  # what comes behind it would overtake it
+                break  # later messages would overtake it
             packed.refused.update(dict.fromkeys(rows, error))
-        if too_large and not errors:  # else one of them was the reason, by itself, and says nothing about requests
+        if too_large and not errors:  # with errors, a single message was too large, which says nothing about requests
             self._limits.refused(node.name, min(too_large), self._shared.channel.monotonic())
         return next((error for error in errors if error.retriable), errors[0] if errors else None)
 
     def _requests(self, packed: RocketPacked, most_bytes: int) -> Iterator[list[int]]:
-        """Rows that travel together, in order; several have ``most_bytes`` at most."""
+        """Rows that share a request, in order; several together have at most ``most_bytes``."""
         together: list[int] = []
         left = most_bytes
         batches = self._rocket.batch_messages and not packed.partition.topic.startswith(RETRY)
@@ -271,7 +273,7 @@ class RocketSender:
                 return error_of(Code.MESSAGE_ILLEGAL, shared.message)
             if not (isinstance(shared, ServerError) and shared.code in _NOT_THIS_MESSAGE):
                 self._faults.failed(node.name, channel.monotonic())
-            return copy.copy(shared)  # a connection that breaks gives one error to all that wait on it
+            return copy.copy(shared)  # a broken connection gives the same error to all requests on it
         now = channel.monotonic()
         self._faults.answered(node.name, now - begun, now)
         self._note(packed, rows, answer)
@@ -303,7 +305,7 @@ class RocketSender:
         return SEND_BATCH_MESSAGE, header, write_batch(packed.messages[row].inner for row in rows)
 
     def _note(self, packed: RocketPacked, rows: Collection[int], answer: Answered[m.Sent] | None) -> None:
-        """They are stored: one behind the other, but for what waits for its time elsewhere."""
+        """The messages are stored at consecutive offsets, except delayed ones, which are elsewhere."""
         offset = -1 if answer is None else answer.header.queue_offset
         for place, row in enumerate(rows):
             packed.stored[row] = True
@@ -328,5 +330,5 @@ class RocketSender:
 
 
 def _weight(messages: Iterable[Prepared]) -> int:
-    """About how many bytes they have as a batch."""
+    """Roughly the bytes of messages in a batch."""
     return sum(len(each.body) + len(each.properties) + _BATCH_HEAD_BYTES for each in messages)

@@ -1,4 +1,8 @@
-"""What all uses of one client share, put together once; with what brokers ask of members, and offsets kept in files."""
+"""Parts that all uses of one client share (`Shared`), and its responses to requests from brokers.
+
+`Heard` receives the requests: `Resets` of a group's offsets, operators' questions (`Telling`), and notices.
+`LocalOffsets` are a broadcasting member's offsets in a file.
+"""
 
 from __future__ import annotations
 
@@ -46,28 +50,26 @@ __all__ = [
 ]
 
 
-# A partition as bodies of requests and answers name it, and back: topic, broker's name, number.
+# Partitions in bodies: topic, broker's name, number.
 def queue_of(partition: Partition) -> MessageQueue:
-    """The queue that is this partition."""
+    """The queue of a partition."""
     return MessageQueue(topic=partition.topic, broker_name=partition.node, queue_id=partition.id)
 
 
 def partition_of(queue: MessageQueue) -> Partition:
-    """The partition that is this queue."""
+    """The partition of a queue."""
     return Partition(queue.topic, queue.queue_id, queue.broker_name)
 
 
-# Where a broadcasting member has got to: in a file of its machine, in the form that Java's clients read and write.
-#
-# Without a file it is nowhere: such a member begins anew each time. Source: Apache RocketMQ 4.9 and 5.4,
-# ``LocalFileOffsetStore``.
+# A broadcasting member's offsets: in a file on its machine, in the format of Java's clients. Without a file they are
+# not kept, and each start begins anew. Source: Apache RocketMQ 4.9 and 5.4, ``LocalFileOffsetStore``.
 _LOG: Final = ClientLog("penstock.group")
 _UNNAMED: Final = "DEFAULT"
-"""What Java calls the instance of a broadcasting member that was given no name."""
+"""Java's name for the instance of a broadcasting member without one."""
 
 
 def path_of(options: RocketOptions) -> str | None:
-    """The file; None where offsets are kept by brokers, or nowhere."""
+    """The path of the file; None if brokers keep the offsets, or if they are not kept."""
     rocket = options.rocket
     if options.group is None or rocket.message_model is not MessageModel.BROADCASTING or not rocket.offsets_folder:
         return None
@@ -76,7 +78,7 @@ def path_of(options: RocketOptions) -> str | None:
 
 
 class LocalOffsets:
-    """Of one client. ``file`` is set before anything is asked, if there is one."""
+    """One client's offsets. ``file`` is set before the first use, if there is one."""
 
     def __init__(self) -> None:
         self.file: OffsetsFile | None = None
@@ -84,12 +86,12 @@ class LocalOffsets:
         self._told = False
 
     async def committed(self, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
-        """Where the member stands, of ``partitions`` (None: of all). Raises ConfigError."""
+        """The offsets in ``partitions`` (None for all). Raises ConfigError."""
         known = await self._table()
         return known if partitions is None else {each: known[each] for each in partitions if each in known}
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
-        """Write them down with all others. Raises ConfigError."""
+        """Write the file with these and all other offsets. Raises ConfigError."""
         if self.file is None:
             self._tell()
             return
@@ -102,7 +104,7 @@ class LocalOffsets:
         self._known = known
 
     def close(self) -> None:
-        """Let another member have the file."""
+        """Release the file for other members."""
         if self.file is not None:
             self.file.close()
 
@@ -119,7 +121,7 @@ class LocalOffsets:
 
 
 def _read(content: bytes) -> dict[Partition, Committed]:
-    """Raises ConfigError for a file that is none: beginning anew would pass over what was not read yet."""
+    """The offsets in a file. Raises ConfigError for an invalid file: to begin anew would skip unread messages."""
     try:
         table = m.read_body(m.LocalOffsets, content, max_bytes=4 * MAX_JSON_BYTES).offset_table
     except ProtocolViolation as error:
@@ -130,27 +132,27 @@ def _read(content: bytes) -> dict[Partition, Committed]:
     return {partition_of(queue): Committed(offset) for queue, offset in table.items()}
 
 
-# Resets: an operator put a group elsewhere (mqadmin resetOffsetByTime) while its members read.
+# Resets: an operator changed a group's offsets (mqadmin resetOffsetByTime) while its members read.
 #
-# A broker tells members where each queue goes on (220), or, of 5.x, answers a pull with the new place and forgets it.
-# It writes nothing itself in the first case, and in both whatever a member commits would undo it. So the member commits
-# the new place, drops the queue without committing where it was, and gets it anew in the next round: until it has asked
-# where to begin, its commits of that queue are for the place before and are not passed on. Source: Apache RocketMQ 4.9
-# and 5.4, ``MQClientInstance.resetOffset``, ``PullMessageProcessor``.
+# A broker sends the new offsets to members (220); one of 5.x may answer a pull with the new offset instead, and then
+# forgets it. In the first case the broker stores nothing, and in both a member's next commit would undo the reset. So
+# the member commits the new offset, drops the queue without committing its position, and gets it again in the next
+# round. Until the member asks where to begin, its commits for that queue are from before the reset, and are dropped.
+# Source: Apache RocketMQ 4.9 and 5.4, ``MQClientInstance.resetOffset``, ``PullMessageProcessor``.
 
 
 _MOST: Final = 100_000
 
 
 class Resets:
-    """Of one client, whose groups are known by name."""
+    """Resets of one client's groups, by name."""
 
     def __init__(self) -> None:
         self._due: dict[tuple[str, Partition], int] = {}
         self._gone: set[tuple[str, Partition]] = set()
 
     def told(self, asked: RemotingCommand) -> None:
-        """A broker's 220. What cannot be read is none."""
+        """Take over a broker's 220; one that cannot be read is ignored."""
         try:
             header = read_request(RESET_CONSUMER_CLIENT_OFFSET, asked)
             table = m.read_body(m.ResetOffset, asked.body).offset_table
@@ -160,12 +162,12 @@ class Resets:
             self.note(header.group, partition_of(queue), offset)
 
     def note(self, group: str, partition: Partition, offset: int) -> None:
-        """The group goes on at ``offset``."""
+        """The group has to continue at ``offset``."""
         if len(self._due) < _MOST:
             self._due[group, partition] = offset
 
     def due(self, group: str, owned: Collection[Partition]) -> dict[Partition, int]:
-        """Where the group is to go on, of what this member has; others see to the rest."""
+        """New offsets in this member's queues; those in other queues are dropped, other members handle them."""
         if not self._due:
             return {}
         mine = {partition: offset for (name, partition), offset in self._due.items() if name == group}
@@ -174,41 +176,40 @@ class Resets:
         return {partition: offset for partition, offset in mine.items() if partition in owned}
 
     def done(self, group: str, partitions: Collection[Partition]) -> None:
-        """The new places are committed; what is committed of these from now on is of before."""
+        """The new offsets are committed; the group's own commits in these partitions are dropped from now on."""
         for partition in partitions:
             self._due.pop((group, partition), None)
             self._gone.add((group, partition))
 
     def begins(self, group: str, partitions: Collection[Partition]) -> None:
-        """Somebody asks where the group stands, to begin there."""
+        """The client asks where the group begins, so its later commits in these partitions count again."""
         if self._gone:
             self._gone -= {(group, partition) for partition in partitions}
 
     def standing(self, group: str, offsets: Mapping[Partition, T]) -> Mapping[Partition, T]:
-        """What of these commits is not of before."""
+        """These commits without those from before a reset."""
         if not self._gone:
             return offsets
         return {partition: each for partition, each in offsets.items() if (group, partition) not in self._gone}
 
 
-# What a member tells an operator of itself, when a broker hands the question on: 307, 221, 309.
+# Operators' questions to a member, which brokers forward: 307, 221, 309.
 #
-# A member of ours polls, so there is no code of its application's to be handed a single message (309): it says so,
-# where Java would have called it. Source: Apache RocketMQ 4.9 and 5.4, ``ConsumerRunningInfo``,
-# ``ClientRemotingProcessor``.
+# A member polls, so it has no callback that could be given a single message, as Java's have (309); the response says
+# so. Source: Apache RocketMQ 4.9 and 5.4, ``ConsumerRunningInfo``, ``ClientRemotingProcessor``.
 _VERSION_NAME: Final = "V4_9_8"
 _DIRECTLY: Final = "this member polls, so nothing can be handed to it directly: it reads the message from its queue"
 
 
 class Tells(Protocol):
-    """A member of a group."""
+    """What a member of a group can report."""
 
     @property
     def subscriptions(self) -> Collection[m.SubscriptionData]: ...
 
     @property
     def positions(self) -> Mapping[Partition, int]:
-        """The queues that it has, and what it has committed last there; -1: nothing yet."""
+        """The member's queues and its last commit in each; -1 before the first one."""
         ...
 
     @property
@@ -219,13 +220,13 @@ class Tells(Protocol):
 
 
 class Telling:
-    """Of one client, whose groups are known by name."""
+    """Responses for one client's members, by group."""
 
     def __init__(self) -> None:
         self.members: dict[str, Tells] = {}
 
     def answer(self, asked: RemotingCommand) -> RemotingCommand | None:
-        """The answer to a question of these; None for any other request."""
+        """The response to one of these questions; None for any other request."""
         try:
             if asked.code == GET_CONSUMER_RUNNING_INFO.code:
                 return self._of(read_request(GET_CONSUMER_RUNNING_INFO, asked).consumer_group, _running)
@@ -271,17 +272,16 @@ def _status(member: Tells) -> m.ConsumerStatus:
     )
 
 
-# Asked: what brokers say of their own accord, written down for those whom it concerns.
-#
-# A group's members changed (40); what became of this transaction (39); a group's offsets were reset (220). What an
-# operator asks members is above. Anything else is let pass, as Java's clients do with what they do not know.
+# Requests from brokers: a group's members changed (40), the outcome of a transaction is asked for (39), a group's
+# offsets were reset (220), or an operator asks a member (above). Other requests are ignored, as Java's clients do.
 # Source: Apache RocketMQ 4.9 and 5.4, ``ClientRemotingProcessor``.
 _MOST_CHECKS: Final = 10_000
 
 
 class Heard:
-    """``noticed``: groups whose members changed. ``checks``: transactions that are asked about, and by which broker.
-    ``resets``: groups that were put elsewhere. ``telling``: members that answer operators."""
+    """Collects brokers' requests for the parts that handle them. ``noticed``: groups whose members changed. ``checks``:
+    questions about transactions, and the broker of each. ``resets``: groups with new offsets. ``telling``: members that
+    answer operators."""
 
     def __init__(self) -> None:
         self.noticed: set[str] = set()
@@ -290,7 +290,7 @@ class Heard:
         self.checks: deque[tuple[Endpoint, RemotingCommand]] = deque(maxlen=_MOST_CHECKS)
 
     def __call__(self, connection: Connection, asked: RemotingCommand) -> RemotingCommand | None:
-        """Only what an operator asks is answered on the spot."""
+        """Receive a request; only operators' questions are answered right away."""
         if asked.code == NOTIFY_CONSUMER_IDS_CHANGED.code:
             self.noticed.add(asked.fields.get("consumerGroup", ""))
         elif asked.code == CHECK_TRANSACTION_STATE.code:
@@ -305,9 +305,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """One client's. ``id`` is what brokers call it, ``local`` where a broadcasting member stands,
-    ``shown`` are groups that it has made known, ``tried`` the brokers
-    that take its filter."""
+    """The shared parts of one client. ``id`` is its client id at brokers, ``local`` a broadcasting member's offsets,
+    ``shown`` the groups whose retry topics it has created, ``tried`` the brokers that have accepted its filter."""
 
     channel: Channel[None]
     options: RocketOptions
@@ -321,7 +320,7 @@ class Shared:
     tried: set[Endpoint] = field(default_factory=set)
 
     async def together(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run all side by side; their results, or the first one's error."""
+        """Run all concurrently; returns their results, or raises the first error."""
         found: list[T] = []
         for outcome in await self.channel.gather(work):
             if isinstance(outcome, BaseException):
@@ -331,7 +330,7 @@ class Shared:
 
 
 def share(channel: Channel[None], names: Sequence[Endpoint], options: RocketOptions, heard: Heard) -> Shared:
-    """Make the parts. Nothing is connected. Raises ConfigError."""
+    """Make the parts, without a connection. Raises ConfigError."""
     calls = Calls(channel, options)
     at_names = NameServers(calls, names)
     instance = options.rocket.instance_name or f"{int(channel.random() * 2**48):012x}"

@@ -1,4 +1,5 @@
-"""A sender whose messages become visible when their transaction commits, and answers to brokers' questions about it."""
+"""A sender whose messages become visible when their transaction commits (`RocketTransactionalSender`), and its
+responses to brokers' questions about transactions (`Checks`)."""
 
 from __future__ import annotations
 
@@ -33,29 +34,31 @@ if TYPE_CHECKING:
 
 __all__ = ["Checks", "Known", "RocketTransactionalSender"]
 
-# Checks: what brokers ask about halves whose end they have not heard of, and what they are told.
+# Checks: brokers ask about half messages whose end they have not received.
 #
-# | what the producer knows | what is answered | | --- | --- | | its transaction is open | nothing: they ask again | |
-# it is ended, and a broker has said so within the last ten seconds | nothing: it may not have noted it yet | | it is
-# ended otherwise | how | | nothing: a producer sent it that had this id before, or has it, too | what the application
-# says; without it, nothing |
+# | the producer's state | response |
+# | --- | --- |
+# | the transaction is open | none: the broker asks again |
+# | it is ended, and a broker confirmed that within the last ten seconds | none: it may not have noted the end yet |
+# | it is ended otherwise | the outcome |
+# | unknown: another producer with this id sent it | what the application says; without that, none |
 #
-# A broker that has heard nothing after 15 questions puts the message away (``TRANS_CHECK_MAX_TIME_TOPIC``). Source:
-# Apache RocketMQ 4.9 and 5.4, ``TransactionalMessageServiceImpl.check``, ``DefaultMQProducerImpl``.
+# After 15 questions without a response, a broker puts the message away (``TRANS_CHECK_MAX_TIME_TOPIC``). Source: Apache
+# RocketMQ 4.9 and 5.4, ``TransactionalMessageServiceImpl.check``, ``DefaultMQProducerImpl``.
 _MOST_KNOWN: Final = 200_000
 _NOTED_S: Final = 10.0
 
 
 @dataclass(slots=True)
 class Known:
-    """A transaction of this producer: None while it is open, and when its last half's end was confirmed."""
+    """A transaction of this producer: its outcome, None while it is open, and when its last end was confirmed."""
 
     commit: bool | None = None
     ended_at: float | None = None
 
 
 class Checks:
-    """Of one producer, whose ``group`` brokers ask."""
+    """Responses of one producer, whose ``group`` brokers ask."""
 
     def __init__(self, shared: Shared, group: str) -> None:
         self._shared = shared
@@ -65,13 +68,13 @@ class Checks:
         self.answer: AnswerCheck | None = None
 
     def note(self, unique_id: str, transaction: Known) -> None:
-        """This producer sends this message in this transaction. Of very many the oldest are forgotten."""
+        """This producer sends a message in a transaction. Of very many messages the oldest are forgotten."""
         self._known[unique_id] = transaction
         while len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
 
     async def answer_all(self) -> None:
-        """Answer what has been asked. Whoever cannot be told asks again."""
+        """Answer all questions so far. If a response gets lost, the broker asks again."""
         asked = self._shared.heard.checks
         while asked:
             endpoint, command = asked.popleft()
@@ -117,7 +120,7 @@ class Checks:
 
 
 def _record_of(message: StoredMessage) -> Record:
-    """As it would be read, but for its offset, which it has not got yet."""
+    """The record that a reader would get, without its offset, which it does not have yet."""
     from penstock.protocols.rocketmq.wire.properties import read_record
 
     properties = message.property_map
@@ -135,14 +138,14 @@ def _record_of(message: StoredMessage) -> Record:
 
 
 _PREPARED: Final = 4
-"""The bits of a half message's sysFlag."""
+"""The bits of a half message in ``sysFlag``."""
 _AT_ONCE: Final = 32
 _LOOK_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Half:
-    """A message that waits for its transaction's end: where it lies at its broker, and its place among its queue's."""
+    """A message that waits for its transaction's end: where it is at its broker, and its position in its queue."""
 
     place: tuple[int, int]
     partition: Partition
@@ -152,10 +155,11 @@ class _Half:
 
 
 class RocketTransactionalSender(RocketSender):
-    """``TransactionalSender`` and ``AnswersChecks`` of `penstock.interfaces.extensions`, and ``client.Beats``."""
+    """A transactional producer's sender (``TransactionalSender`` and ``AnswersChecks`` of
+    `penstock.interfaces.extensions`, and ``client.Beats``)."""
 
     fatal = None
-    """Nobody else can take the transactional id away."""
+    """No other producer can take the transactional id away."""
     beat_interval_s = _LOOK_S
 
     def __init__(self, shared: Shared, transactional_id: str) -> None:
@@ -169,27 +173,27 @@ class RocketTransactionalSender(RocketSender):
         self._knowing: set[Node] = set()
 
     def answer_checks(self, answer: AnswerCheck) -> None:
-        """Brokers' questions about what this producer did not send."""
+        """Set the application's answer about messages that this producer did not send."""
         self._checks.answer = answer
 
     async def open(self) -> None:
-        """Tell brokers whom to ask. Raises what hindered that."""
+        """Register the producer at the brokers. Raises the error that prevented it."""
         await self._tell(await self._brokers())
 
     async def beat(self) -> bool:
-        """Answer brokers, and tell them that this producer is there."""
+        """Answer brokers' questions, and send due heartbeats."""
         await self._checks.answer_all()
         if self._shared.channel.monotonic() >= self._told + self._rocket.heartbeat_broker_ms / 1_000:
             await self._tell(await self._brokers())
         return False
 
     def begin(self) -> None:
-        """What is sent from now on is one transaction."""
+        """Begin a transaction; it has all messages from now on."""
         self._transaction = Known()
         self._halves.clear()
 
     def pack(self, partition: Partition, rows: Rows, codec: Codec) -> RocketPacked:
-        """Encode rows. Raises UsageError, for delayed ones, too: brokers would commit them without their delay."""
+        """Encode rows. Raises UsageError, also for delayed messages: brokers would commit them without their delay."""
         packed = super().pack(partition, rows, codec)
         if any(map(is_delayed, packed.messages)):
             raise UsageError("a delayed message cannot be part of a transaction", topic=partition.topic)
@@ -200,7 +204,7 @@ class RocketTransactionalSender(RocketSender):
         return packed
 
     async def add_offsets(self, offsets: Mapping[Partition, Committed], group: GroupMetadata) -> None:
-        """There is nothing to put them into."""
+        """Raises UsageError: transactions cannot contain offsets."""
         del offsets, group
         raise UsageError(
             "transactions of RocketMQ hold messages only, no offsets of groups",
@@ -208,14 +212,14 @@ class RocketTransactionalSender(RocketSender):
         )
 
     def prepared(self) -> PreparedTransaction:
-        """Brokers take an end from anybody, but nobody else knows which halves there are."""
+        """Raises UsageError: brokers accept an end from any client, but only this producer knows the half messages."""
         raise UsageError(
             "a transaction of RocketMQ's is ended by its producer only",
             hint="commit_transaction() or abort_transaction()",
         )
 
     async def end(self, *, commit: bool) -> None:
-        """End every half. What is decided stays decided: asked for again, those are ended that are left."""
+        """End every half message. The decision is final: after an error, a second call ends the remaining ones."""
         self._transaction.commit = commit
         queues: dict[Partition, list[_Half]] = {}
         for half in sorted(self._halves, key=lambda half: half.place):
@@ -223,10 +227,10 @@ class RocketTransactionalSender(RocketSender):
         await self._shared.together([self._end_those(halves, commit=commit) for halves in queues.values()])
         self._transaction.ended_at = self._shared.channel.monotonic()
 
-    # Halves.
+    # Half messages.
 
     async def _send(self, node: Node, packed: RocketPacked, timeout_s: float, *, one_way: bool) -> PenstockError | None:
-        """Each message by itself, side by side; an answer is waited for in any case, it tells where the half is."""
+        """Send the messages concurrently, one per request. Responses are always awaited: they say where the half is."""
         del one_way
         if node not in self._knowing:
             await self._tell([node])
@@ -253,7 +257,7 @@ class RocketTransactionalSender(RocketSender):
                 answer = await each.answer(STORED, of=packed.partition)
                 self._note_half(packed, row, answer.header)
             except PenstockError as shared:
-                error = copy.copy(shared)  # a connection that breaks gives one error to all that wait on it
+                error = copy.copy(shared)  # a broken connection gives the same error to all requests on it
                 errors.append(error)
                 if not error.retriable:
                     packed.refused[row] = error
@@ -309,7 +313,7 @@ class RocketTransactionalSender(RocketSender):
                 return
 
     async def _tell(self, nodes: Collection[Node]) -> None:
-        """Have these brokers know this producer. Raises the first error, if none of them could be told."""
+        """Send heartbeats to these brokers. Raises the first error if all of them failed."""
         body = m.HeartbeatData(
             client_id=self._shared.id, producer_data_set=(m.ProducerData(group_name=self._group),)
         )  # fmt: skip
@@ -323,7 +327,7 @@ class RocketTransactionalSender(RocketSender):
         self._told = self._shared.channel.monotonic()
 
     async def _brokers(self) -> Collection[Node]:
-        """All that there are; a proxy does not tell, and stands for those of the topics that are written to."""
+        """All brokers. A proxy does not list them; it stands for the brokers of the topics written to."""
         try:
             return await self._shared.topics.brokers()
         except ServerError as error:

@@ -1,1 +1,1 @@
-"""RocketMQ's loops over bytes, in two implementations, and what they have to do."""
+"""RocketMQ's loops over stored messages: their interface and two implementations."""

@@ -1,1 +1,1 @@
-"""A node that RocketMQ clients take for a name server and its one broker."""
+"""The server side of RocketMQ's protocol: to clients, the node is a name server and its only broker."""

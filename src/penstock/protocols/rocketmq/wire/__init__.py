@@ -1,1 +1,1 @@
-"""What RocketMQ's peers say to each other: frames, messages as declared data, and stored messages."""
+"""RocketMQ's wire format: frames, headers and bodies as declared data, and stored messages."""

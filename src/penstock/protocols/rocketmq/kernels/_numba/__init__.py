@@ -1,4 +1,4 @@
-"""RocketMQ's kernel compiled by numba: the same functions as the pure one."""
+"""RocketMQ's kernel compiled by numba; it has the same functions as the pure one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The front over real brokers: clients talk to the node, messages and offsets stay where they are."""
+"""The front of a node before real brokers: it serves clients, while messages and offsets stay at the brokers."""
