@@ -352,7 +352,6 @@ def rocket_config(given: Mapping[str, OptionValue]) -> RocketConfig:
     return RocketConfig(**{name: kinds[name].read(name, value) for name, value in given.items()})  # type: ignore[arg-type]
 
 
-# A node's options.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocketNodeConfig:
     """A node's RocketMQ options, with the reasons for the defaults.

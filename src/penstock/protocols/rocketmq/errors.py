@@ -207,7 +207,7 @@ _CODE_OF_ERROR: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (BatchTooLarge, Code.MESSAGE_ILLEGAL),
     (LogOffsetOutOfRange, Code.PULL_OFFSET_MOVED),
     (WriteFailed, Code.SERVICE_NOT_AVAILABLE),
-    (OutcomeUnknown, Code.RPC_TIME_OUT),  # the one code on which Java's producers do not send again
+    (OutcomeUnknown, Code.RPC_TIME_OUT),  # Java's producers retry after most codes, not after this
     (UpstreamLost, Code.SYSTEM_BUSY),
     (NoRoom, Code.SYSTEM_BUSY),
     (Unsupported, Code.REQUEST_CODE_NOT_SUPPORTED),

@@ -41,7 +41,7 @@ __all__ = ["Home", "Numbering", "Queue", "Topic", "Topics"]
 
 # Partition numbers of queues, which stay while brokers come and go. No I/O.
 
-"""Queues of one topic that are numbered: who says more lies."""
+"""The most queues of one topic that are numbered; more cannot be true."""
 
 
 class Queue(NamedTuple):

@@ -45,7 +45,6 @@ __all__ = [
 ]
 
 
-# Data only.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocketFrontOptions:
     """An operator's options of the RocketMQ front. Defaults are those of RocketMQ's brokers where they have the option.

@@ -145,7 +145,6 @@ class RocketFront:
             self.expire()
 
 
-# From a node's configuration to its front.
 def open_front(services: Services, config: SnodeConfig) -> RocketFront | RelayedFront:
     """The front of a node: over its own log, or over brokers if the backend is a RocketMQ cluster.
 
