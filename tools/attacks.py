@@ -1,9 +1,9 @@
-"""``python -m tools.attacks [WORD…]``: what a client of small requests waits beside hostile ones, and what it costs.
+"""``python -m tools.attacks [WORD…]``: measures how long a client of small requests waits during attacks.
 
-A node in a process of its own, one attack after the other, each for some seconds; the figures are those of this
-machine, and of what else it does. After the attacks by many connections come single requests: to each API the largest
-that the node takes, and one of a million entries. ``WORD`` picks attacks by their names. What must not live here:
-tests, which assert memory and service, not times.
+A node runs in its own process; each attack lasts some seconds. The figures depend on this machine and its other load,
+so tests assert memory and service instead of these times. After the attacks with many connections come single
+requests: for each API the largest that the node accepts, and one with a million entries. ``WORD`` selects attacks by
+name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SMALL = b"".join(request(ApiVersionsRequest(), 0, "canary")(7))
 
 
 def main() -> int:
-    """Print a line an attack; 1 if the canary's 99th percentile was above the limit in any."""
+    """Print a line per attack; returns 1 if the 99th percentile of the canary (the small client) exceeded the limit."""
     worst = 0.0
     picked = [name for name in _attacks() if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
     with tempfile.TemporaryDirectory() as folder, NodeProcess(Path(folder)) as node:
@@ -66,7 +66,7 @@ def _fill(node: NodeProcess) -> None:
 
 
 def _canary(node: NodeProcess) -> list[float]:
-    """Sorted, in ms."""
+    """The waits of the client of small requests: sorted, in ms."""
     waits = []
     ends = time.monotonic() + _SECONDS
     with _connect(node) as client:
@@ -89,7 +89,7 @@ def _answer(client: socket.socket) -> None:
 
 
 def _peak(node: NodeProcess) -> int:
-    """MB since `_forget_peak`."""
+    """Peak memory in MB since `_forget_peak`."""
     lines = Path(f"/proc/{node.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) >> 10
 
@@ -105,7 +105,7 @@ def _nobody(node: NodeProcess) -> Iterator[None]:
 
 
 def _held(data: bytes, count: int) -> Attack:
-    """Connections that send this once, and then neither send nor read."""
+    """Connections that send ``data`` once, and then neither send nor read."""
 
     @contextmanager
     def attack(node: NodeProcess) -> Iterator[None]:
@@ -123,7 +123,7 @@ def _held(data: bytes, count: int) -> Attack:
 
 
 def _sent(data: bytes, threads: int) -> Attack:
-    """Connections that send this again and again, and read the answers."""
+    """Connections that send ``data`` again and again, and read the responses."""
 
     @contextmanager
     def attack(node: NodeProcess) -> Iterator[None]:
@@ -149,7 +149,7 @@ def _sent(data: bytes, threads: int) -> Attack:
 
 
 def _once(name: str, entries: int) -> Attack:
-    """One request of so many entries, whose answer is read, by a client that then goes."""
+    """One request with so many entries; the client reads the response and disconnects."""
 
     @contextmanager
     def attack(node: NodeProcess) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The reference of the command line, from the verbs themselves. What must not live here: what a verb does."""
+"""Generates the reference of the command line from the help texts of the verbs."""
 
 from __future__ import annotations
 

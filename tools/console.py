@@ -1,7 +1,4 @@
-"""How ./dev speaks: one line when it starts something, one when it is done, with the time it took.
-
-What must not live here: what is being done.
-"""
+"""Output of ./dev: one line when a step starts, and one when it is done, with its duration."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from contextlib import contextmanager
 
 
 class Stop(Exception):
-    """Ends ./dev with this text and exit code 2: something on this machine has to change first."""
+    """Ends ./dev with this text and exit code 2, because the user must change something on this machine first."""
 
 
 def say(text: str) -> None:
@@ -25,7 +22,7 @@ def seconds(duration: float) -> str:
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Say what begins, and afterwards how long it took; silent about the end if it failed."""
+    """Print the start of a step, and its duration at the end, unless it failed."""
     say(f"{what} …")
     began = time.monotonic()
     yield

@@ -1,7 +1,4 @@
-"""The verbs of ./dev. Every one brings the environment up to date first; further arguments go to what it runs.
-
-What must not live here: how a thing is done (environment.py, java.py, or the tool that a verb calls).
-"""
+"""The verbs of ./dev. Each updates the environment first, and passes further arguments to the tool it runs."""
 
 from __future__ import annotations
 
@@ -17,14 +14,14 @@ from tools.console import Stop, say, seconds
 from tools.environment import EVERYTHING, FOR_INTEROP, PYTHON, ROOT, TO_RUN, VENV, prepare
 
 KERNEL_TESTS = ("tests/kernels", "tests/vectors", "tests/property/records")
-LOOP_TESTS = ("tests/unit/testing",)  # nodes run on uvloop where it is installed, which is everywhere else
+LOOP_TESTS = ("tests/unit/testing",)  # run once without uvloop, which is installed and used in all other tests
 
 Arguments = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """``groups`` of pins it needs; ``jvm`` if what it runs may start Spark."""
+    """``groups`` of pins it needs; ``jvm`` if it may start Spark."""
 
     run: Callable[[Arguments], int]
     about: str
@@ -33,7 +30,7 @@ class Verb:
 
 
 def python(*arguments: str, **extra: str) -> int:
-    """Run the environment's Python in the project's folder; its exit code."""
+    """Run the environment's Python in the project's folder; returns its exit code."""
     return subprocess.run([PYTHON, *arguments], cwd=ROOT, env={**os.environ, **extra}, check=False).returncode
 
 
@@ -49,7 +46,7 @@ def test(arguments: Arguments) -> int:
     code = second_chance.run(_pytest, arguments, _side_by_side(arguments), only=second_chance.SPARK)
     if code or _names_a_path(arguments):
         return code
-    # Unforced, small pieces of work go to the pure kernel and large ones to numba: so each is forced once as well.
+    # By default small data goes to the pure kernel and large data to numba, so each kernel is also forced once.
     folders = [folder for folder in KERNEL_TESTS if (ROOT / folder).exists()]
     for kernel in ("numba", "pure") if folders else ():
         say(f"{', '.join(folders)} with the {kernel} kernel")
@@ -87,7 +84,7 @@ def check(arguments: Arguments) -> int:
 
 
 def _all_of(steps: dict[str, list[str]]) -> int:
-    """Run every step even after a failure: one look should show everything that is wrong. What is right stays quiet."""
+    """Run every step even after a failure, so that one run shows all errors. Steps without errors print nothing."""
     failed = []
     for name, command in steps.items():
         began = time.monotonic()
@@ -104,13 +101,13 @@ def _all_of(steps: dict[str, list[str]]) -> int:
 
 
 def _compile_kernels() -> None:
-    """Compile them now, if nobody has yet: it takes half a minute, more than some tests wait for anything."""
+    """Compile the kernels if they are not compiled yet: it takes half a minute, longer than the timeouts of tests."""
     python("-c", "from penstock.kernels.warm import main; main([])", PENSTOCK_KERNEL="numba")
 
 
 def interop(arguments: Arguments) -> int:
     _compile_kernels()
-    # Anywhere in tests: the conformance suite and the store's tests meet real servers and tools, too.
+    # All of tests, because the conformance suite and the store's tests use real servers and tools, too.
     which = "interop or long" if "--long" in arguments else "interop and not long"
     chosen = [word for word in arguments if word != "--long"]
 
@@ -121,12 +118,12 @@ def interop(arguments: Arguments) -> int:
 
 
 def _side_by_side(arguments: Arguments) -> Arguments:
-    """What makes a whole run go by several processes; any argument makes it one."""
+    """The options that split a whole run over several processes; with any argument there is only one."""
     return () if arguments else side_by_side.options()
 
 
 def _names_a_path(arguments: Arguments) -> bool:
-    """Whether pytest is told where to look."""
+    """Whether the arguments for pytest contain a path."""
     return any((ROOT / word.partition("::")[0]).exists() for word in arguments)
 
 
@@ -135,7 +132,7 @@ def bench(arguments: Arguments) -> int:
 
 
 def docs(arguments: Arguments) -> int:
-    """Warnings are errors: a link that leads nowhere, a page that nobody leads to, a docstring that cannot be read."""
+    """Build the docs. Warnings are errors: a broken link, a page without a link to it, an unreadable docstring."""
     code = python("-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", *arguments, "docs", "build/docs")
     if not code:
         say(f"the pages: {ROOT / 'build' / 'docs' / 'index.html'}")
@@ -147,7 +144,7 @@ def fuzz(arguments: Arguments) -> int:
 
 
 def sim(arguments: Arguments) -> int:
-    # Sets of names would be walked in another order by each process: a seed must play the same again.
+    # Without a fixed hash seed, each process iterates over sets in another order, and a seed would not be repeatable.
     return python("-m", "tests.sim.run", *arguments, PYTHONHASHSEED="0")
 
 
@@ -201,7 +198,7 @@ def main(words: Arguments) -> int:
         return 2
     prepare(verb.groups)
     os.environ["PATH"] = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    # Spark starts its workers by name; they must run in this environment and no other.
+    # Spark starts its workers by name; they must run in this environment.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(PYTHON)
     if verb.jvm:
         java.provide(os.environ)

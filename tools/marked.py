@@ -1,7 +1,6 @@
-"""Pages with parts that are written from the code: each stands between two marks, and a check tells whether it is true.
+"""Documentation pages with parts that are generated from the code; each part is between two marks.
 
-``python -m tools.marked`` rewrites all of them in place, ``--check`` only tells. What must not live here: what a part
-says.
+``python -m tools.marked`` rewrites all parts in place; ``--check`` only checks whether they are up to date.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "command-line.md": {"verbs": command_page.verbs},
     "spark/options.md": {"source": spark_options.source, "sink": spark_options.sink},
 }
-"""Page under docs/ -> the names of its marks -> what writes what stands between them."""
+"""Page under docs/ -> the names of its marks -> the function that generates the text between them."""
 
 
 def rewritten(page: str, parts: Mapping[str, Callable[[], str]]) -> str:
-    """The page with true parts. Raises SystemExit if a mark is missing."""
+    """The page with its parts generated anew. Raises SystemExit if a mark is missing."""
     for name, write in parts.items():
         begin, end = _BEGIN.format(name), _END.format(name)
         head, found, rest = page.partition(begin)

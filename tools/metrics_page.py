@@ -1,7 +1,4 @@
-"""The table of a node's metrics in docs/node, from the table that they are served by.
-
-What must not live here: what a metric says.
-"""
+"""Generates the table of a node's metrics in docs/node from `penstock.snode.monitoring.FAMILIES`."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ __all__ = ["buckets", "table"]
 
 
 def table() -> str:
-    """Every metric."""
+    """A row for each metric."""
     rows = [
         f"| `{each.name}` | {each.kind.value} | {', '.join(f'`{label}`' for label in each.labels)} | {each.says} |"
         for each in FAMILIES

@@ -1,6 +1,6 @@
-"""The option tables of the pages for clients and nodes, from the fields of the config classes and their spellings.
+"""Generates the option tables of the pages for clients and nodes from the config classes and the other clients' names.
 
-What must not live here: what an option means; that stands beside its field.
+The meaning of an option is at its field.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LISTENERS = {
     ),
     "advertised": ("what clients are told, where it is another address", "scheme://host:port, …"),
 }
-"""Two options of a node whose values are no plain text: what they are, what they take."""
+"""Meaning and values of two options of a node whose values are not plain text."""
 
 
 def clients() -> str:
@@ -76,17 +76,17 @@ def node() -> str:
 
 
 def elsewhere() -> str:
-    """Options of Kafka's other clients that there are not."""
+    """Options of Kafka's other clients that penstock does not have."""
     return _instead(ABSENT)
 
 
 def tubemq_elsewhere() -> str:
-    """Options of TubeMQ's clients that there are not."""
+    """Options of TubeMQ's clients that penstock does not have."""
     return _instead(TUBE_MEANINGLESS)
 
 
 def rocketmq_elsewhere() -> str:
-    """Options of RocketMQ's clients that there are not."""
+    """Options of RocketMQ's clients that penstock does not have."""
     return _instead(ROCKET_MEANINGLESS)
 
 
@@ -125,7 +125,7 @@ def _default(option: Field[Any]) -> str:
 
 
 def _readable(name: str, value: int) -> str:
-    """A large number once more in a unit that people think in."""
+    """A large number again in a readable unit."""
     if name.endswith("_ms") and value >= 60_000 and value % 60_000 == 0:
         return f" ({value // 60_000} min)"
     if name.endswith("_bytes") and value >= 1 << 10 and value % (1 << 10) == 0:

@@ -1,7 +1,7 @@
-"""./dev test --newest, --oldest: both ends of the ranges that pyproject.toml allows, with the project as a built wheel.
+"""./dev test --newest, --oldest: tests with both ends of the version ranges in pyproject.toml, and with a built wheel.
 
-Everything else here runs with exact pins on an editable install, and so do its users never. Each end is an environment
-of its own; the wheel's files are all there is of the project in it.
+All other verbs use exact pins and an editable install, which users do not have. Each end has its own environment, in
+which only the wheel's files of the project exist.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.environment import PINS, PYTHON, ROOT, Environment
 
 EXTRAS: Final = ("cli", "demo", "fast", "metrics", "opentelemetry", "spark", "tubemq")
 TOOLS: Final = ("test", "rivals")
-"""What runs the tests; as pinned, for it is not what is tried here."""
+"""The groups with the test tools; they stay pinned, because they are not tested here."""
 FOLDERS: Final = ("tests/first_hour", "tests/docs", "tests/unit")
 NOT_OF_THE_WHEEL: Final = ("tests/docs/test_build.py", "tests/unit/bench", "tests/unit/tools")
 NOT_OF_DEPENDENCIES: Final = (
@@ -38,35 +38,35 @@ NOT_OF_DEPENDENCIES: Final = (
     "transactions",
     "wire",
 )
-"""Folders of ``tests/unit`` for code that imports no dependency itself, so that no version of one changes it; where it
-meets records, the folders of records, columns and clients have the same dependencies."""
+"""Folders of ``tests/unit`` for code that imports no dependency itself, so that no version affects it. For the parts
+that use records, the tests of records, columns and clients cover the same dependencies."""
 IN_A_WHEEL: Final = ("src", "pyproject.toml", "PACKAGE.md", "LICENSE")
 
 
 def newest(lines: Sequence[str]) -> list[str]:
-    """For pip: the highest version of each dependency, and of what those need, that is there today."""
+    """Requirements for pip: the highest version of each dependency, and of their dependencies, available today."""
     return ["--upgrade", "--upgrade-strategy=eager", *lines]
 
 
 def oldest(lines: Sequence[str]) -> list[str]:
-    """For pip: the lower bound of each dependency; what those need themselves is chosen as for anybody."""
+    """Requirements for pip: the lower bound of each dependency; pip chooses their own dependencies as usual."""
     return [re.sub(r">=\s*([\w.]+).*", r"==\1", line) for line in lines]
 
 
 ENDS: Final[dict[str, Callable[[Sequence[str]], list[str]]]] = {"--newest": newest, "--oldest": oldest}
-# The old ones warn of what their own dependencies have renamed since.
+# The old versions warn about names that their own dependencies have changed since.
 WARNINGS: Final = {"--newest": (), "--oldest": ("-W", "default::DeprecationWarning")}
 
 
 def requirements() -> list[str]:
-    """What the package and its extras ask for."""
+    """The requirements of the package and its extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = [*project["dependencies"], *(line for extra in EXTRAS for line in project["optional-dependencies"][extra])]
     return [line for line in lines if not line.startswith("penstock")]
 
 
 def run(end: str, arguments: Sequence[str]) -> int:
-    """Bring that end's environment up to date and run the tests in it; pytest's exit code."""
+    """Update that end's environment and run the tests in it; returns pytest's exit code."""
     environment = Environment(ROOT / f".venv{end.removeprefix('-')}")
     with environment.alone():
         environment.create_if_missing()
@@ -80,13 +80,13 @@ def run(end: str, arguments: Sequence[str]) -> int:
 
 
 def _install_wheel(environment: Environment) -> None:
-    """Build and install it, unless the same sources already are: a new install means to compile all kernels again."""
+    """Build and install the wheel, unless the sources have not changed: a new install compiles all kernels again."""
     stamp = environment.folder / "penstock-wheel.sha256"
     digest = _digest_of_sources()
     if stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
         return
     with tempfile.TemporaryDirectory() as folder, timed("installing penstock's wheel"):
-        # From a copy: what an earlier build left in build/ would go into the wheel, too.
+        # From a copy, because files of an earlier build in build/ would go into the wheel, too.
         copy = Path(folder, "penstock")
         copy.mkdir()
         for name in IN_A_WHEEL:
@@ -131,9 +131,9 @@ def _sources() -> Iterator[Path]:
 
 
 def _test(environment: Environment, warnings: Sequence[str], arguments: Sequence[str]) -> int:
-    # No src on the path of anything, and Spark's workers run where the wheel is.
+    # src must not be on any path, and Spark's workers must run in the wheel's environment.
     own = {"PYSPARK_PYTHON": str(environment.python), "PYSPARK_DRIVER_PYTHON": str(environment.python)}
-    own["PENSTOCK_FAR_SEEDS"] = "1"  # of fronts far from their enode: versions do not change what comes in between
+    own["PENSTOCK_FAR_SEEDS"] = "1"  # one seed for fronts with a remote enode: versions do not matter for it
     path = os.pathsep.join([str(environment.python.parent), os.environ.get("PATH", os.defpath)])
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own | {"PATH": path}
     named = [word for word in arguments if (ROOT / word.partition("::")[0]).exists()]
@@ -143,8 +143,8 @@ def _test(environment: Environment, warnings: Sequence[str], arguments: Sequence
     say(f"{', '.join(named or FOLDERS)} in {environment.folder.name}")
 
     def pytest(*words: str) -> int:
-        # pytest would rewrite the asserts of all of an installed plugin's package while it is imported, by several
-        # threads at once, which some Pythons cannot (seen: 3.11.7; gh-106905).
+        # pytest would rewrite the asserts of an installed plugin's whole package on import, and several threads import
+        # at the same time, which fails in some versions of Python (seen: 3.11.7; gh-106905).
         line = [
             str(environment.python),
             "-m",

@@ -1,8 +1,8 @@
-"""A run of tests, and those of them that failed once more: at the end, alone, and said aloud.
+"""Runs tests, and then runs those that failed once more, alone, and reports it.
 
-Tests of real servers and of Spark wait for things that a busy machine is late with. One that fails beside others and
-passes alone is worth a look, not a red build; one that fails twice is broken. All other tests have no such excuse: one
-of them that fails is broken. What must not live here: which tests there are.
+Tests with real servers or Spark have timeouts that a busy machine can exceed. A test that fails with others and passes
+alone should be looked at, but must not fail the build; one that fails twice is broken. Any other test that fails is
+broken.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ TESTS_FAILED, NOTHING_COLLECTED = 1, 5  # pytest's exit codes
 _STOP_EARLY: Final = ("-x", "--exitfirst", "--maxfail")
 
 Pytest = Callable[..., int]
-"""Runs pytest with the arguments given; its exit code."""
+"""Runs pytest with the given arguments; returns its exit code."""
 
 
 def run(pytest: Pytest, chosen: Sequence[str], side_by_side: Sequence[str] = (), only: str = "") -> int:
-    """``chosen`` are pytest's arguments, ``side_by_side`` those of the first run alone. 0 if what failed passed then.
+    """Run pytest with ``chosen`` arguments; returns 0 if all failed tests passed in the second run, else pytest's code.
 
-    ``only`` is a mark: a failed test without it ends it at once, as any other trouble than failed tests does (a file
-    that cannot be collected, Ctrl-C), and a run that stops at the first failure; with pytest's code.
+    ``side_by_side`` are arguments of the first run only. ``only`` is a mark: if a test without it fails, there is no
+    second run. Neither is there one after other errors than failed tests (a file that cannot be collected, Ctrl-C), nor
+    if the run stops at the first failure.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-failed-") as folder:
         noted = ("-o", f"cache_dir={folder}")

@@ -1,15 +1,15 @@
-"""Whole runs of tests by several processes, a file by one of them."""
+"""Splits whole runs of tests over several processes, file by file."""
 
 from __future__ import annotations
 
 import os
 
 PROCESSES = 2
-"""As many as builds have cores. Three were tried beside other work: what starts a Spark came late."""
+"""The number of cores of a build. With three processes and other load, tests that start a Spark timed out."""
 
 
 def options() -> tuple[str, ...]:
-    """Arguments for pytest. Files are given out in the order in which they were collected (``tests/conftest.py``)."""
+    """Arguments for pytest. Files are assigned in the order in which they were collected (``tests/conftest.py``)."""
     if os.cpu_count() == 1:
         return ()
     return "-n", str(PROCESSES), "--dist", "loadfile", "--no-loadscope-reorder"

@@ -1,7 +1,7 @@
-"""The option tables of docs/spark/options.md, written from the registries that the source and the sink check against.
+"""Generates the option tables of docs/spark/options.md from the registries of the source and the sink.
 
-What an option means stands beside the code that reads it; here stand only the order in which a reader wants them, and
-their defaults. What must not live here: where on the page a table stands (``tools/marked.py``).
+The meaning of an option is in the registry; this module has only the order of the options on the page, and their
+defaults.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ SOURCE_DEFAULTS: Mapping[str, str] = {
     "fetchOffset.numRetries": "3",
     "fetchOffset.retryIntervalMs": "10",
 }
-"""What an option is where it is not given; a test gives each and sees no difference."""
+"""The default of each option; a test sets each to it and checks that nothing changes."""
 
 SINK_DEFAULTS: Mapping[str, str] = {"deliveryGuarantee": "at-least-once", "dedupHeaders": "false"}
 
@@ -81,7 +81,7 @@ _IN_WORDS = {
     "transactionalIdPrefix": "`penstock`",
     "markerTopic": "`_penstock_markers`",
 }
-"""Defaults that depend on something else, or that must not be given without it."""
+"""Defaults that depend on other options, or that must not be set without them."""
 
 
 def source() -> str:
@@ -93,7 +93,7 @@ def sink() -> str:
 
 
 def table(sections: Sections, meanings: Mapping[str, str], defaults: Mapping[str, str]) -> str:
-    """All options as tables, one a section. Raises SystemExit for an option without a section, and the reverse."""
+    """All options as tables, one per section. Raises SystemExit for an option without a section, and the reverse."""
     placed = [name for names in sections.values() for name in names]
     if sorted(placed) != sorted(meanings):
         differing = sorted(set(placed) ^ set(meanings)) or "some twice"

@@ -1,8 +1,8 @@
-"""The Spark tests under another PySpark than the pinned one: ``./dev shell python -m tools.spark_versions 4.2.0``.
+"""Runs the Spark tests with another PySpark than the pinned one: ``./dev shell python -m tools.spark_versions 4.2.0``.
 
-The other PySpark stands in an environment of its own below ``~/.cache/penstock``, made on the first run; everything
-else it takes from the environment that runs this. Further arguments go to pytest; without any, all of tests/spark is
-run but the demo. What must not live here: tests.
+The other PySpark is in its own environment below ``~/.cache/penstock``, which the first run creates; all other packages
+come from the environment that runs this. Further arguments go to pytest; without any, all of tests/spark except the
+demo is run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TESTS = ("tests/spark", "--ignore=tests/spark/test_demo_load.py", "--ignore=test
 
 
 def environment(version: str) -> Path:
-    """The Python that imports this PySpark, and everything else from where this Python does."""
+    """The Python that imports this PySpark, and all other packages from the current environment."""
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise Stop(f"'{version}' is no version of PySpark; wanted is one like 4.2.0")
     home = CACHE / f"pyspark-{version}-python{sys.version_info.major}.{sys.version_info.minor}"

@@ -1,7 +1,4 @@
-"""The table of a topic's options in docs/node, from the table that the Kafka front checks them against.
-
-What must not live here: what an option means, and what is different here; that stands beside it.
-"""
+"""Generates the table of a topic's options in docs/node from the table of the Kafka front."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ _ANYTHING = {Kind.BOOLEAN: "true, false", Kind.LIST: "partition:broker, …, or 
 
 
 def table() -> str:
-    """Every option of a topic."""
+    """A row for each option of a topic."""
     rows = [_row(name, option) for name, option in sorted(OPTIONS.items())]
     return "\n".join(["| option | what | default | allowed | here |", "|---|---|---|---|---|", *rows])
 

@@ -1,7 +1,7 @@
-"""``python -m tools.weigh``: how the source is cut up: files, lines, imports, circles; and small modules that may go.
+"""``python -m tools.weigh``: figures about the structure of the source: files, lines, imports, circles, small modules.
 
-The figures that say whether a newcomer can find the way: how many files there are, how much of the code is imports, how
-many modules only one other module imports. ``./dev check`` shows the notes on small modules, which fail nothing.
+The figures show whether a newcomer can find their way: the number of files, the share of imports in the code, the
+number of modules with only one importer. ``./dev check`` prints notes on small modules, which do not fail it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["Module", "modules", "notes"]
 
 SOURCE: Final = ROOT / "src"
 SMALL: Final = 150
-"""Lines below which a module with one importer had better be a part of that one."""
+"""A module with fewer lines and only one importer should be part of that importer."""
 _NO_CODE: Final = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER})
 
 
 @dataclass
 class Module:
-    """One module: its lines, and which others of ours it imports, at its top, in functions and for types only."""
+    """One module: its lines, and the modules of penstock it imports at its top, in functions, and for types only."""
 
     name: str
     path: Path
@@ -45,7 +45,7 @@ class Module:
         return self.path.name == "__init__.py"
 
     def code_lines(self) -> int:
-        """Lines with code on them: no docstrings, comments or blanks."""
+        """Lines with code, without docstrings, comments and blank lines."""
         doc: set[int] = set()
         for node in ast.walk(ast.parse(self.text)):
             if (
@@ -95,7 +95,7 @@ def _importers(all_of_them: Mapping[str, Module]) -> Mapping[str, set[str]]:
 
 
 def _circles(all_of_them: Mapping[str, Module], *, types: bool) -> Iterator[frozenset[str]]:
-    """Modules that import each other at their top; with ``types`` those that do so for types as well."""
+    """Modules that import each other at their top; with ``types`` also those that do so only for types."""
     edges = {name: each.at_top | (each.for_types if types else set()) for name, each in all_of_them.items()}
 
     def reached(start: str) -> set[str]:
@@ -114,7 +114,7 @@ def _circles(all_of_them: Mapping[str, Module], *, types: bool) -> Iterator[froz
 
 
 def notes() -> Iterator[str]:
-    """Small modules that one other module imports, and which."""
+    """Small modules with one importer, and that importer."""
     found = modules()
     for name, importers in sorted(_importers(found).items()):
         module = found[name]

@@ -1,7 +1,7 @@
-"""Drivers: small Java programs of ours on another project's own client, which say in JSON lines what they do.
+"""Drivers: small Java programs of ours that use another project's own client and report in JSON lines.
 
-Their sources are in java, beside this file, and are compiled once for each state they are in. That needs javac, and
-nothing here needs a C compiler. What must not live here: what the drivers of one system are told.
+Their sources are in the folder java next to this file; each version of a source is compiled once. That needs javac;
+nothing here needs a C compiler.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ END_WITHIN_S = 25.0
 
 SOURCES = Path(__file__).resolve().parent / "java"
 EVERYWHERE = tuple(SOURCES / f"{name}.java" for name in ("Ages", "Loopback", "Options"))
-"""Compiled with each system's drivers."""
+"""Sources that are compiled with each system's drivers."""
 
 
 class Driver:
-    """A running driver and every line it has printed so far (a ``body`` in it is bytes)."""
+    """A running driver and all lines it has printed so far (a ``body`` in a line is bytes)."""
 
     def __init__(self, line: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """``environment`` replaces ours, if it is given."""
@@ -56,7 +56,7 @@ class Driver:
             reader.start()
 
     def events(self, *kinds: str) -> list[Line]:
-        """Lines of these kinds so far: ready, holding, message, sent, error, closed; some have others."""
+        """Lines of these kinds so far: ready, holding, message, sent, error, closed; some drivers have more kinds."""
         with self._news:
             return [line for line in self.lines if line["event"] in kinds]
 
@@ -70,12 +70,12 @@ class Driver:
 
     @property
     def holding(self) -> list[str]:
-        """The partitions that it holds now, as its system names them."""
+        """The partitions that are assigned to it now, with its system's names."""
         told = self.events("holding")
         return list(told[-1]["partitions"]) if told else []
 
     def wait(self, what: Callable[[Driver], object], timeout_s: float = WITHIN_S) -> None:
-        """Until ``what(driver)`` is true, asked with every new line. Raises TimeoutError, also when it ended first."""
+        """Wait until ``what(driver)`` is true, checked after every new line. Raises TimeoutError, also if it ends."""
         with self._news:
             done = self._news.wait_for(lambda: what(self) or self._over(), timeout_s) and what(self)
         if not done:
@@ -87,47 +87,47 @@ class Driver:
             )
 
     def wait_messages(self, count: int, timeout_s: float = WITHIN_S) -> list[Line]:
-        """The messages, once there are so many."""
+        """Wait for so many messages, and return them."""
         self.wait(lambda driver: len(driver.messages) >= count, timeout_s)
         return self.messages
 
     def wait_holding(self, count: int, timeout_s: float = WITHIN_S) -> list[str]:
-        """What it holds, once that is so many partitions."""
+        """Wait until so many partitions are assigned, and return them."""
         self.wait(lambda driver: len(driver.holding) == count, timeout_s)
         return self.holding
 
     def stop(self) -> None:
-        """SIGTERM: it leaves its group in order."""
+        """Send SIGTERM: it leaves its group properly."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL: nobody hears from it again."""
+        """Send SIGKILL: it does not leave its group."""
         self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """SIGSTOP: it keeps what it has, and nobody hears from it."""
+        """Send SIGSTOP: it keeps its connections and partitions, but no longer responds."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self.process.send_signal(signal.SIGCONT)
 
     def finish(self) -> None:
-        """Wait until it has what its ``max`` asked for, or has sent everything."""
+        """Wait until it has received ``max`` messages, or has sent everything."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(WITHIN_S)
         self._end(signal.SIGTERM)
 
     def line(self, raw: bytes) -> Line | None:
-        """What a printed line says; None for one that is not meant for us."""
+        """The content of a printed line; None for other output."""
         line: Line = json.loads(raw)
         if "body" in line:
             line["body"] = base64.b64decode(line["body"])
         return line
 
     def write(self, text: str) -> None:
-        """To its standard input."""
+        """Write to its standard input."""
         assert self.process.stdin is not None
         self.process.stdin.write(text.encode())
         self.process.stdin.flush()
@@ -135,10 +135,10 @@ class Driver:
     def _end(self, how: signal.Signals) -> None:
         if self.process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
-                self.process.stdin.close()  # a producer waits for more
+                self.process.stdin.close()  # a producer would wait for more input
         if self.process.poll() is None:
             self.process.send_signal(how)
-            self.process.send_signal(signal.SIGCONT)  # a frozen one would not hear the other signal
+            self.process.send_signal(signal.SIGCONT)  # a frozen process would not handle the other signal
             try:
                 self.process.wait(END_WITHIN_S)
             except subprocess.TimeoutExpired:
@@ -154,7 +154,7 @@ class Driver:
 
     def _read(self, pipe: IO[bytes]) -> None:
         for raw in pipe:
-            line = self.line(raw) if raw.endswith(b"\n") else None  # one that is killed may not end its last
+            line = self.line(raw) if raw.endswith(b"\n") else None  # the last line of a killed driver may be incomplete
             if line is not None:
                 with self._news:
                     self.lines.append(line)
@@ -168,7 +168,7 @@ class Driver:
 
 
 def compiled(name: str, sources: Sequence[Path], *libs: Path, beside: Sequence[Path] = ()) -> Path:
-    """The folder with the classes of ``sources``, compiled against ``libs``, and copies of the files ``beside`` them.
+    """The folder with the classes of ``sources``, compiled against ``libs``, and with copies of the files ``beside``.
 
     Raises maven.Unavailable.
     """
@@ -184,7 +184,7 @@ def compiled(name: str, sources: Sequence[Path], *libs: Path, beside: Sequence[P
                 shutil.copy(file, fresh)
             _compile(name, every, libs, fresh)
             fresh.rename(done)
-        except OSError:  # another run was first
+        except OSError:  # another run was faster
             if not done.exists():
                 raise
         finally:

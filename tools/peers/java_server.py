@@ -1,6 +1,6 @@
-"""A server that runs on Java: a process that comes and goes over a folder, a port and a log that stay.
+"""A server that runs on Java: it can be started and ended many times with the same folder, port and log.
 
-All of it by handle, never by name. What must not live here: which system it is, its settings, how it is asked.
+Processes are ended by handle, never by name.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LOOK_EVERY_S = 0.05
 
 @dataclass(slots=True, kw_only=True)
 class JavaServer:
-    """``line`` starts it, in ``home``; ``ready`` raises OSError for as long as it does not serve.
+    """``line`` starts it, in ``home``; ``ready`` raises OSError while it does not serve yet.
 
-    ``port`` is 0 for one that chooses it itself. ``environment`` replaces ours, if it is given. A ``with`` block runs
-    it, and kills it at its end.
+    ``port`` is 0 if the server chooses it. ``environment`` replaces the caller's, if it is given. A ``with`` block runs
+    the server, and kills it at the end.
     """
 
     name: str
@@ -46,21 +46,21 @@ class JavaServer:
 
     @property
     def log(self) -> Path:
-        """What it prints, over all its starts."""
+        """The file with its output, of all its starts."""
         return self.home / f"{self.name}.log"
 
     @property
     def runs(self) -> bool:
-        """Whether it was started, and not stopped or killed since; frozen ones run."""
+        """Whether it was started, and not stopped or killed since; a frozen server counts as running."""
         return self.process is not None
 
     @property
     def pid(self) -> int:
-        """Of the running process. Raises RuntimeError if there is none."""
+        """The id of the running process. Raises RuntimeError if there is none."""
         return self._running().pid
 
     def start(self) -> None:
-        """Until it serves; after the first time with the same data. Raises Unavailable."""
+        """Start it and wait until it serves; it keeps the data of earlier starts. Raises Unavailable."""
         self.launch()
         self.await_ready()
 
@@ -78,7 +78,8 @@ class JavaServer:
             )
 
     def await_ready(self) -> None:
-        """The second half. One that ends instead, or stays silent, is stopped: Unavailable, with the end of its log."""
+        """The second half of ``start``. If it ends or does not become ready, it is stopped; raises Unavailable with the
+        end of its log."""
         try:
             self._await_ready(self._running())
         except BaseException:
@@ -86,25 +87,25 @@ class JavaServer:
             raise
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL for one that does not listen; it has time to flush. Nothing if it does not run."""
+        """Send SIGTERM, so that it can flush, and SIGKILL if it does not end. Does nothing if it does not run."""
         if self.process is not None:
-            self.process.send_signal(signal.SIGCONT)  # a frozen one would not hear the other signal
+            self.process.send_signal(signal.SIGCONT)  # a frozen process would not handle the other signal
             jvm.end(self.process)
             self.process = None
 
     def kill(self) -> None:
-        """SIGKILL, also for a frozen one: what it had not written to its files is lost. Nothing if it does not run."""
+        """Send SIGKILL, also to a frozen process; unwritten data is lost. Does nothing if it does not run."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
 
     def freeze(self) -> None:
-        """SIGSTOP: its connections stay, its system still takes bytes, and nobody answers."""
+        """Send SIGSTOP: its connections stay, the kernel still accepts bytes, but there are no responses."""
         self._running().send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._running().send_signal(signal.SIGCONT)
 
     def __enter__(self) -> Self:
@@ -137,7 +138,7 @@ class JavaServer:
 
 
 def start_together(servers: Sequence[JavaServer]) -> None:
-    """All at once, until each of them serves. Raises Unavailable; those that run then are the caller's to end."""
+    """Start all together, and wait until each serves. Raises Unavailable; the caller ends those that run then."""
     for server in servers:
         server.launch()
     for server in servers:

@@ -1,6 +1,6 @@
-"""Java on this machine: its command, ports for servers that must be told theirs, and the end of a process, by handle.
+"""Java on this machine: its command, free ports for servers, and the end of a process, by handle.
 
-What must not live here: servers that come and go (``java_server``).
+``java_server`` has servers that can be restarted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools.peers.maven import Unavailable
 END_WITHIN_S = 20.0
 _TRIES = 1_000
 
-# C1 only and the serial collector: up in half the time and half the memory, and slow under load. For tests, not bench.
+# C1 only and the serial collector: start in half the time with half the memory, but slow under load. Not for bench.
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
@@ -45,14 +45,14 @@ def command(
 
 
 def everywhere() -> list[str]:
-    """Options of every JVM: loopback is IPv4, and what one that is killed leaves lies in our own temporary folder."""
+    """Options of every JVM: loopback is IPv4, and temporary files of a killed JVM are in our own temporary folder."""
     return ["-Djava.net.preferIPv4Stack=true", f"-Djava.io.tmpdir={tempfile.gettempdir()}", "-XX:-UsePerfData"]
 
 
 def free_ports(count: int) -> range:
-    """So many in a row, free now, and below what systems hand out by themselves.
+    """So many consecutive ports, free now, and below the range from which systems assign ports themselves.
 
-    So a server that is down for a while finds its port again. Raises Unavailable.
+    So the port of a server that is down stays free. Raises Unavailable.
     """
     for _ in range(_TRIES):
         ports = range(first := random.randrange(16_000, 32_000 - count), first + count)
@@ -64,7 +64,7 @@ def free_ports(count: int) -> range:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, then SIGKILL for one that does not listen."""
+    """Send SIGTERM, then SIGKILL if the process does not end."""
     if process.poll() is None:
         process.terminate()
         try:

@@ -49,7 +49,7 @@ TOOLS = {
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
 
-# Main classes that had not moved yet, by the beginning of the version.
+# Main classes with other names in older versions, by the prefix of the version.
 _CONFIGS = {"configs": "kafka.admin.ConfigCommand"}
 TOOLS_BEFORE = {
     "3.": {
@@ -68,12 +68,12 @@ def jars(version: str = NEWEST) -> Path:
 
 
 def app_jars(version: str = NEWEST_APPS) -> Path:
-    """Streams, Connect's file connectors, MirrorMaker: what lacks in ``jars(version)``. Raises maven.Unavailable."""
+    """Streams, Connect's file connectors, MirrorMaker, which ``jars(version)`` lacks. Raises maven.Unavailable."""
     return maven.jars(f"kafka-apps-{version}", "kafka-apps.xml", {"kafka.version": version})
 
 
 def spark_connector_jars(version: str = SPARK_CONNECTOR) -> Path:
-    """spark-sql-kafka and what it needs beside PySpark's own jars. Raises maven.Unavailable."""
+    """spark-sql-kafka and its dependencies that PySpark does not have. Raises maven.Unavailable."""
     return maven.jars(f"spark-kafka-{version}", "spark-kafka.xml", {"spark.version": version})
 
 
@@ -99,7 +99,7 @@ class Broker:
         return tool(name, line, version=self.version, text=text, timeout_s=timeout_s)
 
     def create_topic(self, topic: str, partitions: int = 1, **config: str) -> None:
-        """Words of a config key are joined by underscores here: ``retention_ms="1000"``."""
+        """Config keys have underscores instead of dots: ``retention_ms="1000"``."""
         settings = [part for key, value in config.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
         self.tool("topics", "--create", "--topic", topic, "--partitions", str(partitions), *settings)
 
@@ -125,9 +125,9 @@ def broker(
 ) -> Iterator[Broker]:
     """A broker until the block ends. ``settings`` go to server.properties; ``quick=False`` for benchmarks.
 
-    ``tls`` are further listeners: name to port. What they need (``listener.name.….ssl.…``) stands in ``settings``.
-    A ``home`` that holds the data of an earlier broker is used with that data.
-    Raises maven.Unavailable when it cannot be had here.
+    ``tls`` are further listeners: name to port. Their options (``listener.name.….ssl.…``) are in ``settings``.
+    A ``home`` with the data of an earlier broker is used with that data.
+    Raises maven.Unavailable if it is not available on this machine.
     """
     server = broker_process(home, version, settings=settings, tls=tls, heap=heap, quick=quick)
     server.start()
@@ -139,9 +139,9 @@ def broker(
 
 @dataclass(slots=True, kw_only=True)
 class BrokerProcess(JavaServer):
-    """A broker that may be killed and started again: on its port, with its data.
+    """A broker that may be killed and started again, with the same port and data.
 
-    Killed, it keeps what it acknowledged, which is in its files: only a crash of the whole machine would lose it.
+    After a kill it still has all acknowledged records, which are in its files; only a crash of the machine loses them.
     """
 
     @property
@@ -159,7 +159,7 @@ def broker_process(
     heap: str = "512m",
     quick: bool = True,
 ) -> BrokerProcess:
-    """What ``broker`` starts, not started yet. Raises maven.Unavailable when it cannot be had here."""
+    """The same as ``broker``, but not started. Raises maven.Unavailable if it is not available on this machine."""
     port, controller = jvm.free_ports(2)
     flags = jvm.QUICK if quick else ()
     line = _prepared(home, version, {**_listeners(port, controller, tls or {}), **(settings or {})}, heap, flags)
@@ -167,7 +167,7 @@ def broker_process(
 
 
 def _listeners(port: int, controller: int, tls: Mapping[str, int]) -> dict[str, str]:
-    """PLAINTEXT at ``port``, those of ``tls``, and the one for itself at ``controller``."""
+    """The listeners: PLAINTEXT at ``port``, those of ``tls``, and the controller's at ``controller``."""
     ours = [f"{name}://127.0.0.1:{at}" for name, at in {"PLAINTEXT": port, **tls}.items()]
     protocols = ["CONTROLLER:PLAINTEXT", "PLAINTEXT:PLAINTEXT", *(f"{name}:SSL" for name in tls)]
     return {
@@ -179,7 +179,7 @@ def _listeners(port: int, controller: int, tls: Mapping[str, int]) -> dict[str, 
 
 
 def _prepared(home: Path, version: str, settings: Mapping[str, str], heap: str, flags: Sequence[str]) -> list[str]:
-    """The command that starts a broker in ``home``, once its settings and its storage are there."""
+    """Write the settings and format the storage in ``home``; returns the command that starts the broker."""
     lib = jars(version)
     home.mkdir(parents=True, exist_ok=True)
     file = home / "server.properties"
@@ -191,21 +191,21 @@ def _prepared(home: Path, version: str, settings: Mapping[str, str], heap: str, 
 
 
 def properties(version: str, home: Path) -> dict[str, str]:
-    """What a broker of one node, its own controller, is started with for tests."""
+    """Properties for tests of a broker that is a whole cluster and its own controller."""
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": str(home / "data"),
-        # One node: nothing can be replicated, and fewer internal partitions are ready sooner.
+        # One node cannot replicate, and fewer internal partitions are ready sooner.
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "5",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "transaction.state.log.num.partitions": "3",
         "group.initial.rebalance.delay.ms": "0",
-        # Tests write timestamps of years ago.
+        # Tests write timestamps that are years old.
         "log.retention.ms": "-1",
     }
     if version.startswith("3."):  # KIP-848 is early access there
@@ -224,12 +224,12 @@ def properties(version: str, home: Path) -> dict[str, str]:
 
 
 def cluster_id() -> str:
-    """A new one."""
+    """A new cluster id."""
     return "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:21]  # a leading "-" would read as an option
 
 
 def format_storage(version: str, file: Path, cluster: str, log: Path) -> None:
-    """Make the folders that ``file`` (server.properties) names a node of this cluster. Raises maven.Unavailable."""
+    """Format the folders in ``file`` (server.properties) for this cluster. Raises maven.Unavailable."""
     arguments = ["format", "-t", cluster, "-c", str(file)]
     line = jvm.command(jars(version), "kafka.tools.StorageTool", arguments, flags=jvm.QUICK)
     with log.open("ab") as sink:
@@ -239,7 +239,7 @@ def format_storage(version: str, file: Path, cluster: str, log: Path) -> None:
 
 
 def answers(port: int) -> None:
-    """Ask ApiVersions v0 on loopback; OSError while there is no sound answer."""
+    """Send ApiVersions v0 on loopback; raises OSError while there is no correct response."""
     with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
         body = struct.pack(">hhih4s", 18, 0, 7, 4, b"peer")
         connection.sendall(struct.pack(">i", len(body)) + body)
@@ -255,7 +255,7 @@ def answers(port: int) -> None:
 def tool_command(
     name: str, arguments: Sequence[str], *, version: str = NEWEST, heap: str = "512m", quick: bool = True
 ) -> list[str]:
-    """How one of Kafka's tools (a name of TOOLS, or any main class) is called, for callers that keep it running."""
+    """The command line of a tool of Kafka's (a name in TOOLS, or any main class), for callers that keep it running."""
     before: Mapping[str, str] = next((TOOLS_BEFORE[each] for each in TOOLS_BEFORE if version.startswith(each)), {})
     main = before.get(name) or TOOLS.get(name, name)
     return jvm.command(jars(version), main, arguments, heap=heap, flags=jvm.QUICK if quick else ())
@@ -264,7 +264,7 @@ def tool_command(
 def tool(
     name: str, arguments: Sequence[str], *, version: str = NEWEST, text: str = "", timeout_s: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end with ``text`` as its input. Raises subprocess.CalledProcessError with what it printed."""
+    """Run a tool to its end with ``text`` as its input. Raises subprocess.CalledProcessError with its output."""
     run = subprocess.run(
         tool_command(name, arguments, version=version),
         input=text,

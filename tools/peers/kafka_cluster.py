@@ -1,10 +1,8 @@
-"""Three Kafka brokers and a controller on loopback, to be killed, frozen, rolled and moved under a client's feet.
+"""Three Kafka brokers and a controller on loopback, which tests kill, freeze, restart and move while clients run.
 
-The controller is a process of its own that nobody harms: whatever happens to brokers, somebody is there who elects
-leaders. Topics have three replicas. Each broker is a rack of its own, named after it, and sends who tells its rack to
-the replica there. What changes a cluster is asked of it by librdkafka's admin client and Kafka's own
-tools, never by penstock, which is what gets tested.
-What must not live here: who does it when, and what must hold then (tests/interop, bench).
+The controller is a separate process that is never harmed, so that leaders can always be elected. Topics have three
+replicas. Each broker is a rack of its own, named after it, and redirects clients of a rack to the replica there.
+Changes are made with librdkafka's admin client and Kafka's own tools, never with penstock, which is under test.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _WITHIN_S = 60.0
 _LOOK_EVERY_S = 0.1
 _SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
-# A broker that falls silent is noticed after this time (Kafka: 9 s), which is what most tests wait for.
+# A silent broker is noticed after this time (Kafka: 9 s); most tests wait for that.
 _NOTICED_MS = 3_000
 
 _REPLICATED = {
@@ -42,14 +40,14 @@ _REPLICATED = {
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": str(_NOTICED_MS),
     "replica.lag.time.max.ms": str(_NOTICED_MS),
-    # What is done to brokers is done by the test, at its time.
+    # Only the test moves leaders, at the time that it chooses.
     "auto.leader.rebalance.enable": "false",
     "controlled.shutdown.enable": "true",
 }
 
 
 class Cluster:
-    """Runs within its block. Node ids are those of BROKERS. Raises maven.Unavailable where it cannot be had."""
+    """Runs within its block. Node ids are those of BROKERS. Raises maven.Unavailable if it is not available here."""
 
     def __init__(self, home: Path, version: str = kafka.NEWEST) -> None:
         self.version = version
@@ -73,52 +71,52 @@ class Cluster:
         """``127.0.0.1:PORT`` of one broker."""
         return self._nodes[node_id].endpoint
 
-    # What happens to brokers.
+    # Actions on brokers.
 
     def start(self, *node_ids: int) -> None:
-        """Start these (all if none is named), side by side, and wait until each serves requests."""
+        """Start these brokers (all if none is named) together, and wait until each serves requests."""
         start_together([self._nodes[node_id] for node_id in node_ids or BROKERS])
 
     def kill(self, *node_ids: int) -> None:
-        """SIGKILL; also for a frozen one."""
+        """Send SIGKILL, also to a frozen broker."""
         for node_id in node_ids:
             self._nodes[node_id].kill()
 
     def stop(self, node_id: int) -> None:
-        """SIGTERM: it hands its partitions over first."""
+        """Send SIGTERM: the broker moves its leaders to others first."""
         self._nodes[node_id].stop()
 
     def freeze(self, node_id: int) -> None:
-        """SIGSTOP: its connections stay and nobody answers."""
+        """Send SIGSTOP: its connections stay, but there are no responses."""
         self._nodes[node_id].freeze()
 
     def thaw(self, node_id: int) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._nodes[node_id].thaw()
 
     def roll(self, topic: str) -> None:
-        """Restart one broker after the other, as an upgrade does: the next one when ``topic`` is whole again."""
+        """Restart one broker after the other, as an upgrade does: the next one when ``topic`` is in sync again."""
         for node_id in BROKERS:
             self.stop(node_id)
             self.start(node_id)
             self.await_in_sync(topic)
 
     def replace(self, node_id: int) -> None:
-        """Stop a broker, and start it with its data under another port, as a container comes back elsewhere."""
+        """Stop a broker, and start it with its data on another port, like a container that moves."""
         self.stop(node_id)
         self._nodes[node_id] = self._made(node_id, *jvm.free_ports(1))
         self.start(node_id)
 
     def unregister(self, node_id: int) -> None:
-        """Let the controller forget a broker that is away, as one it has never seen, until it is started again."""
+        """Make the controller forget a broker that is down, until it is started again."""
         self._tool("org.apache.kafka.tools.ClusterTool", "unregister", "--id", str(node_id))
 
-    # What happens to topics.
+    # Actions on topics.
 
     def create_topic(
         self, topic: str, partitions: int = 1, replicas: Sequence[Sequence[int]] | None = None, **config: str
     ) -> None:
-        """Words of a config key are joined by underscores here. ``replicas`` of each partition, the leader first."""
+        """Config keys have underscores instead of dots. ``replicas`` of each partition, the leader first."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
         placed = [list(each) for each in replicas or (_round(first) for first in range(partitions))]
         wanted = NewTopic(topic, num_partitions=len(placed), replica_assignment=placed, config=settings)
@@ -127,13 +125,13 @@ class Cluster:
         self.await_in_sync(topic)
 
     def grow(self, topic: str, partitions: int) -> None:
-        """More partitions."""
+        """Add partitions, up to ``partitions`` in all."""
         admin = self._admin()
         admin.create_partitions([NewPartitions(topic, partitions)], operation_timeout=30)[topic].result(30)
         self.await_in_sync(topic)
 
     def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
-        """Move partitions to these brokers, and wait until the move is over."""
+        """Move partitions to these brokers, and wait until the move is complete."""
         plan = self._home / f"{topic}-reassign.json"
         moves = [{"topic": topic, "partition": number, "replicas": [*to]} for number, to in replicas.items()]
         plan.write_text(json.dumps({"version": 1, "partitions": moves}))
@@ -143,7 +141,7 @@ class Cluster:
         self.elect(topic, *replicas)
 
     def elect(self, topic: str, *partitions: int, unclean: bool = False) -> None:
-        """Make the first replica of each the leader; ``unclean``: any that is there, if none is that has everything."""
+        """Make the first replica of each the leader; ``unclean``: any running replica, if none in sync runs."""
         wanted = [TopicPartition(topic, number) for number in partitions]
         kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
 
@@ -159,15 +157,15 @@ class Cluster:
 
     def _electable(self, topic: str, number: int, unclean: bool) -> Sequence[int]:
         if unclean:
-            # One that was killed is the leader, and nobody is elected, until the controller has noticed.
+            # A killed broker stays the leader, and none is elected, until the controller has noticed.
             return [node_id for node_id in BROKERS if self._nodes[node_id].runs]
         found = self.partition(topic, number)
         return [node.id for node in found.replicas[:1]] if found else []
 
-    # What one sees.
+    # The state of the cluster.
 
     def partition(self, topic: str, number: int) -> TopicPartitionInfo | None:
-        """Leader, replicas, those in sync; None while the topic is not known or nobody answers."""
+        """Leader, replicas, those in sync; None while the topic is unknown or no broker responds."""
         admin = self._admin()
         try:
             told = admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic].result(10)
@@ -178,11 +176,11 @@ class Cluster:
     def leader(self, topic: str, number: int = 0) -> int:
         """The leader's id, 0 if there is none."""
         found = self.partition(topic, number)
-        leader = getattr(found, "leader", None)  # None where there is none, whatever its type says
+        leader = getattr(found, "leader", None)  # it may be None, although its type excludes that
         return 0 if leader is None or leader.id not in BROKERS else int(leader.id)
 
     def await_in_sync(self, topic: str, number: int = 0, brokers: Sequence[int] = ()) -> None:
-        """Wait until exactly these (if none is named: all its replicas) keep the partition in sync."""
+        """Wait until exactly these brokers (if none is named, all its replicas) are in sync for the partition."""
 
         def in_sync() -> bool:
             found = self.partition(topic, number)
@@ -206,7 +204,7 @@ class Cluster:
         self.kill(*self._nodes)
 
     def _made(self, node_id: int, port: int) -> JavaServer:
-        """A node that can be started: its settings and its storage are there, and stay if they were there before."""
+        """A node that can be started; its settings and its storage are created if they do not exist."""
         home = self._home / str(node_id)
         home.mkdir(parents=True, exist_ok=True)
         file = home / "server.properties"
@@ -218,7 +216,7 @@ class Cluster:
         return JavaServer(name="broker", home=home, line=line, ready=lambda: kafka.answers(port), port=port)
 
     def _format(self, node_id: int, home: Path, file: Path) -> None:
-        """A broker's storage is one small file, which need not cost a JVM; the controller's has the features, too."""
+        """Format the storage. A broker's is one small file, written without a JVM; a controller's has features, too."""
         if node_id == _CONTROLLER:
             kafka.format_storage(self.version, file, self._id, home / "broker.log")
             return
@@ -240,11 +238,12 @@ class Cluster:
         return {**quorum, "process.roles": "broker", "listeners": ours, "advertised.listeners": ours, **racks}
 
     def _admin(self) -> AdminClient:
-        """A new one each time: an old one may wait for a broker that is away. Keep it until it has answered."""
+        """A new client each time, since an old one may wait for a broker that is down. Keep a reference to it until it
+        has responded."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def _tool(self, name: str, *arguments: str) -> None:
-        """``arguments`` may begin with a tool's own verb."""
+        """Run one of Kafka's tools; ``arguments`` may begin with its own verb."""
         kafka.tool(name, [*arguments, "--bootstrap-server", self.bootstrap], version=self.version)
 
     def _await(self, what: str, come: Callable[[], bool]) -> None:

@@ -1,7 +1,4 @@
-"""Kafka Connect: workers in distributed mode on loopback, which are told over REST what to run.
-
-What must not live here: what tests make of where it runs.
-"""
+"""Kafka Connect: workers in distributed mode on loopback, which are controlled over REST."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ __all__ = ["FILE_SINK", "FILE_SOURCE", "GROUP", "INTERNAL", "Worker", "worker"]
 
 GROUP = "connect"
 INTERNAL = {"config": "connect-configs", "offset": "connect-offsets", "status": "connect-status"}
-"""The topics that workers keep what they know in, by what it is."""
+"""The topics in which workers keep their state, by kind of state."""
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -28,14 +25,14 @@ ASK_WITHIN_S = 30.0
 
 @dataclass(slots=True, kw_only=True)
 class Worker(JavaServer):
-    """One worker; those with the same group share connectors and tasks. It is ready once it knows its group."""
+    """One worker; workers of the same group share connectors and tasks. It is ready once it has joined its group."""
 
     def create(self, connector: str, config: Mapping[str, str]) -> None:
-        """Raises OSError, also while the group rebalances."""
+        """Create a connector. Raises OSError, also while the group rebalances."""
         self._ask("PUT", f"/connectors/{connector}/config", config)
 
     def status(self, connector: str) -> Any:
-        """States and workers of the connector and its tasks. Raises OSError, also while nobody knows."""
+        """States and workers of the connector and its tasks. Raises OSError, also while they are unknown."""
         return self._ask("GET", f"/connectors/{connector}/status")
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
@@ -55,7 +52,7 @@ def worker(
     version: str = kafka.NEWEST_APPS,
     settings: Mapping[str, str] | None = None,
 ) -> Worker:
-    """One of `GROUP`, not started yet, that keeps its papers in ``home``. Raises maven.Unavailable."""
+    """A worker of `GROUP`, not started yet, that keeps its files in ``home``. Raises maven.Unavailable."""
     (port,) = jvm.free_ports(1)
     home.mkdir(parents=True, exist_ok=True)
     file = home / f"{name}.properties"
@@ -71,7 +68,7 @@ def worker(
 
 
 def _properties(bootstrap: str, port: int) -> dict[str, str]:
-    """Who is missed is missed soon, and what he had does not wait for him."""
+    """Settings with short timeouts: a missing worker is noticed soon, and its tasks are reassigned without a delay."""
     strings = "org.apache.kafka.connect.storage.StringConverter"
     names = {f"{kind}.storage.topic": topic for kind, topic in INTERNAL.items()}
     copies = {f"{kind}.storage.replication.factor": "1" for kind in INTERNAL}

@@ -1,7 +1,6 @@
 """Our drivers of Kafka's own Java clients: assignors alone, a member of a group, records one at a time, Kafka Streams.
 
-They are in java/kafka, ``Assign``, ``Member`` and ``Small``, and in java/kafka-apps, ``Counts``. What must not live
-here: what tests make of what they say.
+They are in java/kafka, ``Assign``, ``Member`` and ``Small``, and in java/kafka-apps, ``Counts``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def driver(main: str, options: Mapping[str, str], *, version: str = kafka.NEWEST
 
 @contextmanager
 def counts(options: Mapping[str, str], *, version: str = kafka.NEWEST_APPS) -> Iterator[java_driver.Driver]:
-    """A running instance of the Streams application, likewise; options with a dot are Streams' own."""
+    """A running instance of the Streams application until the block ends; options with a dot are Streams' own."""
     libs = [kafka.jars(version), kafka.app_jars(version)]
     sources = [*sorted(APPS.glob("*.java")), SOURCES / "Lines.java"]
     classes = java_driver.compiled(f"kafka-apps-{version}", sources, *libs)

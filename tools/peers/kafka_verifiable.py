@@ -1,7 +1,4 @@
-"""Kafka's own VerifiableConsumer and VerifiableProducer as running programs, and what they print as lines.
-
-What must not live here: what tests make of what they say.
-"""
+"""Kafka's own VerifiableConsumer and VerifiableProducer as running programs, with their output as lines."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ __all__ = ["Verifiable", "consumer", "producer"]
 
 
 class Verifiable(Driver):
-    """One of the two. An ``event`` is what it calls ``name``: partitions_assigned, record_data, offsets_committed, …"""
+    """One of the two. Its ``name`` becomes ``event``: partitions_assigned, record_data, offsets_committed, …"""
 
     def line(self, raw: bytes) -> Line | None:
-        """None for what its log mixes in."""
+        """The content of a line; None for lines of its log."""
         if not raw.startswith(b"{"):
             return None
         line: Line = json.loads(raw)
@@ -31,7 +28,7 @@ class Verifiable(Driver):
 def consumer(
     bootstrap: str, group: str, topic: str, *arguments: str, config: Path, version: str = kafka.NEWEST
 ) -> Iterator[Verifiable]:
-    """It says each record. ``config`` is a file of further options of Java's consumer. Raises maven.Unavailable."""
+    """A consumer that prints each record. ``config`` is a file with further options of it. Raises maven.Unavailable."""
     told = "--consumer.config" if version.startswith("3.") else "--command-config"
     line = ["--group-id", group, "--topic", topic, "--verbose", told, str(config), *arguments]
     with _running("verifiable-consumer", bootstrap, line, version) as running:
@@ -41,7 +38,7 @@ def consumer(
 
 @contextmanager
 def producer(bootstrap: str, topic: str, *arguments: str, version: str = kafka.NEWEST) -> Iterator[Verifiable]:
-    """It sends 0, 1, 2 and so on, and says how each ended. Raises maven.Unavailable."""
+    """A producer that sends 0, 1, 2 and so on, and prints each result. Raises maven.Unavailable."""
     with _running("verifiable-producer", bootstrap, ["--topic", topic, *arguments], version) as running:
         running.wait(lambda it: it.events("startup_complete"))
         yield running

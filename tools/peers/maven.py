@@ -1,6 +1,6 @@
 """Jars of a pom, resolved once by mvn into the user's cache and reused from there.
 
-mvn is taken as the machine has set it up; where there is none, ``Unavailable`` says so, and a test skips with it.
+mvn is used with the machine's settings. Without mvn, ``Unavailable`` is raised, and tests are skipped with it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ COMPLETE = ".complete"
 
 
 class Unavailable(Exception):
-    """A peer cannot be had on this machine; the text says what is missing."""
+    """A peer is not available on this machine; the text says what is missing."""
 
 
 def caches() -> list[Path]:
-    """Where jars may lie, the first being where new ones go; ``PENSTOCK_PEERS`` names another folder."""
+    """The folders with jars; new jars go to the first. ``PENSTOCK_PEERS`` names another folder."""
     forced = os.environ.get("PENSTOCK_PEERS")
     if forced:
         return [Path(forced).expanduser()]
@@ -39,10 +39,10 @@ def jars(
     goal: str = "dependency:copy-dependencies",
     sums: Mapping[str, str] | None = None,
 ) -> Path:
-    """The folder ``name`` of the cache, with every jar that ``poms/<pom>`` resolves to under these properties.
+    """The folder ``name`` of the cache, with every jar that ``poms/<pom>`` resolves to with these properties.
 
-    ``goal`` is for a pom that says itself what to copy ("package"); ``sums`` are SHA-256 digests that jars must have.
-    Takes 3-30 s the first time. Raises Unavailable.
+    ``goal`` is for a pom that defines itself what to copy ("package"); ``sums`` are SHA-256 digests of jars, which are
+    checked. It takes 3-30 s the first time. Raises Unavailable.
     """
     for cache in caches():
         if (cache / name / COMPLETE).exists():
@@ -71,7 +71,7 @@ def _resolve(
             raise Unavailable(f"mvn could not resolve {name}: {said.strip()}")
         _verify(fresh, sums)
         (fresh / COMPLETE).touch()
-        shutil.rmtree(home / name, ignore_errors=True)  # half a download of some earlier day
+        shutil.rmtree(home / name, ignore_errors=True)  # an incomplete earlier download
         fresh.rename(home / name)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -86,7 +86,7 @@ def _verify(folder: Path, sums: Mapping[str, str]) -> None:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Two test runs that need the same jars: the second waits for the first."""
+    """A lock: of two test runs that need the same jars, the second waits for the first."""
     import fcntl
 
     with lock.open("w") as file:

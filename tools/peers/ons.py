@@ -1,6 +1,6 @@
-"""npm's ali-ons: a RocketMQ client in JavaScript, which shares no code with Java's; against any name server, ours too.
+"""npm's ali-ons: a RocketMQ client in JavaScript that shares no code with Java's; for any name server, also ours.
 
-Its driver, js/ons.js, prints the lines of RocketMQ's Java drivers. It sends one message a line, synchronously.
+Its driver, js/ons.js, prints the same lines as RocketMQ's Java drivers. It sends one message per line, synchronously.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCRIPT = Path(__file__).resolve().parent / "js" / "ons.js"
 
 
 def modules() -> Path:
-    """The folder of its packages, fetched once by npm as the machine has set it up. Raises maven.Unavailable."""
+    """The folder of its packages, installed once by npm with the machine's settings. Raises maven.Unavailable."""
     home = maven.caches()[0]
     done = home / f"ali-ons-{VERSION}"
     if not done.exists():
@@ -33,7 +33,7 @@ def modules() -> Path:
         try:
             _install(fresh)
             fresh.rename(done)
-        except OSError:  # another run was first
+        except OSError:  # another run was faster
             if not done.exists():
                 raise
         finally:
@@ -43,7 +43,7 @@ def modules() -> Path:
 
 @contextmanager
 def producer(names: str, group: str = "ons-senders") -> Iterator[Producer]:
-    """Its producer; takes ``Mail`` of one body each, with tags, keys and properties."""
+    """Its producer; it takes ``Mail`` with one body each, with tags, keys and properties."""
     driver = Producer(_line("send", {"names": names, "group": group}), _environment())
     try:
         yield driver

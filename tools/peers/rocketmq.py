@@ -1,7 +1,7 @@
-"""Apache RocketMQ: name servers, brokers, standbys and a Proxy on loopback, over folders and ports that stay.
+"""Apache RocketMQ: name servers, brokers, standbys and a Proxy on loopback, with folders and ports that stay the same.
 
-A cluster is asked by raw frames (`rocketmq_frames`), so that no client has to be there. Its servers would listen on
-every network interface, some on ports that have no setting for it: java/Loopback keeps all of them on 127.0.0.1.
+Requests to a cluster are raw frames (`rocketmq_frames`), so that no client is needed. Its servers would listen on
+every network interface, and some ports have no setting for it; java/Loopback keeps all of them on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BROKER = "org.apache.rocketmq.broker.BrokerStartup"
 STANDBY = "-standby"
 PROXY = "org.apache.rocketmq.proxy.ProxyStartup"
 
-# A broker takes no messages on a disk as full as a test machine's may be, unless it is told so.
+# By default a broker takes no messages on a disk as full as a test machine's may be.
 _BROKER_FLAGS = (
     "-XX:MaxDirectMemorySize=256m",
     "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.98",
@@ -48,19 +48,19 @@ _SMALL: Mapping[str, object] = {
     "maxIndexNum": 100_000,
     "maxHashSlotNum": 20_000,
     "diskMaxUsedSpaceRatio": 95,
-    # 5.x writes its wheel of timers out every second, changed or not: a third of a core of a broker that does nothing.
+    # 5.x writes its timer wheel to disk every second, even unchanged: a third of a core in an idle broker.
     "timerFlushIntervalMs": 20_000,
 }
-# A transaction that its producer left open is asked about after a second or two, not after half a minute. 5.x notes for
-# up to three seconds what was decided, and asks once more meanwhile, and stores a message twice then.
+# A broker checks an open transaction after a second or two instead of half a minute. 5.x takes up to three seconds to
+# record a decision; if it checks again in that time, it stores the message twice.
 _SOON: Mapping[str, object] = {
     "transactionCheckInterval": 2_000,
     "transactionOpBatchInterval": 100,
     "transactionTimeOut": 1_000,
 }
-# 5.x asks for 0.0.0.0 by name, unless it is told otherwise; 4.x does not know this setting.
+# 5.x binds to 0.0.0.0 by default; 4.x does not know this setting.
 _BOUND: Mapping[str, object] = {"bindAddress": "127.0.0.1"}
-# A broker refuses what has waited for 0.2 s to be stored, which on a busy machine is soon.
+# By default a broker refuses messages that have waited 0.2 s to be stored, which is short on a busy machine.
 _PATIENT: Mapping[str, object] = {
     "osPageCacheBusyTimeOutMills": 30_000,
     "waitTimeMillsInPullQueue": 30_000,
@@ -75,7 +75,7 @@ Queue = tuple[str, int]
 
 @dataclass(slots=True)
 class Cluster:
-    """Running name servers, master brokers, their standbys, and perhaps a Proxy; what they write is under ``home``."""
+    """Running name servers, master brokers, their standbys, and perhaps a Proxy; their files are under ``home``."""
 
     home: Path
     version: str
@@ -95,7 +95,7 @@ class Cluster:
 
     @property
     def shown(self) -> str:
-        """Where clients are told that the first broker is."""
+        """The address of the first broker that clients get."""
         return self.broker.endpoint
 
     def known(self) -> list[str]:
@@ -105,7 +105,7 @@ class Cluster:
         return [node.name for node in every if told and all(f'"{node.endpoint}"'.encode() in body for body in told)]
 
     def create_topic(self, topic: str, queues: int = 4, *, kind: str | None = None) -> None:
-        """On every master that runs; name servers hear of it at once. Raises RuntimeError.
+        """Create a topic on every running master; name servers know it at once. Raises RuntimeError.
 
         ``kind`` is FIFO, DELAY or TRANSACTION, for 5.x: a Proxy insists on it.
         """
@@ -116,18 +116,18 @@ class Cluster:
             agreed(node.port, CREATE_TOPIC, {**wanted, **fixed, **kinds})
 
     def create_group(self, group: str, **settings: object) -> None:
-        """On every master that runs, with SubscriptionGroupConfig's settings. Raises RuntimeError."""
+        """Create a group on every running master, with SubscriptionGroupConfig's settings. Raises RuntimeError."""
         for node in self._masters():
             agreed(node.port, CREATE_GROUP, body=json.dumps({"groupName": group, **settings}).encode())
 
     def queues(self, topic: str) -> dict[str, int]:
-        """Broker's name → its queues of the topic, as the first name server tells; empty if it does not know it."""
+        """Broker's name → its number of queues, from the first name server; empty if it does not know the topic."""
         answer = ask(self._name_server().port, ROUTE, {"topic": topic})
         rows = answer.table()["queueDatas"] if not answer.code else []
         return {row["brokerName"]: row["readQueueNums"] for row in rows}
 
     def ends(self, topic: str, on: Sequence[JavaServer] = ()) -> dict[Queue, tuple[int, int]]:
-        """Queue → (first, end) offset, on the masters that run, or on these standbys."""
+        """Queue → (first, end) offset, on the running masters, or on these standbys."""
         counts = self.queues(topic)
         found: dict[Queue, tuple[int, int]] = {}
         for node in on or self._masters():
@@ -139,7 +139,7 @@ class Cluster:
         return found
 
     def committed(self, group: str, topic: str) -> dict[Queue, int]:
-        """Queue → the group's offset, on the masters that run, of those queues that have one."""
+        """Queue → the group's offset, on the running masters, for queues with an offset."""
         found: dict[Queue, int] = {}
         for node in self._masters():
             table = agreed(node.port, COMMITTED).table()["offsetTable"]
@@ -173,12 +173,11 @@ def cluster(
     account: Account | None = None,
     tls: tuple[Path, Path] | None = None,
 ) -> Iterator[Cluster]:
-    """A cluster until the block ends; ``settings`` are brokers'; the first ``standbys`` masters have one each. With an
-    ``account`` brokers refuse what is not signed with it; with ``tls`` (certificate and key, PEM) all servers speak TLS
-    on the same ports, too.
+    """A cluster until the block ends. ``settings`` are brokers'; the first ``standbys`` masters have one standby each.
 
-    Only 5.x has a Proxy; it runs in cluster mode. ``quick=False`` for benchmarks: Java's own choice of compiler and
-    collector. Raises maven.Unavailable where it cannot be had.
+    With an ``account`` brokers refuse requests that are not signed with it. With ``tls`` (certificate and key, PEM) all
+    servers also speak TLS, on the same ports. Only 5.x has a Proxy; it runs in cluster mode. ``quick=False`` for
+    benchmarks: Java's own choice of compiler and collector. Raises maven.Unavailable.
     """
     make = _Maker(home, version, settings or {}, heap, quick, account, tls)
     built = Cluster(home, version, [make.name_server(number) for number in range(1, names + 1)])
@@ -187,17 +186,17 @@ def cluster(
     built.standbys = [make.broker(built, number, standby=True) for number in numbers if number <= standbys]
     built.proxy = make.proxy(built) if proxy else None
     with ExitStack() as running:
-        # A standby that comes first would look for its master again after half a minute only.
+        # A standby that starts before its master would look for it again only after half a minute.
         for together in (built.names, built.brokers, built.standbys, [built.proxy] if built.proxy else []):
             for node in together:
-                running.callback(node.kill)  # nobody reads what it would flush
+                running.callback(node.kill)  # not stopped, since its data is not used any more
             start_together(together)
         yield built
 
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """What all servers of a cluster share."""
+    """Creates the servers of a cluster, with their common settings."""
 
     home: Path
     version: str
@@ -213,7 +212,7 @@ class _Maker:
         return self._node(name, port, [NAME_SERVER, "-c", str(file)], lambda: _answers(port, CLUSTER), heap="128m")
 
     def broker(self, built: Cluster, number: int, *, standby: bool = False) -> JavaServer:
-        # A broker also listens two ports below its own, for clients in a hurry, and one above it, for standbys.
+        # A broker also listens two ports below its own (its VIP channel), and one above it, for standbys.
         _, _, port, copying = jvm.free_ports(4)
         name = f"broker-{number}{STANDBY}" if standby else f"broker-{number}"
         store = self.home / name / "store"
@@ -241,7 +240,7 @@ class _Maker:
         return self._node(name, port, [BROKER, "-c", str(file)], ready, flags=_BROKER_FLAGS)
 
     def _guarded(self, name: str) -> Mapping[str, object]:
-        """Settings by which a broker believes this account only. 4.x reads who there is from a file."""
+        """Settings with which a broker accepts only this account. 4.x reads accounts from a file."""
         if self.account is None:
             return {}
         user, secret = self.account

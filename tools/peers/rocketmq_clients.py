@@ -1,7 +1,7 @@
-"""RocketMQ's own Java clients as processes that say in JSON lines what they do; against any name server, ours too.
+"""RocketMQ's own Java clients as processes that report in JSON lines; for any name server, also ours.
 
 ``producer`` is DefaultMQProducer, or with ``check`` TransactionMQProducer; ``push`` is DefaultMQPushConsumer, ``lite``
-DefaultLitePullConsumer; ``admin`` runs a command of mqadmin. A signal ends each, in order or not.
+DefaultLitePullConsumer; ``admin`` runs a command of mqadmin. A signal ends each, properly or as a crash.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tools.peers import rocketmq_java
 from tools.peers.java_driver import WITHIN_S, Driver, Line
 
 _REBALANCING = "-Drocketmq.client.rebalance.waitInterval=1000"
-"""Who is told of nothing looks every second, not every 20, whether queues are to be shared out anew."""
+"""A client without notifications checks every second, instead of every 20, whether to rebalance."""
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A message for Java's producer, or a batch where there are several bodies.
+    """A message for Java's producer, or a batch if it has several bodies.
 
-    ``how`` is sync, async, oneway, transaction or request. ``queue`` is (broker's name, number); ``by`` chooses a queue
-    by its hash. ``delay`` is a level, 1 being a second. ``outcome`` is what the producer first says of a transaction:
-    commit, rollback or unknown.
+    ``how`` is sync, async, oneway, transaction or request. ``queue`` is (broker's name, number); the hash of ``by``
+    chooses a queue. ``delay`` is a level; 1 is a second. ``outcome`` is the producer's first decision about a
+    transaction: commit, rollback or unknown.
     """
 
     topic: str
@@ -45,7 +45,7 @@ class Mail:
     outcome: str | None = None
 
     def line(self) -> str:
-        """As Send.java reads it."""
+        """The line for Send.java."""
         bodies = [base64.b64encode(body).decode() for body in self.bodies]
         wanted: dict[str, object] = {"topic": self.topic, "bodies": bodies, "how": self.how, "flag": self.flag}
         named = {name: getattr(self, name) for name in ("tags", "keys", "delay", "by", "outcome")}
@@ -58,10 +58,10 @@ class Mail:
 
 
 class Producer(Driver):
-    """Java's producer. Sends are answered in any order where they are asynchronous."""
+    """Java's producer. Results of asynchronous sends come in any order."""
 
     def send(self, mails: Iterable[Mail], timeout_s: float = WITHIN_S) -> list[Line]:
-        """Their answers, in order: event (sent, failed), status, id, broker, queue, offset; code and text of a no."""
+        """Their results in order: event (sent, failed), status, id, broker, queue, offset; code and text of errors."""
         before, wanted = len(self._answers()), list(mails)
         self.write("".join(mail.line() for mail in wanted))
         self.wait(lambda driver: len(self._answers()) >= before + len(wanted), timeout_s)
@@ -75,7 +75,7 @@ class Producer(Driver):
 def producer(
     names: str, group: str = "senders", *, version: str = rocketmq_java.NEWEST, **options: object
 ) -> Iterator[Producer]:
-    """Options of Send.java, with underscores; ``check`` makes it transactional. Raises maven.Unavailable."""
+    """The producer; options of Send.java, with underscores; ``check`` makes it transactional. Raises Unavailable."""
     with _home() as home:
         driver = Producer(_line("Send", {"names": names, "group": group, **options}, home, version))
         try:
@@ -92,7 +92,7 @@ def push(
     home: Path | None = None,
     **options: object,
 ) -> AbstractContextManager[Driver]:
-    """The push consumer; options are in Push.java, with underscores. ``home``: as `_home`, and there afterwards."""
+    """The push consumer; options are in Push.java, with underscores. ``home``: see `_home`; it is kept."""
     named = {"names": names, "group": group, "topics": ",".join(topics), **options}
     return _running("Push", named, version, home=home)
 
@@ -105,7 +105,7 @@ def lite(
 
 
 def admin(names: str, *words: str, version: str = rocketmq_java.NEWEST, timeout_s: float = 60.0) -> str:
-    """What ``mqadmin WORDS -n NAMES`` prints. It ends with 0 also when it failed, and says why."""
+    """The output of ``mqadmin WORDS -n NAMES``. Its exit code is 0 even if it failed; then the output says why."""
     with _home() as home:
         line = rocketmq_java.command(MQADMIN, [*words, "-n", names], home=home, version=version)
         run = subprocess.run(line, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=home)
@@ -131,6 +131,6 @@ def _line(main: str, options: Mapping[str, object], home: Path, version: str) ->
 
 @contextmanager
 def _home() -> Iterator[Path]:
-    """Where a client logs, and keeps the offsets of broadcasts."""
+    """A folder for a client's log and for the offsets of broadcasts."""
     with tempfile.TemporaryDirectory(prefix="rocketmq-client-", ignore_cleanup_errors=True) as folder:
         yield rocketmq_java.furnished(Path(folder))

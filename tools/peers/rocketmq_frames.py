@@ -1,7 +1,6 @@
-"""RocketMQ's remoting protocol as far as the peers need it: one request, one answer, no client.
+"""RocketMQ's remoting protocol as far as the peers need it: one request, one response, no client.
 
-Tests look at real servers with it, so that what they see does not come from what they test. What must not live here:
-anything of penstock.
+Tests inspect real servers with it. It must not use penstock, so that these checks do not depend on the code under test.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Codes of requests; answers to all of them are 0 where it worked.
+# Codes of requests; the response's code is 0 on success.
 CREATE_TOPIC, BROKER_FACTS, CREATE_GROUP = 17, 28, 200
 END, BEGIN, COMMITTED, MEMBERS = 30, 31, 43, 38
 ROUTE, CLUSTER, TOPICS = 105, 106, 21
 TIMEOUT_S = 10.0
 
 Account = tuple[str, str]
-"""In whose name requests are signed, and with what."""
+"""Name and key with which requests are signed."""
 
 _NUMBER_AS_KEY = re.compile(rb"([{,])(-?\d+):")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response: its code, the server's own words if it says no, its fields, and its body."""
+    """A response: its code, the server's error text, its fields, and its body."""
 
     code: int
     remark: str
@@ -38,7 +37,7 @@ class Answer:
     body: bytes
 
     def table(self) -> dict[str, Any]:
-        """The body as JSON. Servers write numbers as keys, which no parser takes: here they are strings."""
+        """The body as JSON. Servers write numbers as keys, which JSON parsers refuse; here they become strings."""
         found: dict[str, Any] = json.loads(_NUMBER_AS_KEY.sub(rb'\1"\2":', self.body))
         return found
 
@@ -52,7 +51,7 @@ def ask(
     timeout_s: float = TIMEOUT_S,
     account: Account | None = None,
 ) -> Answer:
-    """One request with a JSON header on a connection of its own, and its answer. Raises OSError."""
+    """Send one request with a JSON header on its own connection; returns the response. Raises OSError."""
     words = {"code": code, "language": "OTHER", "version": 0, "opaque": 1, "flag": 0}
     given = {name: str(value) for name, value in (fields or {}).items()}
     said = {**words, "extFields": given if account is None else _signed(given, body, account)}
@@ -70,7 +69,7 @@ def ask(
 
 
 def _signed(fields: dict[str, str], body: bytes, account: Account) -> dict[str, str]:
-    """With the signature that servers compare: the values in the order of their names, and the body."""
+    """The fields with a signature over their values, in the order of their names, and the body."""
     user, secret = account
     fields["AccessKey"] = user
     content = "".join(fields[name] for name in sorted(fields)).encode() + body
@@ -79,7 +78,7 @@ def _signed(fields: dict[str, str], body: bytes, account: Account) -> dict[str, 
 
 
 def agreed(port: int, code: int, fields: Mapping[str, object] | None = None, body: bytes = b"") -> Answer:
-    """``ask`` for what must work. Raises RuntimeError with the server's words, OSError."""
+    """The same as ``ask``, but a refusal raises RuntimeError with the server's text. Raises OSError."""
     answer = ask(port, code, fields, body)
     if answer.code:
         raise RuntimeError(f"request {code} {dict(fields or {})}: {answer}")

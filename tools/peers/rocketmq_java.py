@@ -1,7 +1,7 @@
-"""RocketMQ's jars, our drivers compiled against them, and how both are called.
+"""RocketMQ's jars, our drivers compiled against them, and the command lines of both.
 
 The drivers are in java/rocketmq: ``Send``, ``Push`` and ``Lite`` drive RocketMQ's own client and print JSON lines.
-They need javac, once a version; servers are started by java/Loopback.
+They need javac once per version; java/Loopback starts the servers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SOURCES = java_driver.SOURCES / "rocketmq"
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What was published together. SHA-256 of the jars named; what these need is pinned by their own poms."""
+    """Jars of one release, with their SHA-256; their own poms pin their dependencies."""
 
     client: str
     pom: str
@@ -58,11 +58,11 @@ RELEASES: Mapping[str, Release] = {
     ),
 }
 OLDEST = "4.9.4"
-"""The last whose client names no broker in its requests; ours drive its producer and push consumer only."""
+"""The last version whose client names no broker in its requests; only its producer and push consumer have drivers."""
 VERSIONS = tuple(version for version in RELEASES if version != OLDEST)
 NEWEST = VERSIONS[-1]
 
-# They were written for Java 8: these are the doors they need on 17; java.net is for Loopback.
+# The jars were written for Java 8 and need these packages opened on 17; java.net is for Loopback.
 OPENED = (
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
     "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
@@ -74,7 +74,7 @@ OPENED = (
 
 
 _LITE = "Lite.java"
-# Where 4.x logs. 5.x has settings of its own, by which it logs below its user's home.
+# The log settings of 4.x. 5.x has its own, and logs below its user's home.
 _LOGGING = """\
 <configuration>
   <appender name="log" class="ch.qos.logback.core.ConsoleAppender">
@@ -97,7 +97,7 @@ def classes(version: str = NEWEST) -> Path:
     """Our drivers, compiled once for each state of their sources. Raises maven.Unavailable."""
     sources = sorted(SOURCES.glob("*.java"))
     if version == OLDEST:
-        sources = [each for each in sources if each.name != _LITE]  # does not say what it is assigned yet
+        sources = [each for each in sources if each.name != _LITE]  # this version cannot report its assignment yet
     return java_driver.compiled(f"rocketmq-{version}", sources, jars(version))
 
 
@@ -111,7 +111,7 @@ def command(
     quick: bool = True,
     flags: Sequence[str] = (),
 ) -> list[str]:
-    """``main``, one of our drivers or of RocketMQ's own classes. It logs, and keeps its offsets, below ``home``."""
+    """The command line of ``main``, a driver or a class of RocketMQ. Its logs and offsets are below ``home``."""
     homes = [f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", "-Drocketmq.client.logLevel=WARN"]
     fixed = [*jvm.everywhere(), *OPENED, *homes, *(jvm.QUICK if quick else ())]
     path = f"{classes(version)}:{jars(version)}/*"
@@ -119,7 +119,7 @@ def command(
 
 
 def furnished(home: Path) -> Path:
-    """``home``, with the files that 4.x does not start without."""
+    """``home``, with the files that 4.x needs to start."""
     for user in ("namesrv", "broker", "tools"):
         file = home / "conf" / f"logback_{user}.xml"
         file.parent.mkdir(parents=True, exist_ok=True)

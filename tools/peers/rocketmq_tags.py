@@ -1,7 +1,8 @@
-"""RocketMQ's clients in Go, C++ and Rust: a program over each sends messages with tags, and consumes some of them.
+"""RocketMQ's clients in Go, C++ and Rust: a program with each sends messages with tags, and consumes some of them.
 
-All take NAMES TOPIC GROUP TAGS. They send six messages with tags A, B, C, A, B, C, wait until a consumer has those of
-TAGS, and one second more. They print a line for each that came: its tag, and its body, which is "of " and the tag.
+All take NAMES TOPIC GROUP TAGS. They send six messages with tags A, B, C, A, B, C, wait until a consumer has those with
+TAGS, and wait one second more. They print a line for each received message: its tag, and its body, which is "of " and
+the tag.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ CPP_VERSION = "0.4.4"  # of the Python package; the library says 1.0.1
 HERE = Path(__file__).resolve().parent
 
 Program = tuple[list[str], Mapping[str, str]]
-"""Its command line without arguments, and what its environment has to say."""
+"""Its command line without arguments, and the variables of its environment."""
 
 
 def go(home: Path) -> Program:
-    """Over rocketmq-client-go, built into ``home``. Raises maven.Unavailable."""
+    """The program with rocketmq-client-go, built in ``home``. Raises maven.Unavailable."""
     line = ["go", "build", "-mod=readonly", "-o", str(home / "client"), "."]
     _build(HERE / "go" / "rocketmq", ["go", "mod", "download"], line, {"GOTOOLCHAIN": "local"})
     return [str(home / "client")], {}
 
 
 def rust(_home: Path) -> Program:
-    """Over rocketmq-client-rust, built in the user's cache: minutes the first time. Raises maven.Unavailable."""
+    """The program with rocketmq-client-rust, built in the user's cache; minutes the first time. Raises Unavailable."""
     built = maven.caches()[0] / "rocketmq-rust"
     source = built / "source"  # cargo writes a file there
     shutil.copytree(HERE / "rust" / "rocketmq", source, dirs_exist_ok=True)
@@ -42,12 +43,12 @@ def rust(_home: Path) -> Program:
 
 
 def cpp(_home: Path) -> Program:
-    """Over the C++ library that the Python package ``rocketmq`` has inside. Raises maven.Unavailable."""
+    """The program with the C++ library inside the Python package ``rocketmq``. Raises maven.Unavailable."""
     return [sys.executable, str(HERE / "cpp" / "rocketmq_tags.py")], {"PYTHONPATH": str(_package())}
 
 
 PROGRAMS: Mapping[str, Callable[[Path], Program]] = {"Go": go, "C++": cpp, "Rust": rust}
-"""Each makes its program; it may put into that folder what lasts no longer than the tests."""
+"""Functions that build each program; temporary files for the tests go into the given folder."""
 
 
 def _build(source: Path, fetch: list[str], build: list[str], settings: Mapping[str, str]) -> None:
@@ -61,7 +62,7 @@ def _build(source: Path, fetch: list[str], build: list[str], settings: Mapping[s
 
 
 def _package() -> Path:
-    """The folder to import it from, fetched once by pip as the machine has set it up."""
+    """The folder from which the package is imported, installed once by pip with the machine's settings."""
     home = maven.caches()[0]
     done = home / f"rocketmq-cpp-{CPP_VERSION}"
     if not done.exists():
@@ -74,7 +75,7 @@ def _package() -> Path:
                 raise Unavailable(f"pip cannot install rocketmq {CPP_VERSION}: {run.stderr[-400:]}")
             try:
                 Path(fresh, "found").rename(done)
-            except OSError:  # another run was first
+            except OSError:  # another run was faster
                 if not done.exists():
                     raise
     return done

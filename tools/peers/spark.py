@@ -1,7 +1,7 @@
-"""A standalone Spark cluster on loopback, from the jars that PySpark brings: a master and workers, each a process.
+"""A standalone Spark cluster on loopback, from PySpark's own jars: a master and workers, each a process.
 
-Each worker has a folder of its own and an environment that names nothing of the caller's, so that a job runs there only
-with what its archive or its ``--py-files`` brought. What must not live here: the jobs, and penstock.
+Each worker has its own folder and an environment without the caller's variables, so that a job can use only the files
+in its archive or its ``--py-files``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Cluster:
 
 
 def home() -> Path:
-    """Where PySpark is installed. Raises Unavailable."""
+    """The folder of the installed PySpark. Raises Unavailable."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None or not (Path(spec.origin).parent / "jars").is_dir():
         raise Unavailable("no PySpark with jars")
@@ -54,7 +54,7 @@ def home() -> Path:
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2, cores: int = 2) -> Iterator[Cluster]:
-    """``workers`` of ``cores`` each until the block ends. Raises Unavailable when it cannot be had here."""
+    """``workers`` of ``cores`` each until the block ends. Raises Unavailable if Spark is not available here."""
     with ExitStack() as running:
         at = folder / "master"
         line = _line(_MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
@@ -66,7 +66,7 @@ def cluster(folder: Path, workers: int = 2, cores: int = 2) -> Iterator[Cluster]
 def submit(
     folder: Path, master: str, *arguments: str, environment: Mapping[str, str], timeout_s: float = 300.0
 ) -> subprocess.CompletedProcess[str]:
-    """``spark-submit`` in ``folder``, which is a driver in client mode; what it printed is kept in both pipes."""
+    """Run ``spark-submit`` in ``folder``, as a driver in client mode; the result has its output."""
     line = [str(home() / "bin" / "spark-submit"), "--master", master, *arguments]
     known = {**_environment(folder), **environment}
     return subprocess.run(line, cwd=folder, env=known, capture_output=True, text=True, timeout=timeout_s, check=False)
@@ -82,7 +82,7 @@ def _worker(running: ExitStack, at: Path, url: str, cores: int) -> Worker:
 
 
 def _start(running: ExitStack, line: Sequence[str], at: Path, name: str, said: re.Pattern[str]) -> tuple[int, str]:
-    """Its process id, and what stands in the first group of what it ``said``."""
+    """Its process id, and the first group of the match of ``said`` in its output."""
     at.mkdir(parents=True)
 
     def found() -> re.Match[str]:
@@ -98,7 +98,7 @@ def _start(running: ExitStack, line: Sequence[str], at: Path, name: str, said: r
 
 
 def _end(server: JavaServer, group: int) -> None:
-    """With its executors, which are of its group: a worker that was killed could not end them."""
+    """End a worker with its executors, which are in its process group: a killed worker cannot end them."""
     server.stop()
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
@@ -109,7 +109,7 @@ def _line(main: str, *arguments: str) -> list[str]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """What a machine of its own would have: nothing of ours but Java's place."""
+    """The environment of a separate machine: nothing of ours except the path of Java."""
     kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG", "TMPDIR") if name in os.environ}
     return {
         **kept,
@@ -117,5 +117,5 @@ def _environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder),
         "SPARK_HOME": str(home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SCALA_VERSION": "2.13",  # which Spark's own scripts set, for its launcher
+        "SPARK_SCALA_VERSION": "2.13",  # Spark's own scripts set it for its launcher
     }

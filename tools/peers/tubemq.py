@@ -1,6 +1,6 @@
 """Apache TubeMQ: masters and brokers on loopback, ready in about three seconds, and their administration over HTTP.
 
-A cluster keeps its ports for life, so its nodes can be stopped, killed and started again under clients that know them.
+Ports of a cluster never change, so its nodes can be stopped, killed and restarted while clients are connected.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Ini = Mapping[str, Mapping[str, object]]
 
 @dataclass(slots=True, kw_only=True)
 class Node(JavaServer):
-    """A master or a broker. A broker that is stopped takes 4 s to flush; one that is killed loses what it had not.
+    """A master or a broker. A broker takes 4 s to flush when it is stopped.
 
-    That is so of acknowledged messages, too.
+    If it is killed, it loses unflushed messages, even acknowledged ones.
     """
 
     web_port: int
 
     def web(self, method: str, **parameters: object) -> dict[str, Any]:
-        """One call of its HTTP interface. Raises OSError while nobody answers."""
+        """One call of its HTTP interface. Raises OSError while it does not respond."""
         query = urllib.parse.urlencode({"method": method, **parameters})
         url = f"http://{self.host}:{self.web_port}/webapi.htm?{query}"
         with urllib.request.urlopen(url, timeout=10.0) as answer:
@@ -50,7 +50,7 @@ class Node(JavaServer):
 
 @dataclass(slots=True)
 class Cluster:
-    """Running masters and brokers; everything they write is under ``home``."""
+    """Running masters and brokers; their files are under ``home``."""
 
     home: Path
     masters: list[Node]
@@ -58,12 +58,12 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """host:port of every master, with commas, as TubeMQ's clients take it."""
+        """host:port of every master, with commas, for TubeMQ's clients."""
         return ",".join(master.endpoint for master in self.masters)
 
     @property
     def url(self) -> str:
-        """The same as our clients take it."""
+        """The same as an address for our clients."""
         return f"tubemq://{self.address}"
 
     @property
@@ -75,7 +75,7 @@ class Cluster:
         return self.brokers[0]
 
     def admin(self, method: str, **parameters: object) -> dict[str, Any]:
-        """Ask the active master; changes are signed. ``data`` is a list. Raises RuntimeError if it is a no."""
+        """Call the active master; changes are signed. ``data`` is a list. Raises RuntimeError if it refuses."""
         signed = {"confModAuthToken": TOKEN, "createUser": "peer", "modifyUser": "peer", **parameters}
         trouble: object = "no master runs"
         for master in self.masters:
@@ -83,7 +83,7 @@ class Cluster:
                 continue
             try:
                 answer = master.web(method, **signed)
-            except OSError as error:  # also a standby's redirection to an active master that is gone
+            except OSError as error:  # also if a standby redirects to an active master that is gone
                 trouble = error
                 continue
             return _agreed(method, answer)
@@ -96,9 +96,10 @@ class Cluster:
     def create_topics(
         self, *topics: str, partitions: int = 1, stores: int = 1, brokers: Sequence[int] = (), **properties: object
     ) -> None:
-        """On every broker, or on those named; returns when they can be written and read (about 1.5 s in all).
+        """Create topics on all brokers, or on ``brokers``; returns when they are writable and readable (about 1.5 s).
 
-        A topic has stores × partitions partitions a broker: ids store * 10000 + partition. Needs a name of two letters.
+        A topic has stores × partitions partitions per broker, with ids store * 10000 + partition. A name needs at least
+        two letters.
         """
         ids = ",".join(str(number) for number in brokers or range(1, len(self.brokers) + 1))
         wanted = {"numPartitions": partitions, "numTopicStores": stores, **properties}
@@ -106,21 +107,22 @@ class Cluster:
         _until("topics", lambda: all(self.offers(topic) for topic in topics) and self.settled())
 
     def offers(self, topic: str) -> bool:
-        """Whether clients may write and read all partitions of the topic now."""
+        """Whether all partitions of the topic are writable and readable now."""
         rows = self.admin("admin_query_topic_info", topicName=topic).get("data") or [{}]
         row = rows[0]
         whole = row.get("totalRunNumPartCount", 0) >= row.get("totalCfgNumPartCount", 1)
         return bool(row.get("isSrvAcceptPublish") and row.get("isSrvAcceptSubscribe") and whole)
 
     def settled(self) -> bool:
-        """Whether every running broker is registered and has no change of its topics under way."""
+        """Whether every running broker is registered, without a pending change of its topics."""
         rows = self.admin("admin_query_broker_run_status").get("data") or []
         states = {row["brokerId"]: (row.get("runStatus"), row.get("subStatus")) for row in rows}
         running = [number for number, node in enumerate(self.brokers, 1) if node.runs]
         return all(states.get(number) == ("running", "idle") for number in running)
 
     def wait_settled(self) -> None:
-        """After a node was started again: for 1.5 s, as the master may not have noticed yet that it was gone."""
+        """Wait until `settled` is true for 1.5 s: after a restart the master may not have noticed yet that a node was
+        gone."""
         since = time.monotonic()
 
         def lasting() -> bool:
@@ -132,7 +134,7 @@ class Cluster:
         _until("the brokers", lasting)
 
     def ends(self, topic: str) -> dict[tuple[int, int], tuple[int, int]]:
-        """(broker, partition id) → (first, end) offset; 28 apart for each message of the partition's store."""
+        """(broker, partition id) → (first, end) offset; each message in the partition's store adds 28."""
         found = {}
         for number, node in enumerate(self.brokers, 1):
             if node.runs:
@@ -153,7 +155,7 @@ class Cluster:
         return found
 
     def wait_committed(self, group: str, topic: str, partitions: int) -> dict[tuple[int, int], int]:
-        """``committed``, once the brokers know of so many partitions."""
+        """Wait until the brokers know offsets of so many partitions; returns ``committed``."""
         _until(f"group {group}", lambda: len(self.committed(group, topic)) >= partitions)
         return self.committed(group, topic)
 
@@ -178,9 +180,9 @@ def cluster(
 ) -> Iterator[Cluster]:
     """A cluster until the block ends; it balances groups every second.
 
-    Broker n listens on 127.0.0.n: a master takes one broker an address. Several masters elect one among them, and two
-    of three must live. ``quick=False`` for benchmarks: Java's own choice of compiler and collector.
-    Raises maven.Unavailable when it cannot be had here, TimeoutError when it does not come up.
+    Broker n listens on 127.0.0.n, because a master accepts one broker per address. Several masters elect one of them;
+    two of three must run. ``quick=False`` for benchmarks: Java's own choice of compiler and collector.
+    Raises maven.Unavailable if it is not available here, TimeoutError if it does not start.
     """
     _layout(home)
     built = Cluster(home, _masters(home, masters, master_settings or {}, quick), [])
@@ -198,7 +200,7 @@ def cluster(
         yield built
     finally:
         for node in [*built.brokers, *built.masters]:
-            node.kill()  # in order it would take each broker 4 s, and nobody reads what it flushes
+            node.kill()  # a proper stop takes 4 s per broker, and its data is not used any more
 
 
 def _masters(home: Path, count: int, settings: Mapping[str, object], quick: bool) -> list[Node]:
@@ -212,9 +214,9 @@ def _masters(home: Path, count: int, settings: Mapping[str, object], quick: bool
                 "repNodeName": f"master{number}",
                 "metaDataPath": f"var/meta-{number}",
                 "repNodePort": metadata,
-                "repHelperHost": f"127.0.0.1:{ports[0][2]}",  # the first one helps itself: it becomes the first active
+                "repHelperHost": f"127.0.0.1:{ports[0][2]}",  # the first one is its own helper, and becomes active
             },
-            "prometheus": {"promEnable": "true", "promHttpPort": metrics},  # else it opens a fixed port all the same
+            "prometheus": {"promEnable": "true", "promHttpPort": metrics},  # if off, it would still open a fixed port
         }
         name = f"master-{number}"
         line = _line(home, name, MASTER, ini, "127.0.0.1", "256m", quick)
@@ -235,7 +237,7 @@ def _broker(home: Path, number: int, masters: str, settings: Mapping[str, object
 
 
 def _node(name: str, host: str, port: int, web: int, home: Path, line: Sequence[str]) -> Node:
-    """Its web page answers when its port is open, too."""
+    """A node; it is ready when its web page responds and its port is open."""
 
     def ready() -> None:
         socket.create_connection((host, web), timeout=1.0).close()
@@ -244,7 +246,7 @@ def _node(name: str, host: str, port: int, web: int, home: Path, line: Sequence[
 
 
 def _announce(built: Cluster, number: int, node: Node) -> None:
-    """A broker that its master does not know gives up at once."""
+    """Register a broker at the master; a broker that its master does not know ends at once."""
     if not built.admin("admin_query_broker_configure", brokerId=number).get("data"):
         where = {"brokerId": number, "brokerIp": node.host, "brokerPort": node.port, "brokerWebPort": node.web_port}
         fixed = {"deletePolicy": "delete,168h", "acceptPublish": "true", "acceptSubscribe": "true"}
@@ -254,7 +256,7 @@ def _announce(built: Cluster, number: int, node: Node) -> None:
 
 
 def _layout(home: Path) -> None:
-    """The folders the master's web page wants; without these two templates it answers nothing."""
+    """Create the folders for the master's web page, which does not respond without these two templates."""
     screens = home / "resources" / "templates"
     for folder, template in (("screen", "$sb"), ("layout", "$screen_placeholder")):
         (screens / folder).mkdir(parents=True, exist_ok=True)
@@ -279,5 +281,5 @@ def _until(what: str, probe: Callable[[], bool]) -> None:
         except (OSError, ValueError) as error:
             trouble = error
         time.sleep(0.05)
-    # Not Unavailable, for which tests are skipped: it can be had here, and did not come up.
+    # Not Unavailable, which skips tests: TubeMQ is available, but did not start.
     raise TimeoutError(f"waited {WITHIN_S:.0f} s for {what} of a TubeMQ cluster ({trouble})")

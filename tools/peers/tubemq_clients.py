@@ -1,7 +1,8 @@
-"""TubeMQ's own Java clients as processes that say in JSON lines what they do; against any master, ours too.
+"""TubeMQ's own Java clients as processes that report in JSON lines; for any master, also ours.
 
 ``producer`` is MessageProducer, ``pull`` the server-balanced PullMessageConsumer, ``balance`` ClientBalanceConsumer;
-``tool`` runs a command line tool of the server's jar (CliProducer, CliConsumer). A signal ends each, in order or not.
+``tool`` runs a command line tool of the server's jar (CliProducer, CliConsumer). A signal ends each, properly or as a
+crash.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TOOLS = "org.apache.inlong.tubemq.server.tools.cli"
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A message for Java's producer. ``time`` is yyyyMMddHHmm and goes with a filter only."""
+    """A message for Java's producer. ``time`` is yyyyMMddHHmm and needs a filter."""
 
     topic: str
     body: bytes
@@ -33,7 +34,7 @@ class Mail:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def line(self) -> str:
-        """As Send.java reads it."""
+        """The line for Send.java."""
         wanted: dict[str, object] = {"topic": self.topic, "body": base64.b64encode(self.body).decode()}
         if self.filter is not None:
             wanted |= {"filter": self.filter, "time": self.time}
@@ -43,10 +44,10 @@ class Mail:
 
 
 class Producer(Driver):
-    """Java's producer; one message at a time, each answered before the next goes."""
+    """Java's producer; it waits for each result before it sends the next message."""
 
     def send(self, mails: Iterable[Mail], timeout_s: float = WITHIN_S) -> list[Line]:
-        """Their answers: success, code, text, partition key, offset, id, time (ms)."""
+        """Their results: success, code, text, partition key, offset, id, time (ms)."""
         before, wanted = len(self.events("sent")), list(mails)
         self.write("".join(mail.line() for mail in wanted))
         self.wait(lambda driver: len(driver.events("sent")) >= before + len(wanted), timeout_s)
@@ -55,7 +56,7 @@ class Producer(Driver):
 
 @contextmanager
 def producer(masters: str, **options: object) -> Iterator[Producer]:
-    """Options of Send.java: ``heartbeat`` (ms), ``timeout``. Raises maven.Unavailable."""
+    """The producer; options of Send.java: ``heartbeat`` (ms), ``timeout``. Raises maven.Unavailable."""
     driver = Producer(_line("Send", {"masters": masters, **options}))
     try:
         yield driver
@@ -88,6 +89,6 @@ def _line(main: str, options: Mapping[str, object]) -> list[str]:
 
 
 def tool(name: str, arguments: Sequence[str], *, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
-    """Run ``CliProducer`` or another class of the server's command line tools to its end; what it prints."""
+    """Run ``CliProducer`` or another class of the server's command line tools to its end; returns its output."""
     line = tubemq_java.command(f"{TOOLS}.{name}", arguments, flags=["-Dpeer.level=error"])
     return subprocess.run(line, capture_output=True, text=True, timeout=timeout_s, check=True)

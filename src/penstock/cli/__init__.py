@@ -1,4 +1,4 @@
-"""The command line: argument parsing and printing, nothing else. ``penstock --help`` lists the verbs."""
+"""The command line: it only parses arguments and prints results. ``penstock --help`` lists the verbs."""
 
 from penstock.cli.entry import main
 

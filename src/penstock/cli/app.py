@@ -1,7 +1,7 @@
-"""Puts the verbs together; `demo` and `spark`, which only call something else, are here.
+"""The typer application with all verbs; `demo` and `spark`, which only call other code, are defined here.
 
-The others live in modules of their own. All import what they need only when they run: ``penstock --help`` must not
-import Arrow.
+The other verbs have their own modules. All of them import other packages only when they run, because
+``penstock --help`` must not import Arrow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.spark import SparkSession
 
 
-# ``penstock demo``: the 336,776 flights through a wire protocol into Spark and out as a table and a picture.
+# ``penstock demo``.
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the results and all state.")] = Path("demo-out"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier run in that folder.")] = False,
@@ -36,7 +36,7 @@ def demo(
     raise typer.Exit(main(out, fresh))
 
 
-# ``penstock spark``: what an operator does to streaming queries from outside.
+# ``penstock spark``: operations on streaming queries from outside.
 spark_verbs = typer.Typer(help="Streaming queries of Spark.", no_args_is_help=True)
 
 
@@ -94,10 +94,10 @@ def _session(settings: list[str]) -> SparkSession:
 
 
 class Verbs(TyperGroup):
-    """The verbs, whose errors are reported in one line."""
+    """A group of verbs that reports errors in one line."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's own Context, wherever it keeps it
-        """Run the verb that was named."""
+        """Run the named verb."""
         with reporting_errors():
             return super().invoke(ctx)
 
@@ -109,7 +109,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    # Help shows addresses and options: "[/topic]" is not markup, and nothing else in it is.
+    # Help texts have no markup, and "[/topic]" in an address must not be taken for it.
     rich_markup_mode=None,
     epilog=examples(
         "penstock snode --store file:./data",

@@ -1,4 +1,4 @@
-"""``penstock doctor``: is all here that a fast and correct run needs, if not, what to do; and ``penstock bench``."""
+"""``penstock doctor`` checks the machine and a log, and says what to do; ``penstock bench`` measures reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DOCTOR_EXAMPLES: Final = examples(
 )
 _ANY_TOPIC: Final = "penstock_doctor"
 _PATIENCE: Final = {"api_timeout_ms": "3000"}
-"""Somebody waits for the answer: three seconds are enough to find out whether the log is there."""
+"""Short, since the user waits: three seconds are enough to find out whether the log responds."""
 
 
 def doctor(
@@ -74,7 +74,7 @@ def _log(address: str, option: list[str] | None) -> Iterator[Finding]:
 def _topics(admin: Admin, named: tuple[str, ...]) -> tuple[Mapping[str, TopicInfo], UsageError | None]:
     """All topics; if a protocol does not list them without more options, the named ones, and its error.
 
-    Asks for a topic in any case, to find out whether anything answers.
+    It always asks for a topic, to find out whether the log responds.
     """
     try:
         return admin.topics(internal=True), None
@@ -82,7 +82,7 @@ def _topics(admin: Admin, named: tuple[str, ...]) -> tuple[Mapping[str, TopicInf
         return admin.topics(named or (_ANY_TOPIC,)), error
 
 
-# ``penstock bench``: a quick speed check of one log, read as fast as this machine can.
+# ``penstock bench``: a quick speed check of one log.
 BENCH_EXAMPLES: Final = examples(
     "penstock bench kafka://127.0.0.1:9092/flights",
 )
@@ -127,7 +127,7 @@ def bench(
 
 
 def _batches(reader: RangeReader, topic: str) -> Iterator[Messages]:
-    """Everything in a topic, partition after partition. Raises UsageError if there is no such topic."""
+    """All records of a topic, partition after partition. Raises UsageError if there is no such topic."""
     from penstock.model import LogRange, Offset, OffsetSpec
 
     found = reader.topics([topic]).get(topic)

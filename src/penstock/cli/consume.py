@@ -1,4 +1,8 @@
-"""``penstock consume``: as text, as JSON lines, or into a Parquet file."""
+"""``penstock consume``: as text, as JSON lines, or into a Parquet file.
+
+`Begin` and `End` limit what is read, a `Sink` takes the records (`open_sink`), and `Reading` is the loop that polls,
+writes and commits.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +36,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Begin", "End", "read_begin", "read_end"]
 
-# Where ``penstock consume`` begins and ends in each partition: an offset, a time, or a distance from the end.
+# Start and end in each partition: an offset, a time, or a distance from the end.
 _RESETS: Final = frozenset({"", "earliest", "latest", "none"})
 _NUMBER: Final = re.compile(r"\d{1,18}|-[1-9]\d{0,17}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """``offset``: that one; below 0, so many before the end. ``time_ms``: the first record since then."""
+    """``offset``: an offset, or a distance from the end if negative. ``time_ms``: the first record since then."""
 
     text: str
     offset: int | None = None
     time_ms: int | None = None
 
     def offsets(self, consumer: Consumer, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """Of each partition; what lies outside of it becomes its nearer end."""
+        """The start of each partition; an offset outside of the log becomes its nearer end."""
         ends = consumer.end_offsets(partitions)
         if self.time_ms is not None:
             return _since(consumer, self.time_ms, ends)
@@ -65,13 +69,13 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The first offset, or the time of the first record, that is not read any more."""
+    """The first offset, or the time of the first record, that is no longer read."""
 
     offset: int | None = None
     time_ms: int | None = None
 
     def offsets(self, consumer: Consumer, partitions: Collection[Partition]) -> Mapping[Partition, int]:
-        """Of each partition; where it ends before, its end now: nothing is waited for."""
+        """The end of each partition, at most its end now, so that reading does not wait for new records."""
         ends = consumer.end_offsets(partitions)
         if self.time_ms is not None:
             return _since(consumer, self.time_ms, ends)
@@ -80,7 +84,7 @@ class End:
 
 
 def read_begin(text: str) -> Begin | None:
-    """None where it is no place but a reset policy, or nothing. Raises ConfigError."""
+    """Parse ``--from``; None for a reset policy or an empty text. Raises ConfigError."""
     if text in _RESETS:
         return None
     if _NUMBER.fullmatch(text):
@@ -89,7 +93,7 @@ def read_begin(text: str) -> Begin | None:
 
 
 def read_end(text: str) -> End | None:
-    """None for an empty text. Raises ConfigError."""
+    """Parse ``--until``; None for an empty text. Raises ConfigError."""
     if not text:
         return None
     if _NUMBER.fullmatch(text) and not text.startswith("-"):
@@ -109,13 +113,13 @@ def _since(consumer: Consumer, time_ms: int, ends: Mapping[Partition, int]) -> d
     return {each: end if (place := found.get(each)) is None else place.offset for each, end in ends.items()}
 
 
-# Where consumed records go: lines of text or JSON, or a Parquet file. Nothing in here knows consumers or commits.
+# Sinks for consumed records: lines of text or JSON, or a Parquet file. They do not depend on consumers or commits.
 Written = bytes | memoryview
 FORMATS: Final = ("text", "json", "parquet")
 _ROW_GROUP_ROWS: Final = 65_536
 _ROW_GROUP_BYTES: Final = 64 << 20
 _LAST_LINE_S: Final = 1.0
-"""How long a line that is half out may take to get out whole after a stop request."""
+"""Time after a stop request to complete a line that is partly written."""
 
 
 class Sink(Protocol):
@@ -123,24 +127,24 @@ class Sink(Protocol):
 
     @property
     def safe_at_once(self) -> bool:
-        """Whether records survive a sudden end of this process once ``write`` returns."""
+        """Whether records survive a sudden end of this process as soon as ``write`` has returned."""
         ...
 
     @property
     def safe_at_end(self) -> bool:
-        """Whether, after the block of `open_sink`, all records that were counted as written are safe."""
+        """Whether all records counted as written are safe after the block of `open_sink`."""
         ...
 
     def write(self, batch: Messages) -> int:
-        """Take a batch of records; returns how many: fewer only after a stop request.
+        """Write a batch of records; returns their number, which is smaller only after a stop request.
 
-        An OSError says in its attribute ``records_written`` (if it has one) how many are out whole.
+        The attribute ``records_written`` of an OSError (if it has one) is the number of records written completely.
         """
         ...
 
 
 def check_format(kind: str, out: Path | None) -> None:
-    """Raise ConfigError for what `open_sink` cannot do."""
+    """Raise ConfigError for a format or file that `open_sink` does not support."""
     if kind not in FORMATS:
         raise ConfigError(f"format '{kind}' is not one of {', '.join(FORMATS)}")
     if kind == "parquet" and out is None:
@@ -151,10 +155,10 @@ def check_format(kind: str, out: Path | None) -> None:
 def open_sink(
     kind: str, out: Path | None, separator: str, stopped: Callable[[], bool] = lambda: False
 ) -> Iterator[Sink]:
-    """A sink for one of `FORMATS`; without ``out`` on standard output. After the block what was written is safe.
+    """A sink for one of `FORMATS`; without ``out`` on standard output. After the block all written records are safe.
 
-    ``stopped`` says whether a stop was requested: then a slow reader is waited for no longer. Raises UsageError for a
-    file that cannot be opened.
+    ``stopped`` returns whether a stop was requested; the sink then no longer waits for a slow reader. Raises UsageError
+    for a file that cannot be opened.
     """
     with ExitStack() as stack:
         stream: BinaryIO = sys.stdout.buffer
@@ -193,7 +197,7 @@ def _json(part: Part) -> Written:
 
 
 class Lines:
-    """One line per record; ``lines`` formats all of one partition's records at once."""
+    """Writes one line per record; ``lines`` formats the records of one partition together."""
 
     safe_at_once = True
     safe_at_end = True
@@ -203,7 +207,7 @@ class Lines:
         self._lines = lines
 
     def write(self, batch: Messages) -> int:
-        """Pass all lines to the operating system. After a stop request, only the line that is half out."""
+        """Pass all lines to the operating system. After a stop request, only complete a partly written line."""
         written = 0
         for part in batch.parts:
             lines = memoryview(self._lines(part))
@@ -211,7 +215,7 @@ class Lines:
                 if not self._output.write(lines):
                     return written + self._stop(part, lines)
             except BrokenPipeError as error:
-                error.records_written = 0  # type: ignore[attr-defined]  # the reader left lines in the pipe unread
+                error.records_written = 0  # type: ignore[attr-defined]  # the reader has closed the pipe, and left lines unread
                 raise
             except OSError as error:
                 whole = bisect_right(range(part.num_rows + 1), self._output.taken, key=partial(self._size, part)) - 1
@@ -221,7 +225,7 @@ class Lines:
         return written
 
     def _stop(self, part: Part, lines: memoryview) -> int:
-        """Get a line that is half out; returns how many of the part's lines are out whole."""
+        """Complete a partly written line; returns the number of the part's lines that are written completely."""
         taken = self._output.taken
         whole = bisect_right(range(part.num_rows + 1), taken, key=partial(self._size, part)) - 1
         if taken == self._size(part, whole):
@@ -231,14 +235,14 @@ class Lines:
         return whole + self._output.write(rest, give_up=lambda: _clock.monotonic() >= until)
 
     def _size(self, part: Part, records: int) -> int:
-        """How many bytes the lines of the first records take."""
+        """The size in bytes of the lines of the first records."""
         from penstock.records import Messages
 
         return sum(len(self._lines(each)) for each in Messages([part])[:records].parts)
 
 
 class ParquetFile:
-    """Row groups of some 65,000 rows, however small the batches are. Without its footer the file cannot be read."""
+    """Writes row groups of some 65,000 rows, even from small batches. Without its footer the file cannot be read."""
 
     safe_at_once = False
 
@@ -250,7 +254,7 @@ class ParquetFile:
         self._failed = False
 
     def write(self, batch: Messages) -> int:
-        """Keep the rows until they are enough for a row group."""
+        """Collect the rows until there are enough for a row group."""
         self._waiting.append(batch.to_arrow())
         rows = sum(table.num_rows for table in self._waiting)
         if rows >= _ROW_GROUP_ROWS or sum(table.nbytes for table in self._waiting) >= _ROW_GROUP_BYTES:
@@ -258,7 +262,7 @@ class ParquetFile:
         return len(batch)
 
     def finish(self) -> None:
-        """Write what is left, and the footer; nothing after a write that failed, as the file has a hole there."""
+        """Write the remaining rows and the footer; nothing after a failed write, since the file has a hole there."""
         if self._failed:
             return
         self._write_out()
@@ -277,7 +281,7 @@ class ParquetFile:
             self._failed = False
 
     def _opened(self, schema: pa.Schema | None = None) -> parquet.ParquetWriter:
-        """The writer, which begins with the columns of the first rows: some protocols have one more."""
+        """The writer, opened with the columns of the first rows, since some protocols have one more column."""
         if self._writer is None:
             from pyarrow import parquet
 
@@ -357,7 +361,7 @@ def consume(
     from penstock.client import Consumer
 
     if said.get("group") is not None or "config_file" in said:
-        # An automatic commit would also take records that were polled and not written.
+        # An automatic commit would also commit records that were polled and not written.
         options = {**without(address, options, _AUTOMATIC), _AUTOMATIC: "false"}
     with Consumer(address, **options) as consumer:
         group_name = _group_of(consumer)
@@ -382,7 +386,7 @@ def consume(
 
 
 def _group_of(consumer: Consumer) -> str | None:
-    """The group of its options or of its configuration file."""
+    """The group in its options or in its configuration file."""
     try:
         return consumer.group_metadata().group
     except UsageError:
@@ -390,7 +394,7 @@ def _group_of(consumer: Consumer) -> str | None:
 
 
 def way_in(group: str | None, reset: str) -> str:
-    """Where reading begins."""
+    """The sentence on where reading begins."""
     start = _STARTS.get(reset, f"from where auto_offset_reset={reset} says" if reset else "from where its options say")
     return start if group is None else f"as group {group}: from its committed offsets, or else {start}"
 
@@ -404,7 +408,7 @@ def way_to_the_start(commits: bool, reset: str) -> str:
 
 
 class Reading:
-    """From poll to sink to commit. An offset is committed once its record is safe from the end of this process."""
+    """The loop of poll, write and commit. An offset is committed once its record would survive the process's end."""
 
     def __init__(self, consumer: Consumer, *, commits: bool, way_to_the_start: str = "") -> None:
         self._consumer = consumer
@@ -417,7 +421,7 @@ class Reading:
         self.count = 0
 
     def run(self, sink: Sink, stop: StopRequests, limit: int = 0, ends: Mapping[Partition, int] | None = None) -> None:
-        """Read ``limit`` records (0: no limit), or our partitions to ``ends``, or until ``stop``."""
+        """Read ``limit`` records (0: no limit), or all assigned partitions to ``ends``, or until ``stop``."""
         self._sink = sink
         while not stop.exit_code and (not limit or self.count < limit):
             if ends is not None and self._is_at(ends):
@@ -442,14 +446,14 @@ class Reading:
                 self.commit()
 
     def commit(self) -> None:
-        """Commit what was written since the last time."""
+        """Commit the records written since the last commit."""
         written, self._written = self._written, {}
         if self._commits and written:
             self._consumer.commit(written)
 
     @contextmanager
     def committed_at_end(self) -> Iterator[None]:
-        """Around the sink's block: whatever ends it, what is safe then is committed, and the records are counted."""
+        """Around the sink's block: however it ends, commit the records that are safe, and print their number."""
         try:
             yield
         except Exception:
@@ -472,7 +476,7 @@ class Reading:
             self._written.update(batch[:records].next_offsets)
 
     def _note_that_we_wait(self) -> None:
-        """Print a note, once, if all our partitions were already read to their ends when we began."""
+        """Print a note, once, if all assigned partitions were already read to their ends at the start."""
         assigned = self._consumer.assignment()
         if not assigned:
             return
@@ -484,9 +488,10 @@ class Reading:
         note(f"at the end of {topics}, waiting for what comes next. {self._way_to_the_start}")
 
     def _is_at(self, ends: Mapping[Partition, int]) -> bool:
-        """Whether all our partitions are read to their ends; pauses those that are.
+        """Whether all assigned partitions are read to their ends; pauses those that are.
 
-        In a TubeMQ group a position moves with what is committed, and a batch only as a whole: what was read counts.
+        In a TubeMQ group the position follows the commits, and a batch is committed as a whole, so the offsets of read
+        records count.
         """
         assigned = self._consumer.assignment()
         done = {
@@ -499,7 +504,7 @@ class Reading:
 
 
 def before(ends: Mapping[Partition, int], batch: Messages) -> Messages:
-    """The records of ``batch`` below ``ends``; none of a partition without an end, which is newer than ``ends``."""
+    """The records of ``batch`` below ``ends``; none of partitions without an end, which are newer than ``ends``."""
     from penstock.records import Messages
 
     def cut(run: Messages) -> Messages:

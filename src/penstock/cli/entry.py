@@ -1,7 +1,7 @@
-"""The way in: ``snode`` goes straight to its module, a plain command line to its verb, all else to typer.
+"""The entry point: ``snode`` is run by its own module, a plain command line by `plain`, everything else by typer.
 
-A node is started by tests and scripts many times a minute, and typer with what it needs (pydantic) takes about as long
-to import as the node takes to start. What must not live here: any verb.
+Tests and scripts start a node many times a minute, and the import of typer with its dependencies (pydantic) takes about
+as long as the start of a node.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _without_verbs(words: list[str], error: ModuleNotFoundError) -> None:
-    """Without the extra `cli`: the doctor's plain findings, else one sentence that names the extra."""
+    """The command line without the extra `cli`: the doctor's plain findings, else a sentence that names the extra."""
     if (error.name or "").partition(".")[0] not in EXTRAS["cli"].modules:
         raise error
     if words[:1] == ["doctor"]:

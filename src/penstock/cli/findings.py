@@ -1,7 +1,4 @@
-"""What `doctor` checks on this machine: one function per check, with one finding each.
-
-What must not live here: the log; printing.
-"""
+"""The checks that `doctor` makes on this machine: one function per check, with one finding each."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _SMALL_GIB: Final = 4.0
 class Finding:
     """The result of one check.
 
-    "ok"; "slow": works, but costs; "absent": an optional part is not installed; "missing": something cannot work.
+    "ok"; "slow": works, but slowly; "absent": an optional part is not installed; "missing": something cannot work.
     """
 
     what: str
@@ -35,7 +32,7 @@ class Finding:
 
 
 def of_this_machine() -> list[Finding]:
-    """Everything but the log."""
+    """All findings except those about the log."""
     spark = pyspark(installed("pyspark"))
     found = [python(sys.version_info[:3]), spark]
     if spark.status != "absent":
@@ -50,7 +47,7 @@ def extras() -> list[Finding]:
 
 
 def installed(name: str) -> str | None:
-    """The version of a package, None if it is not there."""
+    """The version of a package, None if it is not installed."""
     from importlib import metadata
 
     try:
@@ -68,7 +65,7 @@ def python(version: tuple[int, ...]) -> Finding:
 
 
 def pyspark(version: str | None) -> Finding:
-    """Whether there is a Spark, and one with admission control for Python sources."""
+    """Whether PySpark is installed, in a version with admission control for Python sources."""
     if version is None:
         return Finding("pyspark", "absent", f"only Spark jobs need it: {EXTRAS['spark'].command}")
     major, minor = (int(part) for part in version.split(".")[:2])
@@ -78,7 +75,7 @@ def pyspark(version: str | None) -> Finding:
 
 
 def java(environment: Mapping[str, str]) -> Finding:
-    """Whether Spark finds a Java that it can run on: in JAVA_HOME, else on the PATH, as Spark looks for it."""
+    """Whether Spark finds a Java that it supports: in JAVA_HOME, else on the PATH, as Spark looks for it."""
     import re
     import shutil
     import subprocess
@@ -100,7 +97,7 @@ def java(environment: Mapping[str, str]) -> Finding:
 
 
 def unix_sockets(environment: Mapping[str, str]) -> Finding:
-    """Whether Spark talks to its Python workers without TCP's delays."""
+    """Whether Spark talks to its Python workers over Unix sockets, without TCP's delays."""
     if environment.get("PYSPARK_UDS_MODE", "").lower() == "true":
         return Finding("unix sockets", "ok", "PYSPARK_UDS_MODE=true")
     return Finding(
@@ -148,7 +145,7 @@ def checksums() -> Finding:
 
 
 def memory() -> Finding:
-    """Whether there is enough for Spark and a node side by side."""
+    """Whether there is enough memory for Spark and a node."""
     try:
         gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     except (ValueError, OSError):

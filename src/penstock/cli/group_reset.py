@@ -1,4 +1,4 @@
-"""``penstock groups reset-offsets``: put groups somewhere else; first only said, then done with ``--execute``."""
+"""``penstock groups reset-offsets``: shows the new offsets of groups, and commits them with ``--execute``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.interfaces import GroupListing, GroupListings
     from penstock.model import Partition
 
-# Which groups, and which of their partitions, a command line is about.
+# The groups and partitions that a command line names.
 Group = Annotated[str, typer.Argument(help="Group name.")]
 Groups = Annotated[list[str] | None, typer.Argument(help="Group names.")]
 AllGroups = Annotated[bool, typer.Option("--all-groups", help="All groups of consumers.")]
@@ -35,7 +35,7 @@ _OTHER_TYPES: Final = frozenset({"share", "streams"})
 
 
 def chosen_groups(admin: Admin, names: Sequence[str] | None, all_groups: bool) -> list[str]:
-    """Those that were named, or all; raises UsageError for neither and both."""
+    """The named groups, or all; raises UsageError for neither and for both."""
     if bool(names) == all_groups:
         raise UsageError("name groups, or say --all-groups", hint="`penstock groups list` shows what there is")
     if names:
@@ -46,19 +46,19 @@ def chosen_groups(admin: Admin, names: Sequence[str] | None, all_groups: bool) -
 
 
 def tell_unreachable(found: GroupListings) -> None:
-    """Say whose groups are missing from a list."""
+    """Print the nodes whose groups are missing from a list."""
     for node in found.unreachable:
         note(f"node {node.name} ({node.endpoint}) does not answer: groups that it coordinates are not listed")
 
 
 def _of_consumers(each: GroupListing) -> bool:
-    """Not Connect's workers, nor what brokers call share or streams groups: their offsets are their own business."""
+    """Whether it is a consumers' group. Connect's workers, share groups and streams groups handle their own offsets."""
     return each.protocol_type in _CONSUMERS and each.type not in _OTHER_TYPES
 
 
 def chosen_partitions(admin: Admin, given: Iterable[str]) -> list[Partition]:
-    """The partitions of ``--topic``; where they belong to nodes, ``topic:0`` is that of every node, ``topic:0@node``
-    of one. Raises UsageError for what is not there."""
+    """The partitions of ``--topic``. If nodes own partitions, ``topic:0`` is the partition 0 of every node, and
+    ``topic:0@node`` that of one. Raises UsageError for a partition that does not exist."""
     asked = [_read(each) for each in given]
     topics = admin.topics({topic for topic, _ in asked})
     found: dict[Partition, None] = {}
@@ -191,7 +191,7 @@ def _one_of(targets: Mapping[str, ResetTo | Path | None]) -> ResetTo | Path:
 def _each(
     admin: Admin, asked: Mapping[str, ResetTo], where: list[Partition] | None, execute: bool
 ) -> tuple[list[ResetPlan], list[PenstockError]]:
-    """Group by group: one that has members keeps no other from being reset. The first error is left to be raised."""
+    """Reset group by group; a group with members does not stop the others. The caller raises the first error."""
     plans: list[ResetPlan] = []
     refused: list[PenstockError] = []
     for name, to in asked.items():
@@ -255,7 +255,7 @@ def read_duration(text: str) -> timedelta:
 
 
 def read_time_ms(text: str) -> int:
-    """Milliseconds since 1970; UTC where no zone is named, whatever this machine's is. Raises ConfigError."""
+    """Milliseconds since 1970; a time without a zone is UTC, independent of this machine's zone. Raises ConfigError."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""``penstock groups``: list, describe, explain, and what is changed about groups; resetting is in `group_reset`."""
+"""``penstock groups``: list, describe, explain, delete, remove members; `group_reset` has ``reset-offsets``."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPLAIN_EXAMPLES", "explain"]
 
-# ``penstock groups describe``: where groups stand, who is in them, and how they are.
+# ``penstock groups describe``: a group's offsets, members and state.
 Row = Mapping[str, Cell]
 
 
 class View(NamedTuple):
-    """What is shown of a group: how, in which columns, and in which more with ``--verbose``."""
+    """One view of a group: the function that makes its rows, its columns, and further columns for ``--verbose``."""
 
     rows: Callable[[Admin, GroupDescription, bool], Iterator[Row]]
     columns: Sequence[str]
@@ -99,7 +99,7 @@ def describe(
 
 
 def _tell_failed(failed: Mapping[str, PenstockError]) -> None:
-    """Name all that could not be described, and end with the first one's error; the others have been shown."""
+    """Print the groups that could not be described, and raise the first one's error; the others have been shown."""
     for group, error in failed.items():
         note(f"group {group} is not described: {error.message}")
     for error in failed.values():
@@ -179,7 +179,7 @@ def _state_rows(_: Admin, described: GroupDescription, __: bool) -> Iterator[Row
 
 
 def assignment(partitions: Iterable[Partition]) -> str:
-    """Partitions as Kafka's tool writes them: ``flights:0,1;orders:2``."""
+    """Partitions in the form of Kafka's tool: ``flights:0,1;orders:2``."""
     from penstock.client.admin.groups import partition_text
 
     found: dict[str, list[str]] = {}
@@ -206,7 +206,7 @@ _STATE: Final = View(
     "Groups",
 )
 
-# ``penstock groups explain``: why a group was rebalanced, who was slow, what moved.
+# ``penstock groups explain``: the reasons of rebalances, slow members, and moved partitions.
 EXPLAIN_EXAMPLES = examples("penstock groups explain kafka://127.0.0.1:9092 stats")
 
 
@@ -350,7 +350,7 @@ def delete_offsets(
 
 
 def _at_once(partitions: list[Partition]) -> list[list[Partition]]:
-    """One by one, so that each has an outcome; a topic at a time where partitions belong to nodes (TubeMQ)."""
+    """The partitions in parts: one by one, so that each has its own result; by topic if nodes own them (TubeMQ)."""
     if not any(each.node for each in partitions):
         return [[each] for each in partitions]
     topics = sorted({each.topic for each in partitions})

@@ -1,6 +1,6 @@
-"""What is produced as columns to send, a block at a time: lines and JSON lines.
+"""Lines and JSON lines as columns for a producer, in blocks.
 
-Blocks are as many lines as have come, so that slow streams need no waiting and fast ones few blocks.
+A block has the lines that have arrived so far, so a slow stream is not delayed and a fast one needs few blocks.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["Block", "Piece", "blocks", "json_pieces", "line_pieces"]
 
 _BYTES: Final = 1 << 20
 _LONGEST: Final = 1 << 28
-"""Bytes of a line longer than any log accepts; a line without an end would need memory without end."""
+"""Bytes of a line that is longer than any log accepts; a line without an end would use unlimited memory."""
 
 
 class Block:
-    """Whole lines; ``first`` is the number of the first one. Only the last of a stream may lack its line feed."""
+    """Whole lines; ``first`` is the number of the first. Only the last line of a stream may have no line feed."""
 
     def __init__(self, first: int, data: bytes | bytearray) -> None:
         self.first = first
@@ -39,7 +39,7 @@ class Block:
         return len(self._ends)
 
     def lines(self) -> pa.Array:
-        """Each line as binary, without its line feed and otherwise byte for byte."""
+        """Each line as binary, byte for byte, without its line feed."""
         offsets = np.zeros(len(self) + 1, np.int32)
         # Without line feeds, each line ends earlier by the number of line feeds before it.
         offsets[1:] = self._ends - np.arange(len(self))
@@ -48,10 +48,10 @@ class Block:
 
 
 def blocks(stream: BinaryIO) -> Iterator[Block]:
-    """A stream's lines, in blocks of about a megabyte where they come quickly. Raises UsageError for an endless one."""
+    """A stream's lines, in blocks of about a megabyte if it is fast. Raises UsageError for a line that is too long."""
     number = 1
-    begun = bytearray()  # a line whose end has not come
-    while data := stream.read1(_BYTES):  # type: ignore[attr-defined]  # what sys.stdin.buffer and open() return has it
+    begun = bytearray()  # an incomplete line
+    while data := stream.read1(_BYTES):  # type: ignore[attr-defined]  # sys.stdin.buffer and open() have it
         end = data.rfind(b"\n") + 1
         if end:
             begun += memoryview(data)[:end]
@@ -66,13 +66,10 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
         yield Block(number, begun)
 
 
-# Lines as columns to send, a block at a time; and one by one where columns cannot represent them.
-#
-# Columns only save time: a block that is in any way unusual has no table, and `sources` alone decides what its lines
-# mean.
+# Columns only save time: a block that is in any way unusual has no table, and only `sources` interprets its lines.
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Records of one block: as a table if they are of the usual kind, and one by one with their lines."""
+    """The records of one block: as a table if none is unusual, and one by one with the numbers of their lines."""
 
     table: pa.Table | None
     one_by_one: Callable[[], Iterator[Outgoing]]
@@ -101,9 +98,7 @@ def _keyed(lines: pa.Array, separator: bytes) -> pa.Table | None:
     return pa.Table.from_arrays(columns, names=["key", "value"])
 
 
-# JSON lines as columns to send, a block at a time.
-#
-# As with lines, a block that is in any way unusual has no table, and `sources` alone decides what its lines mean.
+# JSON lines.
 _FIELDS: Final = pa.schema(
     {
         "value": pa.string(), "key": pa.string(), "partition": pa.int32(), "timestamp": pa.int64(),
@@ -122,7 +117,7 @@ def json_pieces(stream: BinaryIO) -> Iterator[Piece]:
 
 
 def _parsed(block: Block) -> pa.Table | None:
-    """The block's objects, if each line is one, has text for a value, and needs no closer look."""
+    """The block's objects as a table; None unless each line is one object with a text value and nothing unusual."""
     from pyarrow import compute, json
 
     if not _is_an_object_a_line(block.lines()):
@@ -134,7 +129,7 @@ def _parsed(block: Block) -> pa.Table | None:
     except pa.ArrowException:
         return None
     value, partition, timestamp = (found[name] for name in ("value", "partition", "timestamp"))
-    # A null may also mean that the value is missing, which is not a record.
+    # A null may also mean that the value is missing, and then the object is not a record.
     if found.num_rows != len(block.lines()) or value.null_count or not (_fits(partition, 1 << 31) and _fits(timestamp)):
         return None
     columns = {"value": value, "key": found["key"], "partition": partition}

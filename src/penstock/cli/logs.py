@@ -1,6 +1,6 @@
-"""Where the command line's log lines go: to standard error, as text or as JSON, one a line.
+"""Logging of the command line: to standard error, as text or as JSON, one record per line.
 
-The library itself adds no handler; only a program does, and this one does it here.
+A library must not add handlers; a program must, and penstock's command line does it here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def log_as_asked() -> None:
-    """Do what the variable says, if it is set; for short commands, whose warnings are plain lines without it.
+    """Configure logging as `VARIABLE` says, if it is set. For short commands, which print plain warnings without it.
 
     Raises ConfigError.
     """
@@ -34,15 +34,15 @@ def log_as_asked() -> None:
 
 
 def log_to_stderr(level: str | None = None, form: str | None = None, *, usual_level: str) -> None:
-    """Write what penstock logs from ``level`` on to standard error, and all other libraries' warnings.
+    """Log penstock's records from ``level`` on to standard error, and all other libraries' warnings.
 
-    What is None is as `VARIABLE` says, or as usual. Raises ConfigError for what the variable has and should not.
+    An argument that is None comes from `VARIABLE`, or has its default. Raises ConfigError if the variable is wrong.
     """
     asked_level, asked_form = _asked()
     level, form = level or asked_level or usual_level, form or asked_form or FORMATS[0]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if form == "json" else _Text())
-    logging.raiseExceptions = False  # standard error may be closed: then there is nowhere to say so
+    logging.raiseExceptions = False  # standard error may be closed, and then errors of logging cannot be shown anywhere
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
@@ -76,7 +76,7 @@ class _Text(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        # What clients send, such as their names, must not look like a line of its own.
+        # Text from clients, such as their names, must not look like a separate line.
         return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", super().formatMessage(record))
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
@@ -85,7 +85,7 @@ class _Text(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """One object a line: time, level, logger, message, process; and exception, a traceback, if there was one."""
+    """One object per line: time, level, logger, message, process; and the traceback as exception, if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""Arguments that several verbs share, with one wording each."""
+"""Arguments that several verbs share, each with the same help text everywhere."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How a verb prints and ends.
+"""Output and end of a verb: printing of rows (`show`), safe writes (`Output`), exit codes, and stop requests.
 
-Results are a table for people, plain tab-separated lines in a pipe, JSON lines on request.
+Results are a table in a terminal, plain tab-separated lines in a pipe, JSON lines on request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Cell = str | int | float | bool | None
 
 _PIECE_BYTES: Final = 1 << 16
-"""How much is written to a pipe at once: a stop request is looked at before each piece."""
+"""Bytes of one write to a pipe; stop requests are checked before each write."""
 _SLICE_MS: Final = 250
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\\t", 10: "\\n", 13: "\\r"}
@@ -92,13 +92,13 @@ def _table(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], title: st
     for name in columns:
         table.add_column(name)
     for row in rows:
-        # Not plain strings: a group named "[red]" is a name, not a colour.
+        # Text, not plain strings, because rich would read a group named "[red]" as a colour.
         table.add_row(*(Text(text(row[name], name)) for name in columns))
     Console().print(table)
 
 
 def text(cell: Cell, column: str) -> str:
-    """A cell as people read it; one line, whatever a name contains. True and False become words."""
+    """A cell for people, always one line, even if a name has control characters. True and False become words."""
     if cell is None:
         return "-"
     if isinstance(cell, bool):
@@ -119,11 +119,11 @@ def _never() -> bool:
 
 
 class Output:
-    """A stream to which bytes are written whole.
+    """A stream whose writes are complete.
 
-    A write may take less than it is given: a pipe that does not block, a signal, a full disk. Python's own buffer
-    hides that, but an unbuffered standard output (``PYTHONUNBUFFERED``) drops the rest and says nothing. So this
-    writes to the file descriptor, waits while it takes nothing, and counts what it took.
+    A write may take only a part of the data: with a non-blocking pipe, a signal, a full disk. Python's own buffer
+    hides that, but an unbuffered standard output (``PYTHONUNBUFFERED``) silently drops the rest. So this class writes
+    to the file descriptor, waits while it takes nothing, and counts the bytes that it took.
     """
 
     def __init__(self, stream: BinaryIO, stopped: Callable[[], bool] = _never) -> None:
@@ -132,17 +132,17 @@ class Output:
         self._descriptor = _descriptor_of(stream)
         self._waits = self._descriptor is not None and not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self.taken = 0
-        """How many bytes the last `write` got out, also if it raised."""
+        """Bytes that the last `write` has written, also if it raised."""
 
     def write(self, data: ReadableBuffer, *, give_up: Callable[[], bool] | None = None) -> bool:
-        """Write all of ``data``; False if a stop request came while it waited (or ``give_up`` said so).
+        """Write all of ``data``; False if a stop request came while it waited (or ``give_up`` returned True).
 
         Raises OSError.
         """
         give_up = give_up or self._stopped
         self.taken = 0
         view = memoryview(data)
-        if not view.nbytes:  # which cannot be cast
+        if not view.nbytes:  # an empty view cannot be cast
             return True
         rest = view.cast("B")
         if self._descriptor is None:  # a stream in memory
@@ -166,7 +166,7 @@ class Output:
 
 
 def _descriptor_of(stream: BinaryIO) -> int | None:
-    """The stream's file descriptor, once nothing waits in its buffer any more."""
+    """The stream's file descriptor, after flushing its buffer."""
     stream.flush()
     try:
         return stream.fileno()
@@ -181,7 +181,7 @@ def _takes_some(descriptor: int, within_ms: int) -> bool:
 
 
 class _Whole(io.RawIOBase):
-    """The raw stream below a buffer: each write takes everything."""
+    """The raw stream below a buffer, with complete writes."""
 
     def __init__(self, below: BinaryIO) -> None:
         self._below = below
@@ -202,9 +202,9 @@ class _Whole(io.RawIOBase):
 
 
 def replace_closed_streams() -> None:
-    """Put streams in the place of those that are None, because the process was started with them closed.
+    """Replace standard streams that are None because the process was started with them closed.
 
-    Reading and writing raise OSError (EBADF), as a verb that needs them has to; what is said on standard error is lost.
+    Reading and writing then raise OSError (EBADF), as a verb that needs them must; output on standard error is lost.
     """
     stdin: TextIO | None = sys.stdin
     stdout: TextIO | None = sys.stdout
@@ -212,14 +212,14 @@ def replace_closed_streams() -> None:
     if stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - a descriptor, for the process's life
     if stdout is None:
-        # Its original, too: what nothing refers to any more is closed, with the buffer that another stream writes to.
+        # Also ``__stdout__``: without a reference the stream would be closed, together with its buffer.
         sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
     if stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 def write_standard_output_whole() -> None:
-    """Put a stream that never writes less than it is given in the place of ``sys.stdout``; see `Output`."""
+    """Replace ``sys.stdout`` by a stream whose writes are complete; see `Output`."""
     stdout = sys.stdout
     if not isinstance(stdout, io.TextIOWrapper) or _descriptor_of(stdout.buffer) is None:
         return
@@ -229,31 +229,31 @@ def write_standard_output_whole() -> None:
     )
 
 
-# How a verb ends: our errors become one line on standard error and an exit code.
+# The end of a verb: penstock's errors become one line on standard error and an exit code.
 #
 # 0: success; 1: a failure of the peer, the network or the log on disk; 2: the user's mistake (as with typer and
-# argparse); 130: Ctrl-C, 143: SIGTERM, if they ended what would have continued.
+# argparse); 130: Ctrl-C, 143: SIGTERM, if they ended a verb that would have continued.
 INTERRUPTED = 128 + signal.SIGINT
 
 
 def exit_code(error: PenstockError) -> int:
-    """2 if the user can put it right in the command, else 1."""
+    """2 if the user can correct the command, else 1."""
     return 2 if isinstance(error, LocalError) and not isinstance(error, StoreError) else 1
 
 
 @contextmanager
 def reporting_errors() -> Iterator[None]:
-    """Around a verb: SystemExit for penstock's errors and those of files, Ctrl-C, a reader that left; bugs pass."""
+    """Around a verb: turn penstock's errors, file errors, Ctrl-C and a closed pipe into SystemExit; bugs pass."""
     try:
         yield
-        _flush()  # what does not get out at the interpreter's end is lost in silence
+        _flush()  # the interpreter's own flush at exit would ignore errors
     except PenstockError as error:
         sys.stderr.write(f"penstock: {error}\n")
         raise SystemExit(exit_code(error)) from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
-        # The reader of our output left (`| head`), which is not an error.
+        # The reader of our output has closed the pipe (`| head`), which is not an error.
         drop_output()
         raise SystemExit(0) from None
     except OSError as error:  # of files and standard streams; network errors are penstock's own
@@ -264,7 +264,7 @@ def reporting_errors() -> Iterator[None]:
 
 
 def drop_output() -> None:
-    """Python flushes standard output once more at exit: what cannot be written must not fail there again."""
+    """Discard unwritten output, because Python flushes standard output once more at exit and would fail again."""
     try:
         _flush()
     except OSError:
@@ -272,7 +272,7 @@ def drop_output() -> None:
 
 
 def _flush() -> None:
-    stdout: TextIO | None = sys.stdout  # None where the process was started without one
+    stdout: TextIO | None = sys.stdout  # None if the process was started without one
     if stdout is not None:
         stdout.flush()
 
@@ -280,7 +280,7 @@ def _flush() -> None:
 class StopRequests:
     """Ctrl-C and SIGTERM as a flag to check between two steps, not an exception in the middle of one.
 
-    Used as a block in the main thread. A second signal has its usual effect: somebody is in a hurry.
+    Used as a ``with`` block in the main thread. A second signal has its usual effect, for users in a hurry.
     """
 
     def __init__(self) -> None:
@@ -288,7 +288,7 @@ class StopRequests:
 
     @property
     def exit_code(self) -> int | None:
-        """128 plus the signal's number; None while there was none."""
+        """128 plus the signal's number; None if there was no signal."""
         return None if self._came is None else 128 + self._came
 
     def __enter__(self) -> StopRequests:

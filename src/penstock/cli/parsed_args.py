@@ -1,4 +1,4 @@
-"""What was given on the command line, checked and completed. No typer in here: ``snode`` does without it."""
+"""Checks and completes values from the command line. It must not import typer, which ``snode`` does not use."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def pairs(given: list[str] | None) -> dict[str, str]:
 
 
 def client_options(address: str, given: list[str] | None, defaults: Mapping[str, str] = _NONE) -> dict[str, str]:
-    """The options of ``--option``, and those of ``defaults`` that neither they nor the address set. Raises ConfigError.
+    """The options of ``--option``, and those ``defaults`` that neither they nor the address set. Raises ConfigError.
 
-    If one of them names a configuration file, there are no defaults.
+    If one of the options names a configuration file, there are no defaults.
     """
     options = pairs(given)
     said = all_said(address, options)
@@ -36,7 +36,7 @@ def client_options(address: str, given: list[str] | None, defaults: Mapping[str,
 
 
 def all_said(address: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The address's options, overridden by ``options``, by our names; and what one of another client means.
+    """The address's options, overridden by ``options``, with penstock's names; other clients' options are translated.
 
     Raises ConfigError.
     """
@@ -51,7 +51,7 @@ def all_said(address: str, options: Mapping[str, str]) -> dict[str, str]:
 
 
 def without(address: str, options: Mapping[str, str], ours: str) -> dict[str, str]:
-    """``options`` without the one that we call ``ours``, whatever it is called there. Raises ConfigError."""
+    """``options`` without the one that penstock calls ``ours``, in any client's spelling. Raises ConfigError."""
     from penstock.protocols import address_of, protocol
 
     words = protocol(address_of(address).scheme).config

@@ -1,8 +1,8 @@
-"""Runs plain command lines directly: complete ones, spelled out, without mistakes.
+"""Runs plain command lines without typer: complete ones, spelled out, without mistakes.
 
-Typer imports pydantic to convert a word, half of what a short command costs. The verbs' own signatures tell what is
-plain; anything else (help, a mistake, an unusual spelling) is left to typer, which can explain it. What must not live
-here: messages, or a meaning of its own.
+Typer imports pydantic to convert a word, which is half of the time of a short command. The verbs' own signatures decide
+what is plain; anything else (help, a mistake, an unusual spelling) is left to typer. This module must not print
+messages or give words another meaning than typer does, because users must not notice which of the two runs.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ VERBS: Final[Mapping[str, str]] = {
     "topics grow": "topics.grow",
     "topics list": "topics.list_topics",
 }
-"""Verb to function, by module of this package."""
+"""The function of each verb, as ``module:function`` of this package."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class _NotPlain(Exception):
-    """Typer has to handle it."""
+    """The command line is not plain; typer has to handle it."""
 
 
 def run(words: Sequence[str]) -> bool:
@@ -66,7 +66,7 @@ def run(words: Sequence[str]) -> bool:
 
 
 def bound(function: Callable[..., object], words: Sequence[str]) -> dict[str, Any] | None:
-    """The arguments that these words give a verb's function; None if they are not plain."""
+    """The arguments of a verb's function for these words; None if they are not plain."""
     try:
         return _Binding(function).bind(words)
     except _NotPlain:
@@ -74,7 +74,7 @@ def bound(function: Callable[..., object], words: Sequence[str]) -> dict[str, An
 
 
 class _Binding:
-    """Reads a function's signature: names of options, how many words an argument takes, what a word becomes."""
+    """Binds words to a function's signature: names of options, numbers of words of arguments, conversion of words."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._kinds: dict[str, Any] = {}
@@ -89,7 +89,7 @@ class _Binding:
             if getattr(said, "min", None) is not None:
                 self._least[name] = said.min
             if type(said).__name__ == "OptionInfo":
-                # In an annotation, an option's first name is where its default would otherwise be.
+                # In an annotation, typer stores an option's first name as its default.
                 self._options |= dict.fromkeys((said.default, *said.param_decls), name)
             else:
                 self._arguments.append(name)

@@ -1,4 +1,4 @@
-"""``penstock produce``: lines, JSON lines, or the rows of a Parquet or CSV file. How they are read is `sources`'."""
+"""``penstock produce``: lines, JSON lines, or the rows of a Parquet or CSV file, which `sources` reads."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ EXAMPLES: Final = examples(
     "penstock produce kafka://127.0.0.1:9092/flights flights.csv --key carrier",
 )
 _BATCH_BYTES: Final = "450000"
-"""Larger than the producer's own default, because lines come quickly. Even with empty lines, whose records are twice as
-long as what is counted for them, a batch stays below what Kafka's brokers accept (1 MiB)."""
+"""Larger than the producer's own default, because lines come quickly. Records of empty lines are twice as long as the
+producer's estimate; even then a batch is smaller than the maximum of Kafka's brokers (1 MiB)."""
 _UNANSWERED_PIECES: Final = 10_000
 _UNANSWERED_TABLES: Final = 4
 _LAST_FLUSH_S: Final = 5.0
@@ -65,7 +65,7 @@ def produce(
     with opened(source) as opened_stream:
         stream = opened_stream
         if chosen == "parquet" and not stream.seekable():
-            stream = BytesIO(stream.read())  # it is read from its end, which a pipe does not have
+            stream = BytesIO(stream.read())  # Parquet is read from its end, so a pipe must be read into memory
         wanted = set[int]() if chosen != "parquet" or key or repartition else partitions_named(stream)
         if wanted - {0}:
             _check_partitions(address, topics[0], wanted, client_options(address, option))
@@ -88,9 +88,9 @@ def produce(
 
 
 def _check_partitions(address: str, topic: str, wanted: set[int], options: Mapping[str, str]) -> None:
-    """Refuse a file that asks for partitions that there are not, before its first record. Raises UsageError.
+    """Refuse a file with partitions that do not exist, before its first record is sent. Raises UsageError.
 
-    A missing topic is not left to the broker, which would make as many partitions as it does by default.
+    A missing topic is refused, too, because the broker would create it with its default number of partitions.
     """
     from penstock.client import Admin
 
@@ -108,7 +108,7 @@ def _check_partitions(address: str, topic: str, wanted: set[int], options: Mappi
 
 
 class Sending:
-    """Sends, and waits early enough that a failure is reported soon and memory stays flat."""
+    """Sends records, and waits for results early enough to report a failure soon and to limit memory."""
 
     def __init__(self, producer: Producer, topic: str, *, repartition: bool) -> None:
         self._producer = producer
@@ -130,12 +130,12 @@ class Sending:
                     for record in piece.one_by_one():
                         self._note(self._send(record), 1, _UNANSWERED_PIECES)
         except UsageError:
-            self._settle(0)  # those before it are good, and their errors come first
+            self._settle(0)  # earlier records are correct, and their errors come first
             raise
         self._settle(0)
 
     def _sent(self, table: pa.Table) -> bool:
-        """Send a table; False if one of its records is wrong: sent one by one, they show which."""
+        """Send a table; False if one of its records is wrong (sending them one by one then shows which)."""
         try:
             delivery = self._producer.send_batch(self._topic, self._without_partition(table))
         except UsageError:
@@ -171,7 +171,7 @@ class Sending:
         self._settle(most)
 
     def _settle(self, left: int) -> None:
-        """Wait until at most ``left`` are unanswered. Raises the first error, also of those already answered."""
+        """Wait until at most ``left`` results are missing. Raises the first error, also of earlier results."""
         while self._waiting and (len(self._waiting) > left or self._waiting[0][0].done()):
             delivery, rows = self._waiting[0]
             delivery.result()
@@ -180,7 +180,7 @@ class Sending:
 
 
 def stored(delivery: Delivery | BatchDelivery) -> int:
-    """How many of its records are stored by now, whatever became of the others."""
+    """The number of its records that are stored by now, even if others have failed."""
     from penstock.client import BatchDelivery
 
     if isinstance(delivery, BatchDelivery):

@@ -28,17 +28,17 @@ __all__ = [
     "text_lines",
 ]
 
-# Columns as JSON text, a column at a time: exactly what ``json.dumps`` writes, at a million rows per second.
+# Columns as JSON text: exactly the output of ``json.dumps``, at a million rows per second.
 #
-# Arrow writes most rows; the few that need an escape beyond quotes and backslashes go through ``json`` one by one. What
-# must not live here: which columns there are.
+# Arrow writes most rows; the few that need an escape other than for quotes and backslashes are written by ``json``, one
+# by one.
 NULL: Final = binary_array([b"null"])[0]
 _STRANGE: Final = rb"[^ -~]"
-"""Control characters and all beyond ASCII, which must be escaped, and only ``json`` knows how."""
+"""Control characters and non-ASCII characters, which ``json`` must escape."""
 
 
 def joined(*pieces: pa.Array | bytes) -> pa.Array:
-    """The pieces of each row, one after the other; rows in which one is null are null."""
+    """The pieces of each row, concatenated; a row with a null piece is null."""
     scalars = [scalar(each) if isinstance(each, bytes) else each for each in pieces]
     return compute.binary_join_element_wise(*scalars, scalar(b""))
 
@@ -58,7 +58,7 @@ def payload_bytes(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def strange_rows(column: pa.Array) -> pa.Array | None:
-    """For each row whether JSON must escape more than quotes and backslashes; None if that is so for no row."""
+    """For each row whether JSON must escape more than quotes and backslashes; None if no row needs it."""
     payload = payload_bytes(column)
     # One pass over all bytes costs a tenth of a pattern match on every row.
     if not len(payload) or (payload.min() >= ord(" ") and payload.max() <= ord("~")):
@@ -67,12 +67,12 @@ def strange_rows(column: pa.Array) -> pa.Array | None:
 
 
 def known(found: pa.Array) -> pa.Array:
-    """``found`` with False for unknown."""
+    """``found`` with False for null."""
     return compute.and_kleene(found, found.is_valid()) if found.null_count else found
 
 
 def spelled_text(column: pa.Array) -> pa.Array:
-    """Binary text as JSON strings, null as ``null``. Raises UnicodeDecodeError for what is not UTF-8."""
+    """Binary text as JSON strings, null as ``null``. Raises UnicodeDecodeError if it is not UTF-8."""
     payload = payload_bytes(column)
     spelled = column
     for letter in (b"\\", b'"'):
@@ -83,7 +83,7 @@ def spelled_text(column: pa.Array) -> pa.Array:
 
 
 def patched(spelled: pa.Array, where: pa.Array | None, column: pa.Array, spell: Callable[[Any], bytes]) -> pa.Array:
-    """``spelled`` with the rows of ``where`` spelled one by one instead."""
+    """``spelled``, in which the rows of ``where`` are written one by one with ``spell``."""
     if where is None:
         return spelled
     own = [spell(value) for value in column.filter(where).to_pylist()]
@@ -95,14 +95,14 @@ _ZERO: Final = number_array(pa.int32(), 1, np.zeros(1, np.int32))[0]
 
 
 def text_lines(part: Part, separator: bytes = b"") -> pa.Array:
-    """Key and separator if there is one, value, line feed: the bytes as they are."""
+    """Key and separator (if there is one), value, line feed: the unchanged bytes."""
     value = part.batch.column("value").fill_null(_NOTHING)
     pieces = (part.batch.column("key").fill_null(_NOTHING), separator, value) if separator else (value,)
     return joined(*pieces, b"\n")
 
 
 def json_lines(part: Part) -> pa.Array:
-    """Objects with all there is of a record; bytes that are not UTF-8 are in base64."""
+    """Objects with all fields of a record; bytes that are not UTF-8 are in base64."""
     batch, partition = part.batch, part.partition
     node = f'"node": {json.dumps(partition.node)}, ' if partition.node else ""
     same = f'{{"topic": {json.dumps(partition.topic)}, {node}"partition": {partition.id}, "offset": '
@@ -123,23 +123,23 @@ def _spelled_numbers(column: pa.Array) -> pa.Array:
 
 
 def _spelled_times(column: pa.Array) -> pa.Array:
-    """Milliseconds; those before 1970 mean that there is no timestamp."""
+    """Milliseconds since 1970; a negative one means that there is no timestamp."""
     times = np.where(valid_of(column), np.floor_divide(integers_of(column.view(pa.int64())), 1_000), -1)
     return _spelled_numbers(number_array(pa.int64(), len(times), times, times >= 0))
 
 
 def _payload(name: str, column: pa.Array) -> pa.Array:
-    """``, "name": "text"``, or ``, "name_base64": "…"`` where it is not text."""
+    """``, "name": "text"``, or ``, "name_base64": "…"`` if it is not text."""
     before = f', "{name}": '.encode()
     if (strange := strange_rows(column)) is None:
         return joined(before, spelled_text(column))
-    # spelled_text() takes text only: rows that may hold other bytes are written here, one by one.
+    # spelled_text() accepts only text, so rows that may have other bytes are written here, one by one.
     plain = spelled_text(compute.if_else(strange, pa.nulls(1, pa.binary())[0], column))
     return patched(joined(before, plain), strange, column, lambda value: f", {_text_or_base64(name, value)}".encode())
 
 
 def _headers(batch: pa.RecordBatch) -> list[pa.Array]:
-    """``, "headers": […]`` for the records that have some."""
+    """``, "headers": […]`` for records with headers."""
     at = batch.schema.get_field_index("headers")
     if at < 0 or not len(batch.column(at).flatten()):
         return []

@@ -23,14 +23,14 @@ _SENT: Final = ("key", "value", "headers", "timestamp", "partition")
 
 
 def csv_tables(stream: BinaryIO, key: str) -> Iterator[pa.Table]:
-    """Numbers and times are recognised by the first block; the key column's text stays as written."""
+    """The tables of a CSV file. Arrow infers numbers and times from the first block; the key column stays text."""
     columns = csv.ConvertOptions(column_types={key: pa.string()} if key else {})
     for batch in csv.open_csv(stream, convert_options=columns):
         yield _as_json(pa.Table.from_batches([batch]), key)
 
 
 def parquet_tables(stream: BinaryIO, key: str) -> Iterator[pa.Table]:
-    """A file with a binary column value and otherwise only columns that records have is sent as it is."""
+    """The tables of a Parquet file; one with a binary column value and only a record's columns is sent as it is."""
     file = parquet.ParquetFile(stream)
     as_it_is = not key and _has_records(file.schema_arrow)
     for batch in file.iter_batches(batch_size=_ROWS):
@@ -39,7 +39,7 @@ def parquet_tables(stream: BinaryIO, key: str) -> Iterator[pa.Table]:
 
 
 def partitions_named(stream: BinaryIO) -> set[int]:
-    """The partitions that the rows of a Parquet file of records ask for."""
+    """The partitions in the rows of a Parquet file of records."""
     file = parquet.ParquetFile(stream)
     if not _has_records(file.schema_arrow) or "partition" not in file.schema_arrow.names:
         return set()
@@ -66,7 +66,7 @@ def _as_json(table: pa.Table, key: str) -> pa.Table:
 def _objects(table: pa.Table) -> pa.Array:
     """A JSON object per row, written column by column."""
     pieces: list[pa.Array | bytes] = []
-    # Of columns with the same name the last one counts, in the place of the first.
+    # Of several columns with the same name, the last one counts, at the position of the first.
     for name, at in {name: at for at, name in enumerate(table.column_names)}.items():
         begin = f"{', ' if pieces else '{'}{json.dumps(name)}: ".encode()
         pieces += [begin, _spelled(table.column(at).combine_chunks())]
@@ -74,7 +74,7 @@ def _objects(table: pa.Table) -> pa.Array:
 
 
 def _spelled(column: pa.Array) -> pa.Array:
-    """A column's cells as JSON; those that Arrow cannot write as ``json`` does go one by one."""
+    """A column's cells as JSON; cells that Arrow would write differently from ``json`` are written one by one."""
     kind = column.type
     if pa.types.is_integer(kind):
         return column.cast(pa.string()).cast(pa.binary()).fill_null(NULL)
@@ -99,7 +99,7 @@ def _is_text(column: pa.Array) -> bool:
 
 
 def _at_once(column: pa.Array) -> pa.Array:
-    """Numbers and booleans by one call of ``json``: what it writes for each has no comma."""
+    """Numbers and booleans as JSON, by one call of ``json``, since none of them has a comma."""
     if pa.types.is_floating(column.type):
         column = compute.if_else(compute.is_finite(column), column, pa.nulls(1, column.type)[0])
     return binary_array(json.dumps(column.to_pylist())[1:-1].encode().split(b", ")) if len(column) else _NO_CELLS
@@ -122,7 +122,7 @@ def _text(value: object) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """A cell as JSON can say it: times in ISO 8601, bytes as text or else base64, NaN as null."""
+    """A cell for JSON: times in ISO 8601, bytes as text or else base64, NaN as null."""
     match value:
         case dict():
             return {str(name): _plain(each) for name, each in value.items()}

@@ -1,6 +1,6 @@
-"""Few records as lines of text, and lines for a terminal: one by one, without Arrow's functions (0.1 s to load).
+"""Formats few records as lines of text, and lines for a terminal, without Arrow's functions, which load for 0.1 s.
 
-`record_text` does many records, by columns.
+`record_text` formats many records, by columns.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _MANY: Final = 1_000
 
 
 class _State:
-    """How many records this process has handled one by one."""
+    """The number of records that this process has formatted one by one."""
 
     handled = 0
 
 
 def is_few(records: int) -> bool:
-    """Whether handling this many more one by one is cheaper than loading Arrow's functions, if they are not loaded."""
+    """Whether formatting so many more one by one is faster than loading Arrow's functions; False if they are loaded."""
     if "pyarrow.compute" in sys.modules:
         return False
     _State.handled += records
@@ -30,7 +30,7 @@ def is_few(records: int) -> bool:
 
 
 def text_lines(part: Part, separator: bytes = b"", *, for_people: bool = False) -> bytes:
-    """Key and separator if there is one, value, line feed: the bytes as they are, escaped only for a terminal."""
+    """Key and separator (if there is one), value, line feed: the unchanged bytes, escaped only for a terminal."""
     lines = [value or b"" for value in part.batch.column("value").to_pylist()]
     if separator:
         keys = part.batch.column("key").to_pylist()

@@ -1,6 +1,6 @@
 """``penstock snode``: a service node in this process, until SIGTERM.
 
-Its arguments are parsed by argparse, for the reason that `entry` gives.
+It uses argparse instead of typer, for the reason in `entry`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DEFAULT_LISTENER: Final = f"{USUAL}://127.0.0.1:{default_port(USUAL)}"
 
 
 def snode(words: Sequence[str]) -> None:
-    """Parse the words after ``snode``, and serve. Raises SystemExit as every verb does."""
+    """Parse the words after ``snode``, and serve. Raises SystemExit, as every verb does."""
     with reporting_errors():
         given = arguments().parse_args(words)
         store, enodes = _kept(given.store, given.enode)
@@ -68,7 +68,7 @@ def snode(words: Sequence[str]) -> None:
 
 
 def arguments() -> argparse.ArgumentParser:
-    """The words after ``snode``."""
+    """The parser of the words after ``snode``."""
     parser = argparse.ArgumentParser(
         prog="penstock snode",
         description="Serve topics to clients. Prints one line when ready; drains and stops on SIGTERM.",
@@ -151,7 +151,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 _NAMES: Final = {"enode": "enodes", "advertise": "advertised"}
-"""Words of the command line that are called otherwise among options."""
+"""Words of the command line whose option has another name."""
 
 
 def _show(config: SnodeConfig, words: Sequence[str]) -> None:
@@ -165,7 +165,7 @@ def _show(config: SnodeConfig, words: Sequence[str]) -> None:
 
 
 def _given(words: Sequence[str], place: str = "command line") -> Iterator[tuple[str, str]]:
-    """Options by their names, and where each of them was given."""
+    """(option, source) of every option that was given."""
     left = list(words)
     while left:
         word = left.pop(0)
@@ -180,7 +180,7 @@ def _given(words: Sequence[str], place: str = "command line") -> Iterator[tuple[
 
 
 def _kept(store: str | None, enodes: list[str] | None) -> tuple[str, list[str]]:
-    """Where topics usually live, and the other places. Raises UsageError where there is none."""
+    """The default place of topics, and the other places. Raises UsageError if there is none."""
     if store is not None:
         return store, enodes or []
     if not enodes:
@@ -202,7 +202,7 @@ async def _serve(config: SnodeConfig, *, until_stdin_closes: bool) -> None:
 
 
 def _work(config: SnodeConfig, place: ProcessPart, say: Callable[[str], None]) -> int:
-    """One process of several: its exit code."""
+    """Run one process of several; returns its exit code."""
     from penstock.snode.node import run
 
     try:
@@ -227,11 +227,11 @@ def _print(line: str) -> None:
     except OSError as error:
         if error.errno != errno.EBADF:
             raise
-        drop_output()  # a node whose standard output is closed serves all the same
+        drop_output()  # a node with a closed standard output continues to serve
 
 
 def _watch_stdin(stop: asyncio.Event) -> None:
-    """Set ``stop`` at the end of standard input; what is read before is ignored. Raises UsageError."""
+    """Set ``stop`` at the end of standard input; its content is ignored. Raises UsageError."""
     loop = asyncio.get_running_loop()
 
     def readable() -> None:
@@ -243,5 +243,5 @@ def _watch_stdin(stop: asyncio.Event) -> None:
         number = sys.stdin.fileno()
         loop.add_reader(number, readable)
     except (OSError, ValueError, AttributeError) as error:
-        # A plain file or /dev/null has no end to wait for; and there may be no standard input at all.
+        # The event loop cannot wait for a plain file or /dev/null, and there may be no standard input at all.
         raise UsageError("--until-stdin-closes needs a pipe or a terminal on standard input") from error

@@ -1,6 +1,6 @@
-"""What is produced: lines, JSON lines, rows of CSV and Parquet files, as records and tables to send.
+"""The input of ``penstock produce``: lines, JSON lines, rows of CSV and Parquet files, as records and tables.
 
-Whatever is wrong with a file is a UsageError that says where. Nothing in here knows producers.
+Every mistake in a file is a UsageError that shows the position. Nothing here depends on producers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMATS: Final = ("lines", "json", "csv", "parquet")
 SUFFIXES: Final = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _FIELDS: Final = ("value", "value_base64", "key", "key_base64", "headers", "partition", "timestamp")
 _IGNORED: Final = ("topic", "node", "offset")
-"""What `penstock consume` writes but only the log can assign."""
+"""Fields that `penstock consume` writes, but that only the log can assign."""
 
 _PIPE_BYTES: Final = 1 << 20
 
@@ -35,7 +35,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One record, and its line."""
+    """One record, and the number of its line."""
 
     line: int
     value: bytes | None
@@ -61,8 +61,8 @@ def opened(source: str) -> Iterator[BinaryIO]:
 
 
 def _widen(stream: BinaryIO) -> None:
-    """Let a pipe hold a block instead of 64 KiB, where the system can (Linux): every block costs its batches."""
-    with suppress(ImportError, AttributeError, OSError):  # another system; no pipe; no file at all
+    """Enlarge a pipe from 64 KiB to a block, if the system can (Linux): larger blocks make fewer batches."""
+    with suppress(ImportError, AttributeError, OSError):  # another system; not a pipe; not a file at all
         import fcntl
 
         fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -92,7 +92,7 @@ def json_records(stream: BinaryIO, first: int = 1) -> Iterator[Outgoing]:
             record = _record(number, given)
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"line {number} is not JSON: {error}") from error
-        except RecursionError:  # of what is read, and of a value that is written again
+        except RecursionError:  # from the parser, or from writing a nested value again
             raise UsageError(f"line {number} is nested too deeply") from None
         except ValueError as error:
             raise UsageError(f"line {number}: {error}") from error
@@ -129,7 +129,7 @@ def _payload(given: dict[str, object], name: str) -> bytes | None:
 
 
 def _bytes(value: object) -> bytes | None:
-    """Text in UTF-8; anything else is sent as the JSON it is."""
+    """Text in UTF-8; any other value as JSON."""
     if value is None:
         return None
     return (value if isinstance(value, str) else json.dumps(value)).encode()
@@ -158,7 +158,7 @@ def _whole_number(given: dict[str, object], name: str) -> int | None:
 
 
 def pieces(stream: BinaryIO, kind: str, separator: str) -> Iterator[Piece]:
-    """Lines, or JSON lines, a block at a time."""
+    """Lines, or JSON lines, in blocks."""
     if kind == "json":
         from penstock.cli.input_batches import json_pieces
 
@@ -169,7 +169,7 @@ def pieces(stream: BinaryIO, kind: str, separator: str) -> Iterator[Piece]:
 
 
 def partitions_named(stream: BinaryIO) -> set[int]:
-    """The partitions that the rows of a Parquet file of records ask for."""
+    """The partitions in the rows of a Parquet file of records."""
     import pyarrow as pa
 
     from penstock.cli import rows
@@ -181,7 +181,7 @@ def partitions_named(stream: BinaryIO) -> set[int]:
 
 
 def tables(stream: BinaryIO, kind: str, key: str) -> Iterator[pa.Table]:
-    """The rows of a csv or parquet file as tables that a producer takes."""
+    """The rows of a csv or parquet file as tables for a producer."""
     import pyarrow as pa
 
     from penstock.cli.rows import csv_tables, parquet_tables

@@ -1,4 +1,4 @@
-"""The demo: a year of flights through a wire protocol into Spark, and out as a table and a picture that are checked."""
+"""The demo: a year of flights through three wire protocols into Spark, with a checked result table and a picture."""
 
 from penstock.demo.run import main
 

@@ -1,9 +1,9 @@
-"""The demo's result table: its schema, the same numbers computed a second time without Spark, and their comparison.
+"""The demo's result: its schema, the Spark job that computes it, the same numbers without Spark, and a picture.
 
 Cancelled flights have no departure; they count in ``flights`` and ``cancelled`` but not in the delays, which are whole
-minutes. ``p95_dep_delay`` is the 95th percentile with linear interpolation: of n sorted delays the one at position 0.95
-(n - 1), between two delays in proportion. That is always a multiple of a twentieth of a minute, so it has one right
-answer to the last bit: here it is computed in whole twentieths, in Spark in doubles, which are rounded to two digits.
+minutes. ``p95_dep_delay`` is the 95th percentile with linear interpolation: of n sorted delays the value at position
+0.95 (n - 1), interpolated between two delays. That is always a multiple of a twentieth of a minute, so the result is
+exact: here it is computed in whole twentieths, in Spark in doubles, which are rounded to two digits.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SHOWN = 5
 
 
 def expected_delays(table: pa.Table) -> pa.Table:
-    """The result for these rows of the package's table, sorted by ``KEYS``; columns as in ``SCHEMA``."""
+    """The result for the rows of the package's table, sorted by ``KEYS``; columns as in ``SCHEMA``."""
     rows = table.select(["time_hour", "origin", "carrier", "dep_time", "dep_delay"])
     keys = ("time_hour", "origin", "carrier")
     order = [(name, "ascending") for name in keys]
@@ -67,7 +67,7 @@ def expected_delays(table: pa.Table) -> pa.Table:
     counts = rows.group_by(keys).aggregate(wanted).sort_by(order)
     flights = counts["count_all"].to_numpy()
     delays = counts["dep_delay_count"].to_numpy()
-    # Rows of a group lie together, its delays sorted, nulls last: group g's delays start at first[g].
+    # The rows of a group are adjacent, its delays sorted, nulls last: group g's delays start at first[g].
     first = np.cumsum(flights) - flights
     known = delays > 0
     sorted_delays = rows["dep_delay"].fill_null(0).to_numpy()
@@ -91,9 +91,9 @@ def expected_delays(table: pa.Table) -> pa.Table:
 
 
 def differences(found: pa.Table, expected: pa.Table) -> list[str]:
-    """What differs, in words, at most a handful; empty if every cell of both tables is the same.
+    """The differences in words, at most `_SHOWN`; empty if every cell of both tables is the same.
 
-    Rows are matched by ``KEYS``, so a missing or doubled window is told as such. Numbers are equal only bit for bit.
+    Rows are matched by ``KEYS``, so a missing or repeated window is reported as such. Numbers must have equal bits.
     """
     if found.schema != expected.schema:
         return [f"the columns are {found.schema}, expected {expected.schema}"]
@@ -112,7 +112,7 @@ def differences(found: pa.Table, expected: pa.Table) -> list[str]:
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write all of it or nothing: a reader, or a kill, never sees half a file."""
+    """Write a file atomically, so that neither a reader nor a kill leaves half a file."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     parquet.write_table(table, unfinished)
     with unfinished.open("rb") as file:
@@ -126,17 +126,17 @@ def _by_key(table: pa.Table) -> dict[tuple[object, ...], tuple[object, ...]]:
     return dict(zip(keys, rest, strict=True))
 
 
-# The demo's Spark job: delays by hour, airport and carrier, exactly once, with every window given out.
+# The demo's Spark job: delays by hour, airport and carrier, exactly once, with every window in the output.
 #
-# Windows are in event time with a watermark, and the query runs in update mode: a window is given out each time it
-# grows, so none waits for a later record to close it. Each micro-batch goes to a file of its own, named by its number
-# and replaced as a whole if Spark repeats the batch after a crash; ``merged`` takes for each window the row of the last
-# batch that has it.
+# Windows are in event time with a watermark, and the query runs in update mode: it outputs a window each time it grows,
+# so no window waits for a later record to close it. Each micro-batch is written to its own file, named by its number
+# and replaced as a whole if Spark repeats the batch after a crash; ``merged`` takes each window from the last batch
+# that has it.
 #
-# Nothing is late by accident. A micro-batch takes the same share of every partition's backlog, so two partitions are
-# never further apart than their own streams of flights are at equal shares: 52 days for the whole table, as some of
-# LaGuardia's flights are seasonal. The watermark trails the newest flight by ``WATERMARK``; a record that Spark dropped
-# all the same would end the demo with an error.
+# No record is late by chance. A micro-batch takes the same share of every partition's backlog, so the times in two
+# partitions differ at most as much as their flights do at equal shares: 52 days for the whole table, as some of
+# LaGuardia's flights are seasonal. The watermark is ``WATERMARK`` before the newest flight. If Spark dropped a record
+# all the same, the demo would end with an error.
 WATERMARK = "60 days"
 _LOOK_S = 1
 _FLIGHT = "origin string, carrier string, dep_time int, dep_delay double"
@@ -157,10 +157,10 @@ def hourly_delays(events: DataFrame) -> DataFrame:
 
 
 def run_to_end(delays: DataFrame, *, windows: Path, checkpoint: Path, on_progress: Callable[[int], None]) -> None:
-    """Process what is in the log now, going on from ``checkpoint``; batch n goes to ``windows``/n.parquet.
+    """Process the records that are in the log now, from ``checkpoint`` on; batch n is written to ``windows``/n.parquet.
 
-    ``on_progress`` is told every second how many records this run has read; what it raises ends the query. Raises
-    UsageError if Spark dropped a record as late.
+    ``on_progress`` is called every second with the number of records that this run has read; its errors end the query.
+    Raises UsageError if Spark dropped a record as late.
     """
     windows.mkdir(parents=True, exist_ok=True)
 
@@ -179,7 +179,7 @@ def run_to_end(delays: DataFrame, *, windows: Path, checkpoint: Path, on_progres
             on_progress(_records(query.recentProgress))
         on_progress(_records(query.recentProgress))
     except BaseException:
-        with suppress(Exception):  # what ended the query says more than that it cannot be stopped
+        with suppress(Exception):  # the error that ended the query is better than one from stopping it
             query.stop()
         raise
     late = sum(
@@ -204,12 +204,10 @@ def _records(progress: Sequence[Mapping[str, Any]]) -> int:
     return sum(each["numInputRows"] for each in progress)
 
 
-# ``delays.png``: how late flights left, through the year and through the day, one line an airport.
-#
-# Drawn from the result table alone.
+# ``delays.png``: delays over the year and over the day, one line per airport. It needs only the result table.
 _COLOURS = {"EWR": "#c1440e", "JFK": "#1f5f8b", "LGA": "#3b7d4f"}
 _SMOOTHED_DAYS = 7
-_FEWEST_FLIGHTS = 30  # an hour of the day with fewer flights in a year says nothing
+_FEWEST_FLIGHTS = 30  # hours of the day with fewer flights in a year are not drawn
 
 
 def draw_delays(delays: pa.Table, path: Path) -> None:
@@ -270,7 +268,7 @@ def _new_york(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def _sums(rows: pa.Table) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Minutes of delay and flights that left, by window."""
+    """Minutes of delay, and departed flights, by window."""
     flights = compute.subtract(rows["flights"], rows["cancelled"]).to_numpy().astype(np.float64)
     return rows["mean_dep_delay"].fill_null(0.0).to_numpy() * flights, flights
 

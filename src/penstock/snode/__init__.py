@@ -1,4 +1,4 @@
-"""The service node: listeners, services and the enodes behind them; assembly and lifecycle."""
+"""The service node: it assembles listeners, services and enodes, and starts and stops them."""
 
 from penstock.snode.node import Node as Node
 

@@ -1,4 +1,4 @@
-"""Committed offsets and groups' own records, for all fronts: tables in memory over a journal.
+"""Committed offsets and groups' own records, for all fronts: tables in memory, backed by a journal.
 
 A commit is a batch in the journal, answered once that batch is as durable as any acknowledged record. At start the
 tables are read back from the journal; the last record wins.
@@ -29,7 +29,7 @@ from penstock.model import Committed, Partition
 __all__ = ["KeptOffsets", "OffsetsService", "kept_offsets"]
 
 OFFSET_BYTES: Final = 600
-"""What a committed offset takes without its metadata, in all tables."""
+"""Bytes of a committed offset without its metadata, in all tables together."""
 _MOST: Final = 200_000
 _PART_OF_MEMORY: Final = 4
 
@@ -37,14 +37,14 @@ KeptOffsets: TypeAlias = Shares[tuple[str, Partition]]
 
 
 def kept_offsets(most: int = _MOST, memory: Memory = UNLIMITED, address_percent: int = ADDRESS_PERCENT) -> KeptOffsets:
-    """Where offsets are counted. The owner is the host that committed first; one that was found in the log has none."""
+    """The counter of offsets. An offset's owner is the host that committed it first; one read from the log has none."""
     return Shares("committed offsets", "max_committed_offsets", most, memory, address_percent, _PART_OF_MEMORY)
 
 
 class OffsetsService:
-    """``penstock.interfaces.node.Offsets``. ``partitions`` of the journal are fixed when it is created.
+    """``penstock.interfaces.node.Offsets``. The number of the journal's ``partitions`` is fixed when it is created.
 
-    ``kept`` counts offsets that are committed, or that a transaction wants to commit, by group and partition.
+    ``kept`` counts offsets that are committed, or pending in a transaction, by group and partition.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class OffsetsService:
         await self._journal.replay(self._follow)
         self._quiet()
 
-    # What fronts call.
+    # Calls from fronts.
 
     async def groups(self) -> Sequence[str]:
         await self._journal.settled()
@@ -85,7 +85,7 @@ class OffsetsService:
     async def commit(
         self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None, host: str | None = None
     ) -> None:
-        """Raises StoreError; then nothing, or only a first part, is committed. Raises NoRoom; then nothing is."""
+        """Raises StoreError, with none or only the first of the offsets committed; NoRoom, with none committed."""
 
         def compose() -> list[Replayed]:
             _ask(look)
@@ -109,7 +109,7 @@ class OffsetsService:
 
         def compose() -> list[Replayed]:
             if len(self._writing[group]) > 1:
-                return []  # a newer offset may be on its way and would precede this: try again later
+                return []  # a newer offset may be in flight and would come first in the log: try again later
             undecided = self._undecided.of(group)
             known = self._table.of(group)
             old = [one for one, committed in known.items() if one not in undecided and which(one, committed)]
@@ -130,13 +130,13 @@ class OffsetsService:
         await self._write(group, compose)
 
     def _known(self, group: str) -> dict[Partition, Committed]:
-        """Current offsets, and those on their way, which come before whatever is written now."""
+        """Current offsets, and those in flight, which are in the log before anything that is written now."""
         known = {**self._undecided.of(group), **self._table.of(group)}
         coming = {each.partition: each.committed for each in self._under_way(group)}
         return known | {one: said for one, said in coming.items() if one is not None and said is not None}
 
     def _under_way(self, group: str) -> Iterator[Replayed]:
-        """The group's writes that are not answered yet, in the order of the log."""
+        """The group's writes in flight, in the order of the log."""
         return chain.from_iterable(self._writing.get(group, ()))
 
     async def save_group(self, group: str, record: bytes, look: Look | None = None) -> None:
@@ -148,7 +148,7 @@ class OffsetsService:
 
         await self._write(group, compose)
 
-    # Within transactions.
+    # Transactions.
 
     async def place_of(self, group: str) -> Partition:
         return await self._journal.partition(await self._place(group))
@@ -162,7 +162,7 @@ class OffsetsService:
         look: Look | None = None,
         host: str | None = None,
     ) -> None:
-        """Raises StoreError; the transaction can then only be aborted. Raises NoRoom."""
+        """Raises StoreError, after which the transaction can only be aborted, and NoRoom."""
 
         def compose() -> list[Replayed]:
             _ask(look)
@@ -172,12 +172,12 @@ class OffsetsService:
         await self._write(group, compose, Within(producer_id, epoch))
 
     async def end_within(self, place: Partition, producer_id: int, marker: bytes, *, commit: bool) -> None:
-        """Raises StoreError; nothing is decided then."""
+        """Raises StoreError; the transaction is then still undecided."""
         await self._journal.mark(place.id, marker)
         self._decide(place.id, producer_id, commit=commit)
 
     def _find_room(self, group: str, offsets: Mapping[Partition, Committed], host: str | None) -> None:
-        """Count what is new. Raises NoRoom, and then counts nothing."""
+        """Count new offsets. Raises NoRoom, and then counts none."""
         known = self._table.of(group)
         counted: list[Partition] = []
         for partition, committed in offsets.items():
@@ -192,11 +192,11 @@ class OffsetsService:
             counted.append(partition)
 
     def _correct(self, group: str, partition: Partition) -> None:
-        """It may not have come to be committed, or be committed no more: then it counts no more."""
+        """Stop counting an offset that is not committed, because its commit failed or it was deleted."""
         if partition not in self._table.of(group):
             self._kept.drop((group, partition))
 
-    # The tables, which change only by what is in the log.
+    # The tables. They change only after an entry is in the log.
 
     async def _place(self, group: str) -> int:
         return self._codec.partition_of(group, await self._journal.places())
@@ -260,7 +260,7 @@ class OffsetsService:
     def _decide(self, place: int, producer_id: int, *, commit: bool) -> None:
         for wanted in self._undecided.end(place, producer_id):
             if commit:
-                # At the position of the commit, not of the marker: a commit from outside that came in between stays.
+                # At the position of the commit, not of the marker, so that a later commit outside the transaction wins.
                 self._table.set(wanted.group, wanted.partition, wanted.committed, position=wanted.position)
             self._correct(wanted.group, wanted.partition)
 

@@ -1,8 +1,10 @@
-"""Journals as topics of an enode: the one loop that reads a node's own topics back, and the one way to write to them.
+"""Journals as topics of an enode: all reads and writes of a node's own topics go through `EnodeJournal`.
 
-An enode may be remote, so an append may end in doubt: its answer is lost, or its caller was cancelled. Then the end of
-the log is read again before anything else happens at that place, and the owner of the table is told what is there. A
-gap between the known end and an answered append is handled in the same way.
+An enode may be remote, so the result of an append may be in doubt: the response is lost, or the caller was cancelled.
+Then the end of the log is read again before the next operation on that partition, and the entries found there are
+passed to the owner of the table. A gap between the known end and a successful append is handled in the same way.
+
+Journals call a partition a place.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _NOBODY: Final = Within(-1, -1)
 class JournalService:
     """``penstock.interfaces.node.Journals`` over an enode, which need not be the one that keeps the data.
 
-    The names of its topics begin with ``whose``.
+    ``whose`` is the prefix of its topics' names.
     """
 
     def __init__(self, enode: Enode, runtime: Runtime, *, whose: str = "") -> None:
@@ -56,7 +58,7 @@ class JournalService:
         self._journals: dict[str, EnodeJournal] = {}
 
     def journal(self, name: str, *, places: int, config: Mapping[str, str]) -> EnodeJournal:
-        """The same object each time, because only one may track the log's end."""
+        """The journal of that name; always the same object, because only one may track the log's end."""
         if name not in self._journals:
             topic = self._whose + name
             self._journals[name] = EnodeJournal(self._enode, self._runtime, topic, places, config)
@@ -69,7 +71,7 @@ Content = Sequence[tuple[Any, ...]]
 
 @dataclass(slots=True, eq=False)
 class _Unanswered:
-    """A write without an answer; ``position`` is where its first entry was found, -1 before."""
+    """A write without a response; ``position`` is the offset at which its first entry was found, -1 before that."""
 
     content: Content
     position: int = -1
@@ -77,7 +79,7 @@ class _Unanswered:
 
 @dataclass(slots=True)
 class _Tail:
-    """A place's end: everything below ``end`` is known; ``ahead`` has start and end of answers after a gap."""
+    """The end of a place: everything below ``end`` is known; ``ahead`` has start and end of appends after a gap."""
 
     end: int = 0
     ahead: dict[int, int] = field(default_factory=dict)
@@ -118,7 +120,7 @@ class EnodeJournal:
         self._follow: Follow = _ignore
 
     async def places(self) -> int:
-        # A caller that comes while others wait queues behind them, even if the number is known by now: no overtaking.
+        # A caller that arrives while others wait queues behind them, even if the number is known by now, to keep order.
         if self._places is None or self._asking:
             self._asking += 1
             try:
@@ -148,9 +150,12 @@ class EnodeJournal:
     # Reading.
 
     async def replay(self, follow: Follow) -> None:
-        """Raises StoreDamaged with file and position, CorruptBatch where the log lies elsewhere, and the errors of
-        ``follow``: nothing is dropped silently. Waits while the log is unavailable: to start with half of the entries
-        would be to serve wrong answers."""
+        """Pass all entries to ``follow``, now and when the end is read again.
+
+        Raises StoreDamaged with file and position, CorruptBatch if the log is remote, and the errors of ``follow``:
+        nothing is dropped silently. It waits while the log is unavailable, because a node that starts with half of the
+        entries would give wrong answers.
+        """
         self._follow = follow
         topic = await self._answer(lambda: self._enode.topic(self._name))
         if topic is None:
@@ -165,7 +170,7 @@ class EnodeJournal:
                 await self._settle(place)
 
     async def _read(self, place: int) -> None:
-        """Pass on what comes after the known end, and look there for unanswered writes."""
+        """Pass entries after the known end to ``follow``, and look among them for unanswered writes."""
         tail = self._tails.setdefault(place, _Tail())
         partition = Partition(self._name, place)
         known = await extent(self._enode, partition)
@@ -193,7 +198,7 @@ class EnodeJournal:
                 write.position = _find(write.content, found)
 
     async def _settle(self, place: int) -> None:
-        """Read the end again while it is in doubt. Call it in the place's turn."""
+        """Read the end again while it is in doubt. The caller must hold the place's lock."""
         while place in self._doubts:
             self._doubts.discard(place)
             try:
@@ -203,7 +208,7 @@ class EnodeJournal:
                 raise
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """The result of ``ask``, which is repeated while the log is unavailable."""
+        """The result of ``ask``, repeated while the log is unavailable."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -234,14 +239,14 @@ class EnodeJournal:
         await self._write(place, [marker], lambda: [[each[1:] for each in entries_of(marker)]])
 
     def _is_free(self, place: int) -> bool:
-        """Whether `_turn` would return without waiting for anything."""
+        """Whether `_turn` would return without waiting."""
         known = self._places is not None and not self._asking
         return known and place not in self._doubts and self._turns.free(place)
 
     async def _turn(self, place: int) -> None:
         """Return when nothing is in doubt at the place and all earlier callers have called the enode.
 
-        Later callers continue later: nothing happens between the return and what the caller does before it waits.
+        Later callers stay behind: until the caller itself awaits, no other caller runs.
         """
         async with self._turns.held(place):
             await self.places()
@@ -250,7 +255,7 @@ class EnodeJournal:
     async def _write(
         self, place: int, batches: Sequence[Batch], contents: Callable[[], Sequence[Content]]
     ) -> list[int]:
-        """The offset at which each batch begins. Raises the first batch's error."""
+        """Write batches; returns each one's base offset. Raises the first error."""
         tail = self._tails.get(place)
         if tail is None:
             tail = self._tails[place] = _Tail()
@@ -278,7 +283,7 @@ class EnodeJournal:
         except PenstockError as error:
             results = [error] * len(batches)
         except BaseException:
-            self._doubts.add(place)  # the answer is no longer awaited
+            self._doubts.add(place)  # cancelled: the response is no longer awaited
             raise
         finally:
             tail.writing -= 1
@@ -295,7 +300,7 @@ class EnodeJournal:
         return await self._enode.append_all([(partition, batch) for batch in batches]) if batches else []
 
     async def _look_up(self, place: int, tail: _Tail, lost: Sequence[_Unanswered]) -> None:
-        """Find out what became of unanswered writes, before anything else is written there."""
+        """Find out whether unanswered writes are in the log, before anything else is written there."""
         tail.unanswered.extend(lost)
         self._doubts.add(place)
         try:
@@ -319,7 +324,7 @@ def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def _ignore(place: int, found: Noted | Ended) -> None:
-    """No table is kept of the journal."""
+    """The default before `replay`: the journal has no table."""
 
 
 def _find(wanted: Content, found: Sequence[Noted | Ended]) -> int:

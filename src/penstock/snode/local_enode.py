@@ -1,6 +1,8 @@
-"""The embedded log as an enode: the store's calls, waiting for the disk where the policy says so, and waking readers.
+"""The embedded log as an enode (`LocalEnode`), and `open_enode`, which opens any enode by URL.
 
-The store belongs to the loop's thread; only syncs run beside it.
+`LocalEnode` calls the store, waits for the disk if the flush policy says so (`GroupCommit`), wakes waiting readers
+(`Arrivals`), logs the node's own errors (`ErrorLog`) and runs the periodic work (`keep_up`).
+Only the event loop's thread may use the store; syncs, checks of batches and compaction run in other threads.
 """
 
 from __future__ import annotations
@@ -46,9 +48,11 @@ from penstock.store import (
 __all__ = ["Arrivals", "ErrorLog", "GroupCommit", "LocalEnode", "keep_up", "open_enode", "open_local"]
 
 
-# Readers that wait for partitions to change: one promise each, set by the first change of any of its partitions.
 class Arrivals:
-    """Cheap while nobody waits: an append then costs one lookup."""
+    """Readers that wait for partitions to change, one promise each; the first change of any partition sets it.
+
+    While no reader waits, an append costs one lookup.
+    """
 
     def __init__(self, new_promise: Callable[[], Promise[Any]]) -> None:
         self._new_promise = new_promise
@@ -56,7 +60,7 @@ class Arrivals:
         self._partitions: dict[Promise[None], Collection[Partition]] = {}
 
     def wait(self, partitions: Collection[Partition]) -> Promise[None]:
-        """A promise that is set when one of ``partitions`` changes. Give it back to `forget`."""
+        """A promise that is set when one of ``partitions`` changes. Pass it to `forget` in the end."""
         promise: Promise[None] = self._new_promise()
         self._partitions[promise] = partitions
         for partition in partitions:
@@ -64,7 +68,7 @@ class Arrivals:
         return promise
 
     def changed(self, partition: Partition) -> None:
-        """Wake all readers that wait for ``partition``."""
+        """Wake all readers of ``partition``."""
         if not self._waiting:
             return
         for promise in list(self._waiting.get(partition, ())):
@@ -72,7 +76,7 @@ class Arrivals:
             promise.set(None)
 
     def forget(self, promise: Promise[None]) -> None:
-        """The reader no longer waits; does nothing if it was woken or is unknown."""
+        """The reader no longer waits. Does nothing if it was woken already or is unknown."""
         for partition in self._partitions.pop(promise, ()):
             waiting = self._waiting.get(partition)
             if waiting is not None:
@@ -84,10 +88,10 @@ class Arrivals:
         return len(self._partitions)
 
 
-# Reports the node's own errors in its log: clients only get a code for "try again", which operators do not see.
+# Errors of the node itself go to its log: clients only get a code for "try again", which operators do not see.
 #
-# A full disk fails every append of every partition, so one line stands for many: the same error of the same partition
-# is logged once a minute, and all together at most ten times a minute, with the number of those left out.
+# A full disk fails every append of every partition, so lines are limited: the same error of the same partition is
+# logged once a minute, and all errors together ten times a minute, with the number of those left out.
 
 _EVERY_S: Final = 60.0
 _LINES: Final = 10
@@ -96,7 +100,7 @@ Key = tuple[type[PenstockError], str | None, int | None]
 
 
 class ErrorLog:
-    """One per enode; `report` takes any error of the store, and logs those that are the node's own."""
+    """One per enode. `report` takes any error of the store and logs those that are not a client's mistake."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -105,19 +109,19 @@ class ErrorLog:
         self._left_out = 0
 
     def __enter__(self) -> None:
-        """Every penstock error that leaves the block is passed to `report`; the caller gets it too."""
+        """Pass every PenstockError that leaves the block to `report`; the caller gets it too."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, PenstockError):
             self.report(error)
 
     def report(self, error: PenstockError) -> None:
-        """Log it, unless it is a client's mistake or was logged already."""
+        """Log ``error`` unless it is a client's mistake or was logged lately."""
         if isinstance(error, StoreDamaged | WriteFailed) or type(error) is StoreError:
             self.log("", error)
 
     def log(self, what: str, error: PenstockError) -> None:
-        """Log what failed, whatever the error, unless it was logged already."""
+        """Log any ``error`` after the text ``what``, unless it was logged lately."""
         now = self._runtime.monotonic()
         if now - self._since >= _EVERY_S:
             self._since = now
@@ -131,9 +135,11 @@ class ErrorLog:
         _log.error("%s%s%s", what, error, f" ({left_out} more such errors were not logged)" if left_out else "")
 
 
-# Waiting for the disk: all who wait for one log while it is being synced share the next sync (group commit).
 class GroupCommit:
-    """Syncs run in a thread, one at a time for each log."""
+    """Waits for the disk. Callers that arrive while a log is being synced share its next sync (group commit).
+
+    Syncs run in a thread, one at a time for each log.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -146,7 +152,8 @@ class GroupCommit:
             running = self._running.get(log)
             error = await (self._sync(log) if running is None else running)
             if error is not None:
-                # For all that shared it too: after a failed sync the next one may succeed without their bytes.
+                # Every caller that shared the sync fails: after a failed sync the next one may succeed without
+                # their bytes.
                 raise error
 
     async def _sync(self, log: PartitionLog) -> PenstockError | None:
@@ -165,11 +172,14 @@ class GroupCommit:
         return error
 
 
-# A node's periodic work: checking what an older one wrote, deleting what is past retention, compacting, syncing.
+# Periodic work.
 
 
 def keep_up(enode: LocalEnode, runtime: Runtime, *, retention_s: float, flush_s: float) -> None:
-    """Start it; it ends with the runtime. Logs that fail are named in the node's log, and the others continue."""
+    """Start the periodic work: checks of segments that an older version wrote, retention, compaction, syncs.
+
+    It ends with the runtime. If one log fails, the error is logged and the others continue.
+    """
     runtime.spawn(_retain(enode, runtime, retention_s), "retention")
     runtime.spawn(_flush(enode, runtime, flush_s), "flush")
 
@@ -192,7 +202,7 @@ _log = logging.getLogger("penstock.node")
 
 _EVERYTHING: Final = Abilities()
 _CHECKED_BYTES: Final = 256 << 20
-"""Of an older node's segments, in one round: some seconds of another thread."""
+"""Bytes of segments of an older version that are checked in one round; it takes some seconds in another thread."""
 
 
 class LocalEnode:
@@ -228,7 +238,7 @@ class LocalEnode:
     def relay(self, scheme: str) -> None:
         del scheme
 
-    # Its life.
+    # Lifecycle.
 
     async def start(self) -> list[str]:
         return [str(recovered) for recovered in self._store.recovered]
@@ -295,7 +305,7 @@ class LocalEnode:
     # Logs.
 
     async def append(self, partition: Partition, batch: Batch) -> Appended:
-        try:  # not `with`: this is a node's most frequent call
+        try:  # not `with self._errors`, which is slower: this is a node's most frequent call
             log = self._store.log(partition.topic, partition.id)
             appended = log.append(batch, now_ms=self._runtime.now_ms())
             self._arrivals.changed(partition)
@@ -426,7 +436,7 @@ class LocalEnode:
             return self._log(partition).max_timestamp()
 
     async def _load_times(self) -> None:
-        # It decodes batches: the first lookup loads Arrow, and others must not wait for that.
+        # The module decodes batches and so imports Arrow; in a thread, so that the event loop does not wait for it.
         if not self._times_loaded:
             await self._runtime.in_thread(lambda: import_module("penstock.store.time_lookup"))
             self._times_loaded = True
@@ -449,7 +459,7 @@ class LocalEnode:
         return promise
 
     def _end(self, partition: Partition) -> int | None:
-        """None if the log no longer exists."""
+        """The log's end offset; None if the log no longer exists."""
         try:
             return self._log(partition).end_offset
         except PenstockError:
@@ -458,10 +468,10 @@ class LocalEnode:
     def forget_arrival(self, promise: Promise[None]) -> None:
         self._arrivals.forget(promise)
 
-    # Upkeep, for the node.
+    # Steps of the periodic work.
 
     def enforce_retention(self) -> list[str]:
-        """Delete what is past the topics' limits; returns a sentence for each log that lost something."""
+        """Delete segments that exceed the topics' limits; returns a sentence for each log that lost some."""
         trimmed = self._store.enforce_retention(self._runtime.now_ms(), self._errors.report)
         self._changed(Partition(one.topic, one.partition) for one in trimmed)
         return [
@@ -471,8 +481,10 @@ class LocalEnode:
         ]
 
     async def check_heads(self) -> list[str]:
-        """Check what an older node stored unchecked, about `_CHECKED_BYTES` a call; returns a sentence for each log
-        whose batches had wrong times in their heads."""
+        """Check batches that an older version stored unchecked, about `_CHECKED_BYTES` a call.
+
+        Returns a sentence for each log whose batch headers had wrong timestamps; they are corrected.
+        """
         wrong: dict[str, int] = {}
         left = _CHECKED_BYTES
         for check in self._store.prepare_head_checks(self._runtime.now_ms()):
@@ -499,7 +511,7 @@ class LocalEnode:
         return found
 
     async def compact(self) -> list[str]:
-        """Compact the logs that are worth it; returns a sentence for each of them."""
+        """Compact the logs for which it is worthwhile; returns a sentence for each."""
         told = []
         for compaction in self._store.prepare_compaction(self._runtime.now_ms()):
             try:
@@ -520,7 +532,7 @@ class LocalEnode:
         return done
 
     async def flush_if_due(self) -> None:
-        """Sync what is due by the interval policy, or because a segment was closed."""
+        """Sync the logs that are due by the interval policy, or because a segment was closed."""
         if not self._store.flush_due(self._runtime.now_ms()):
             return
         for flush in self._store.prepare_flush(self._runtime.now_ms(), self._errors.report):
@@ -539,7 +551,7 @@ class LocalEnode:
 
 
 def open_local(url: str, around: BackendContext) -> LocalEnode:
-    """The embedded log at ``memory:`` or ``file:DIRECTORY``. Raises ConfigError, StoreError and its kin."""
+    """The embedded log at ``memory:`` or ``file:DIRECTORY``. Raises ConfigError, StoreError or a subclass."""
     config, runtime = around.config, around.runtime
     store_config = StoreConfig(
         flush=FlushPolicy(config.flush), flush_interval_ms=config.flush_interval_ms, node_id=config.node_id
@@ -561,19 +573,19 @@ def open_local(url: str, around: BackendContext) -> LocalEnode:
 
 
 def _check_epoch(log: PartitionLog, claimed: int) -> None:
-    """Raises if a client expects another leader epoch than the log's; -1 expects none."""
+    """Raise if the client's leader epoch is not the log's; -1 means that the client has no expectation."""
     if 0 <= claimed < log.leader_epoch:
         raise FencedLeaderEpoch(f"epoch {claimed} is over, the log is in {log.leader_epoch}")
     if claimed > log.leader_epoch:
         raise UnknownLeaderEpoch(f"epoch {claimed} has not begun, the log is in {log.leader_epoch}")
 
 
-# `open_enode`: where a node's topics are kept, by URL.
-#
-# ``memory:`` and ``file:DIRECTORY`` are the embedded log; any other scheme belongs to a protocol, whose registered
-# attribute says how a cluster that speaks it is opened (``enode``).
 def open_enode(url: str, around: BackendContext) -> OpenedEnode:
-    """The enode at a URL, not started yet. Raises ConfigError; StoreError and its kin for the embedded log."""
+    """The enode at a URL, not started yet. Raises ConfigError; StoreError or a subclass for the embedded log.
+
+    ``memory:`` and ``file:DIRECTORY`` are the embedded log. Any other scheme belongs to a protocol, whose registered
+    ``enode`` attribute opens a cluster of that protocol.
+    """
     scheme = url.partition(":")[0]
     if "://" in url and scheme in schemes():
         opened = protocol(scheme).enode

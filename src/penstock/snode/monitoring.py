@@ -1,4 +1,9 @@
-"""What orchestrators and operators ask a node over HTTP: whether it lives, whether it is ready, and its metrics."""
+"""The operators' page of a node over HTTP: ``/healthz``, ``/readyz`` and ``/metrics``.
+
+The module has, in this order: minimal HTTP (`HttpFraming`), `Readiness`, the table of all metrics (`FAMILIES`), what
+Linux reports about the process, Prometheus' text format (`text`), the collection of samples (`readings`) and the
+front that serves the page (`OpsFront`).
+"""
 
 from __future__ import annotations
 
@@ -44,9 +49,9 @@ __all__ = [
     "written",
 ]
 
-# HTTP as far as probes and scrapers need it: one GET or HEAD a connection, answered and closed.
+# Minimal HTTP for probes and scrapers: one GET or HEAD per connection, then the connection is closed.
 #
-# Source: RFC 9110 and 9112. A head that is too long, or no HTTP, ends the connection; a body is not read.
+# Source: RFC 9110 and 9112. A head that is too long or is not HTTP ends the connection; a body is not read.
 _HEAD_BYTES: Final = 8 << 10
 _METHODS: Final = (b"GET", b"HEAD")
 _LONGEST_METHOD: Final = 8
@@ -54,7 +59,7 @@ _LONGEST_METHOD: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said."""
+    """An HTTP response, not yet encoded."""
 
     status: HTTPStatus
     body: str
@@ -62,7 +67,7 @@ class Answer:
 
 
 class HttpFraming:
-    """``penstock.interfaces.framing.Framing``: a head is a frame; what comes behind it is not looked at."""
+    """``penstock.interfaces.framing.Framing``: the request's head is the frame; later bytes are ignored."""
 
     __slots__ = ("_head", "_over")
 
@@ -71,7 +76,7 @@ class HttpFraming:
         self._over = False
 
     def need(self) -> int:
-        """Only a head's end says where it ends; bytes come out of a buffer."""
+        """One byte at a time, since a head has no length; the bytes come from a buffer, so this is cheap."""
         return 1
 
     def feed(self, chunk: memoryview) -> Frame | None:
@@ -89,7 +94,7 @@ class HttpFraming:
 
 
 def path_of(head: bytes) -> tuple[str | None, bool]:
-    """(what is asked for, without its query; whether only the head of the answer is wanted). None: another method."""
+    """(path without the query, True for HEAD). The path is None if the method is neither GET nor HEAD."""
     words = head.split(b"\n", 1)[0].split()
     if len(words) != 3 or words[0] not in _METHODS:
         return None, False
@@ -97,7 +102,7 @@ def path_of(head: bytes) -> tuple[str | None, bool]:
 
 
 def written(answer: Answer, *, head_only: bool = False) -> Buffers:
-    """The whole answer; the connection ends behind it."""
+    """The encoded response; the connection is closed after it."""
     body = answer.body.encode()
     allow = "Allow: GET, HEAD\r\n" if answer.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
     head = (
@@ -108,19 +113,19 @@ def written(answer: Answer, *, head_only: bool = False) -> Buffers:
     return [head.encode()] if head_only else [head.encode(), body]
 
 
-# Whether a node can serve clients now, and if not, why, in one sentence.
+# Readiness: whether a node can serve clients now, and if not, why, in one sentence.
 _FRESH_S: Final = 5.0
-"""For so long an answer of the cluster behind is good for all who ask: probes cost it next to nothing."""
+"""A result is reused for this long, so that probes cost the cluster behind the node next to nothing."""
 _STALE_S: Final = 15.0
-"""What was found out so long ago says nothing of now: nobody has asked since."""
+"""A result older than this (no probe came since) is ignored."""
 _PATIENCE_S: Final = 0.7
-"""Orchestrators wait a second for a probe by default."""
+"""Orchestrators time out a probe after one second by default."""
 _LONGEST_S: Final = 5.0
 _SILENT: Final = "the cluster behind has not answered yet"
 
 
 class Readiness:
-    """Asks the cluster behind now and then, and only while somebody asks here."""
+    """Asks the cluster behind the node whether it can be reached, only when a probe comes and at most every 5 s."""
 
     def __init__(self, node: Watched, now: Callable[[], float]) -> None:
         self._node = node
@@ -130,25 +135,28 @@ class Readiness:
         self._looking: asyncio.Task[None] | None = None
 
     async def why_not(self) -> str | None:
-        """What is in the way; None: it is ready. Takes less than a second: it is what was last found out then."""
+        """Why the node is not ready; None if it is.
+
+        It waits at most `_PATIENCE_S` for the cluster, and then returns the previous result.
+        """
         if self._node.stage is not Stage.SERVING:
             return str(self._node.stage)
         enode = _asked_of(self._node.enode)
         if enode is None:
             return None
         if self._looked_s is None or self._now() - self._looked_s >= _FRESH_S:
-            # One question for all who ask at once; who cannot wait does not take it from the others.
+            # Concurrent probes share one request to the cluster; a probe that times out does not cancel it.
             self._looking = self._looking or asyncio.ensure_future(self._look(enode))
             await asyncio.wait({self._looking}, timeout=_PATIENCE_S)
         unknown = self._looked_s is None or self._now() - self._looked_s > _STALE_S
         return _SILENT if unknown else self._why
 
     def but(self) -> str:
-        """What a node that is ready cannot serve, one line each: those of its clusters that are away."""
+        """The clusters of a ready node that are away, one line each."""
         return "".join(f"but {name} is away: {why}\n" for name, why in self._node.standing.items() if why is not None)
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Cancel a request in progress."""
         if self._looking is not None:
             self._looking.cancel()
 
@@ -165,13 +173,13 @@ class Readiness:
 
 
 def _asked_of(enode: object) -> Reachable | None:
-    """Whom to ask; None where topics are kept here."""
+    """The enode that can be asked; None if topics are kept in the node itself."""
     return enode if isinstance(enode, Reachable) else None
 
 
-# Every metric of a node: name, kind, labels, and what it says. The page of them is written from this table.
+# The table of all metrics. The documentation page is generated from it.
 class Kind(Enum):
-    """What Prometheus calls it."""
+    """Prometheus' metric type."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -180,7 +188,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric; ``labels`` tell its values apart."""
+    """One metric: name, kind, help text and names of labels."""
 
     name: str
     kind: Kind
@@ -243,7 +251,7 @@ FAMILIES: Final[Sequence[Family]] = (
     Family("process_start_time_seconds", _G, "When the node began to serve this page, since 1970 UTC."),
 )
 
-# What the system says of this process; None where it does not.
+# Facts about this process from Linux' /proc; None on systems without it.
 _OWN: Final = Path("/proc/self")
 
 
@@ -253,7 +261,7 @@ def cpu_s() -> float:
 
 
 def resident_bytes() -> int | None:
-    """Memory that is in use now; source: Linux, proc(5), statm."""
+    """Resident memory in bytes; source: Linux, proc(5), statm."""
     try:
         return int((_OWN / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -261,17 +269,17 @@ def resident_bytes() -> int | None:
 
 
 def open_files() -> int | None:
-    """Descriptors that are open now."""
+    """The number of open file descriptors."""
     try:
         return sum(1 for _ in (_OWN / "fd").iterdir())
     except OSError:
         return None
 
 
-# Prometheus' text format: samples as lines. Written by hand, so that every installation has a node's metrics.
+# Prometheus' text format, written here rather than with ``prometheus_client``, so that every installation has metrics.
 #
-# The library ``prometheus_client`` would keep the counters behind locks and threads' values, at several times the cost
-# of an addition, and would be one more package in the smallest image; its parser reads what is written here in tests.
+# That library keeps counters behind locks, at several times the cost of an addition, and would be one more package in
+# the smallest image. Tests read this output with its parser.
 # Source: Prometheus documentation, "Exposition formats", text format 0.0.4.
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -280,7 +288,7 @@ _BOUNDS: Final = (*(f"{bound:g}" for bound in BOUNDS_S), "+Inf")
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Counts by `BOUNDS_S`, each once, and the sum of what was measured."""
+    """Counts per bucket of `BOUNDS_S` (not cumulative), and the sum of the measured values."""
 
     buckets: Sequence[int]
     total: float
@@ -288,7 +296,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A value of a family; ``labels`` in the family's order."""
+    """A value of a family; ``labels`` are label values in the family's order."""
 
     family: Family
     value: float | Histogram
@@ -296,7 +304,7 @@ class Sample:
 
 
 def text(samples: Iterable[Sample]) -> str:
-    """The whole page; samples of a family have to follow each other."""
+    """The whole page. The samples of a family must be consecutive."""
     return "".join(f"{line}\n" for line in _lines(samples))
 
 
@@ -335,7 +343,7 @@ def _number(value: float) -> str:
     return str(value) if isinstance(value, int) else repr(float(value))
 
 
-# From what is counted all over a node to samples, when somebody asks.
+# Collects samples from all parts of a node when the page is requested.
 _FAMILY: Final[Mapping[str, Family]] = {each.name: each for each in FAMILIES}
 _LEVELS: Final = {
     "held": "penstock_held_requests",
@@ -378,7 +386,7 @@ def readings(node: Watched, *, ready: bool, lag_s: float, started_s: float) -> I
 
 
 class _Add(Protocol):
-    """What `readings` hands to its parts."""
+    """The function through which the parts of `readings` add samples."""
 
     def __call__(self, name: str, value: float | Histogram | None, *labels: str) -> None: ...
 
@@ -409,11 +417,11 @@ def _named(name: Name, number: int) -> str:
     return _OTHER if number == OTHER else name(number) or _OTHER
 
 
-# The operators' page: ``/metrics``, ``/healthz``, ``/readyz``. A front like others, so its clients are bounded, too.
+# The page is a front like the others, so that its connections are limited like theirs.
 LISTENER: Final = ListenerOptions(
     max_connections=32, idle_timeout_s=10.0, write_limit_bytes=8 << 20, concurrent_frames=1, backlog=32
 )
-"""A handful of probes and scrapers; who is slow is hung up on."""
+"""Enough for a handful of probes and scrapers; slow connections are closed."""
 
 _TICK_S: Final = 1.0
 _TICKS: Final = 60
@@ -432,18 +440,18 @@ class OpsFront:
         self._started_s = time.time()
 
     async def start(self) -> None:
-        """Begin to watch how late the loop is."""
+        """Begin to measure the event loop's lag."""
         self._runtime.spawn(self._watch_lag(), "see how late timers are")
 
     def session(self, peer: Peer) -> _Session:
         return _Session(self, peer)
 
     async def stop(self) -> None:
-        """Ask the cluster behind no more."""
+        """Stop asking the cluster behind the node."""
         self._readiness.stop()
 
     async def answer(self, path: str | None) -> Answer:
-        """What is said to who asks for that."""
+        """The response for a path; None stands for an unsupported method."""
         if path is None:
             return Answer(HTTPStatus.METHOD_NOT_ALLOWED, "GET or HEAD\n")
         if path == "/metrics":
@@ -463,7 +471,7 @@ class OpsFront:
         return Answer(HTTPStatus.NOT_FOUND, "/metrics, /healthz and /readyz are served here\n")
 
     async def _watch_lag(self) -> None:
-        now = asyncio.get_running_loop().time  # the node's own clock leaves out just what is looked for here
+        now = asyncio.get_running_loop().time  # not the node's clock, which leaves out the lag that is measured here
         while True:
             due = now() + _TICK_S
             await self._runtime.sleep(_TICK_S)
@@ -484,13 +492,13 @@ class _Session:
         return HttpFraming()
 
     async def handle(self, frame: Frame) -> None:
-        """Answer, and hang up."""
+        """Respond and close the connection."""
         path, head_only = path_of(bytes(frame.body))
         self._peer.push(written(await self._front.answer(path), head_only=head_only))
         self._peer.hang_up()
 
     def lost(self) -> None:
-        """Nothing waits here."""
+        """Nothing to clean up."""
 
 
 def _verdict(why_not: str | None, well: str, but: str = "") -> Answer:

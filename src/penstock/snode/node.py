@@ -1,7 +1,7 @@
-"""A node: store, services and fronts put together, started and stopped in the right order.
+"""A node: it assembles store, services and fronts, and starts and stops them in the right order.
 
-It uses neither signals nor standard output and knows no protocol by name; `run` is a process around it. It lives in the
-event loop that starts it.
+`Node` uses neither signals nor standard output and knows no protocol by name. It runs in the event loop that starts
+it. `run` is the process around one node: from configuration to ready line to signal.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ __all__ = ["Node", "run"]
 
 _log = logging.getLogger("penstock.node")
 _LEAST_S = 1.0
-"""Time to close the store cleanly, however long requests took."""
+"""The store always gets this much time to close cleanly, even if requests used up ``drain_ms``."""
 
 
 class Node:
-    """``store``, ``enodes``, ``topics`` and ``listen`` are short for the same settings in ``config``.
+    """``store``, ``enodes``, ``topics`` and ``listen`` override the same settings of ``config``.
 
     ``network`` None is TCP.
 
-    ``taps``, by scheme, see every frame and may delay, change or refuse it: for tests. ``place``: of one process among
-    several.
+    ``taps``, by scheme, see every frame and may delay, change or refuse it; they are for tests. ``place`` is set if
+    this node is one process of several.
 
     >>> async with Node(store="memory:", listen=("kafka://127.0.0.1:0",)) as node:    # doctest: +SKIP
     ...     print(node.address("kafka"))
@@ -106,7 +106,7 @@ class Node:
         self._ops: tuple[Listener, Front] | None = None
 
     def address(self, scheme: str) -> Endpoint:
-        """Where clients of a protocol reach the node; the port is the real one, even if 0 was asked for."""
+        """The address for a protocol's clients, with the real port even if port 0 was configured."""
         if scheme not in self._advertised:
             raise UsageError(f"nothing listens for {scheme}", hint="Is the node started?")
         return self._advertised[scheme]
@@ -122,31 +122,31 @@ class Node:
 
     @property
     def metrics_url(self) -> str | None:
-        """Where operators ask, as ``http://127.0.0.1:9400``; None where they cannot."""
+        """The operators' page, as ``http://127.0.0.1:9400``; None without one."""
         return None if self._ops is None else f"http://{self._ops[0].endpoint}"
 
     @property
     def store_url(self) -> str:
-        """Where data is kept: ``memory:``, ``file:`` and the whole path, or a cluster's address."""
+        """Where data is kept: ``memory:``, ``file:`` with the absolute path, or a cluster's address."""
         return self.config.store if self._enode is None else self._enode.url
 
     @property
     def enode(self) -> Enode:
-        """Where the data is kept; for code that manages topics without a client."""
+        """The log that keeps the data; for code that manages topics without a client."""
         if self._enode is None:
             raise UsageError("the node is not started")
         return self._enode
 
     @property
     def failure(self) -> Promise[BaseException]:
-        """Set to the error that ended a task which must not end: the node must then be stopped."""
+        """Set to the error if a task ends that must not end. The node must then be stopped."""
         assert self._failure is not None
         return self._failure
 
     # Starting.
 
     async def start(self) -> None:
-        """Open the store, load its state, listen. Raises ConfigError, StoreError, and leaves nothing open then."""
+        """Open the store, load its state, listen. Raises ConfigError or StoreError, and then leaves nothing open."""
         if self._enode is not None:
             raise UsageError("the node is already started")
         try:
@@ -159,7 +159,7 @@ class Node:
         config = self.config
         runtime = self._runtime = self._runtime or AsyncioRuntime(self._failed)
         self._failure = runtime.promise()
-        # Finer than a loop's clock; where time is simulated, that.
+        # Finer than the loop's clock. With a given runtime (simulated time in tests), that runtime's clock.
         now = _clock.monotonic if self._given_runtime is None else runtime.monotonic
         self._watched = Watched(self._budget, Meters(now, Refusals(now, runtime.call_later)), listeners=self._listeners)
         await self._open_ops(runtime)
@@ -188,7 +188,8 @@ class Node:
         for listen in config.listen:
             await self._open(listen, services)
         await self._open_doors()
-        if self._place is not None:  # those that start in the same moment would wait for each other
+        # Only now: processes that start at the same moment would wait for each other.
+        if self._place is not None:
             siblings.update(self._place.siblings)
         enode.keep_up()
         self._watched.enode, self._watched.stage = enode, Stage.SERVING
@@ -208,7 +209,7 @@ class Node:
         )
 
     async def _open_ops(self, runtime: AsyncioRuntime) -> None:
-        """Before everything else: who asks while a large log is looked at is told that."""
+        """Start the operators' page before everything else: it answers probes while a large log is being opened."""
         at = self.config.ops
         if at is None:
             return
@@ -228,7 +229,7 @@ class Node:
         await front.start()
 
     async def _open_journals(self, runtime: AsyncioRuntime) -> JournalService | None:
-        """Where the node's own journals are, if that is not where its data is."""
+        """Open the separate log for the node's own journals; None if they are kept with the data."""
         if not self.config.journals:
             return None
         kept = open_enode(self.config.journals, BackendContext(runtime, self.config, self._channel_of))
@@ -308,7 +309,10 @@ class Node:
         self._reached.setdefault(listen.scheme, self._advertised[listen.scheme])
 
     async def _open_doors(self) -> None:
-        """Further ports, which must not take those of other listeners. Processes that share one cannot open more."""
+        """Open fronts' further ports, after all listeners so that no listener's port is taken.
+
+        Processes that share a port cannot open more.
+        """
         for front in self._fronts if self._place is None else ():
             if isinstance(front, OpensDoors):
                 listener = self._listeners[front.scheme]
@@ -322,10 +326,10 @@ class Node:
     # Stopping.
 
     async def stop(self) -> None:
-        """Stop accepting, answer parked requests, let requests in progress finish, flush, close the store cleanly.
+        """Stop accepting, answer waiting requests, let requests in progress finish, flush, close the store cleanly.
 
-        All of it takes ``drain_ms`` and little more; the next start scans logs that were not flushed by then. Stopping
-        again does nothing. Raises WriteFailed if the store could not be closed cleanly.
+        It takes little more than ``drain_ms``; the next start scans logs that were not flushed by then. A second call
+        does nothing. Raises WriteFailed if the store could not be closed cleanly.
         """
         listeners, self._listeners = [*self._listeners.values(), *self._own_doors], {}
         fronts, self._fronts = self._fronts, []
@@ -355,14 +359,14 @@ class Node:
                 await kept.close(left_s)
 
     async def _close_ops(self) -> None:
-        """Last of all listeners: who asks while a node drains is told that."""
+        """Close the operators' page after all other listeners: it answers probes while the node drains."""
         ops, self._ops = self._ops, None
         if ops is not None:
             await ops[1].stop()
             await ops[0].close(0)
 
     async def abort(self) -> None:
-        """Stop as a killed process would, for tests: clients are cut off, parked requests die, nothing is flushed."""
+        """Stop like a killed process, for tests: connections are cut, waiting requests die, nothing is flushed."""
         listeners, self._listeners = [*self._listeners.values(), *self._own_doors], {}
         self._fronts = []
         for listener in listeners:
@@ -391,7 +395,7 @@ class Node:
 
 
 def _journals_in(enode: OpenedEnode, runtime: AsyncioRuntime, own: EnodeIdentity) -> JournalService:
-    """Journals as topics of an enode; where others have topics, too, under names that nobody else takes."""
+    """Journals as topics of an enode. In a shared cluster their names get a prefix with the node id, to be unique."""
     return JournalService(enode, runtime, whose=f"{OWN_TOPICS}{own.node_id}" if own.shared else "")
 
 
@@ -404,7 +408,7 @@ def _offsets_codec() -> OffsetsCodec:
     raise PenstockError("no protocol has a format for committed offsets")
 
 
-# A process around one node: from configuration to ready line to signal.
+# The process around a node.
 
 
 async def run(
@@ -416,9 +420,9 @@ async def run(
 ) -> None:
     """Run a node until SIGTERM, SIGINT or ``stop``; ``ready`` is called once, when it listens.
 
-    With a ``place`` it is one process among several, and ends with the one that watches them.
+    With a ``place`` it is one process of several, and stops when the parent process is gone.
 
-    Raises the error that kept it from starting, or that ended a task which must not end.
+    Raises the error that prevented the start, or PenstockError from the error of a task that must not end.
     """
     stop = stop or asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -1,9 +1,8 @@
-"""A node in several processes that share its addresses, to use more than one core. For nodes that keep nothing.
+"""Runs a node as several processes that share its addresses, to use more than one core; for nodes without own data.
 
-This process only watches: it makes the sockets, forks one process a number, and puts another in the place of one that
-has died. Each is a node of its own (`run`), at the shared address and at one that is its alone, where the others hear
-from it who its clients are. Nothing is imported or started here that would not bear to be forked: no thread, no loop.
-What must not live here: what nodes do.
+The parent process only watches: it opens the sockets, forks the processes, and replaces one that has died. Each child
+is a node of its own (`run`). It listens at the shared address and at one of its own, where the other children ask it
+about its clients. The parent must not start a thread or an event loop, because they do not survive a fork.
 """
 
 from __future__ import annotations
@@ -34,15 +33,16 @@ _KEPT_HERE: Final = frozenset({"memory", "file"})
 _AGAIN_S: Final = 0.2
 _AGAIN_MOST_S: Final = 5.0
 _STEADY_S: Final = 10.0
-"""Who lived for so long is replaced at once; who dies sooner, after a pause that doubles."""
+"""A process that ran for this long is replaced after `_AGAIN_S`; for one that died sooner, the pause doubles."""
 _BEYOND_DRAIN_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessPart:
-    """One process's part: its sockets by scheme, and where it and the others are reached.
+    """One child process's part: its sockets by scheme, its own address and those of the other children.
 
-    ``lives`` can be read from when the process that watches is gone. ``again``: the others are there already.
+    ``lives`` is a file descriptor that becomes readable when the parent is gone. ``again``: the child replaces one, so
+    the others are already running.
     """
 
     lives: int
@@ -53,15 +53,15 @@ class ProcessPart:
 
 
 Work = Callable[[SnodeConfig, ProcessPart, Callable[[str], None]], int]
-"""Serves until a signal comes: the process's exit code. Is told what to call with the ready line, once."""
+"""Serves until a signal comes and returns the exit code. It calls the third argument once, with the ready line."""
 
 
 def run_processes(
     config: SnodeConfig, work: Work, *, ready: Callable[[str], None], until_stdin_closes: bool = False
 ) -> int:
-    """Run ``config.processes`` of them until SIGTERM or SIGINT; ``ready`` is called once, when all listen.
+    """Run ``config.processes`` processes until SIGTERM or SIGINT; ``ready`` is called once, when all of them listen.
 
-    Returns an exit code; where one cannot start, its own. Raises ConfigError, OSError.
+    Returns an exit code: that of the child if one cannot start. Raises ConfigError, OSError.
     """
     if config.store.partition(":")[0] in _KEPT_HERE:
         raise ConfigError(
@@ -85,7 +85,7 @@ def run_processes(
 
 
 def _places(config: SnodeConfig, lives: int) -> tuple[tuple[ListenAddress, ...], list[ProcessPart]]:
-    """The listeners with the ports that they really have, and each process's part of them."""
+    """The listeners with their real ports, and each process's part of them."""
     made: dict[str, list[SharedListenSocket]] = {}
     first = config.process_port
     for each in config.listen:
@@ -111,7 +111,7 @@ def _places(config: SnodeConfig, lives: int) -> tuple[tuple[ListenAddress, ...],
 
 
 def _own_page(config: SnodeConfig, number: int) -> SnodeConfig:
-    """Each process tells its own metrics, the first one at the port that was said, the next at the next."""
+    """Each process serves its own metrics: the first at the configured port, the others at the ports after it."""
     at = config.ops
     if at is None or not at.endpoint.port:
         return config
@@ -121,7 +121,7 @@ def _own_page(config: SnodeConfig, number: int) -> SnodeConfig:
 
 @dataclass(slots=True)
 class _Running:
-    """One process; ``pid`` 0 while there is none, and then ``due`` says when there will be one."""
+    """One process. ``pid`` is 0 while it does not run; it is then started at ``due``."""
 
     place: ProcessPart
     pid: int = 0
@@ -149,7 +149,7 @@ class _Watch:
         self._words, self._word = os.pipe()
 
     def run(self, *, until_stdin_closes: bool) -> int:
-        """Until all have ended."""
+        """Watch until all processes have ended; returns the exit code."""
         os.set_blocking(self._signalled, False)
         os.set_blocking(self._signals, False)
         os.set_blocking(self._words, False)
@@ -174,7 +174,7 @@ class _Watch:
             self._bury()
         return self._code
 
-    # What happens.
+    # Events.
 
     def _note(self, number: int, frame: object) -> None:
         del frame
@@ -191,7 +191,7 @@ class _Watch:
             self._stopping = True
 
     def _hear(self) -> None:
-        """A process listens: its line is "number text"."""
+        """Read the ready lines of processes: "number text"."""
         for line in os.read(self._words, 65_536).decode().splitlines():
             number, _, text = line.partition(" ")
             self._running[int(number)].ready = True
@@ -215,7 +215,7 @@ class _Watch:
                     self._ended(number, each, os.waitstatus_to_exitcode(status))
 
     def _ended(self, number: int, each: _Running, code: int) -> None:
-        if self._stopping or not each.ready:  # it has said why it cannot start
+        if self._stopping or not each.ready:  # a child that could not start has already logged why
             self._code = self._code or (1 if code < 0 else code)
             self._stopping = True
             return

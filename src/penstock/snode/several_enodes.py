@@ -1,7 +1,10 @@
-"""Several logs as one enode: each topic lives where the rules say, and everything about it is asked there.
+"""Several logs served as one enode: the configured rules assign each topic to one log.
 
-What the node itself keeps (groups, offsets, transactions, delayed messages) lies in one of them, its home, or beside
-them. A topic that a cluster has and no rule looks for there is not shown.
+`Member` is one log and whether it can be reached; `Union` routes each call to the member that owns the topic;
+`open_several` builds the union from a node's configuration.
+
+The node's own state (groups, offsets, transactions, delayed messages) is kept in one member, the home, or in a
+separate log. A topic that a cluster has, but that the rules assign to another log, is hidden.
 """
 
 from __future__ import annotations
@@ -53,14 +56,14 @@ __all__ = [
     "side_by_side",
 ]
 
-# Member: one of the several logs of a node, and whether it can be reached. Who is away keeps nobody from the others.
+# The states of a `Member`. A member that is away does not delay calls to the others.
 #
-# | state | what is asked of it | what ends it |
+# | state | calls that are sent to it | it ends when |
 # | --- | --- | --- |
-# | reached | everything | a call is lost: it is looked at at once |
-# | looked at | everything | it says that it serves: reached; or not: away |
-# | away | nothing that others would wait for; topics are as they were known last | it says that it serves |
-# | never reached | nothing: it is started again and again | its start |
+# | reached | all | a call fails with UpstreamLost: the member is probed at once |
+# | probed | all | the probe succeeds: reached; or fails: away |
+# | away | none that others would wait for; topics are served from the last known list | a probe succeeds |
+# | never started | none; its start is retried | the start succeeds |
 
 
 _AGAIN_S: Final = 1.0
@@ -69,7 +72,7 @@ Batches = Sequence[tuple[Any, Batch]]
 
 
 class Member:
-    """``owned``: it is opened and closed by somebody else, and is there already."""
+    """One of a node's logs. ``owned``: it is already started, and the caller closes it."""
 
     def __init__(self, enode: OpenedEnode, runtime: Runtime, *, owned: bool = False) -> None:
         self.enode = enode
@@ -83,11 +86,14 @@ class Member:
         self._known: dict[str, TopicState] = {}
         self._not_begun = 0
 
-    # Its life.
+    # Lifecycle.
 
     async def start(self, *, needed: bool) -> list[str]:
-        """Sentences on what somebody should know of it. Where it is not ``needed``, it may be away, and is tried again
-        after `keep_up`; else raises UpstreamLost."""
+        """Start the log; returns sentences for the node's log.
+
+        Raises UpstreamLost if it cannot be reached and is ``needed``. Otherwise it is away, and its start is retried
+        after `keep_up`.
+        """
         if self._owned:
             return []
         try:
@@ -101,7 +107,7 @@ class Member:
         return found
 
     def keep_up(self) -> None:
-        """Begin what it does by itself, now or when it has been reached."""
+        """Start its periodic work, now or once it has been reached."""
         if self._owned:
             return
         self._keeps_up = True
@@ -120,19 +126,19 @@ class Member:
         if not self._owned:
             self.enode.abandon()
 
-    # Whether it is there.
+    # Availability.
 
     def check(self) -> None:
-        """Raise UpstreamLost where nobody should wait for it."""
+        """Raise UpstreamLost if it is away."""
         if self.away is not None:
             raise self.lost()
 
     def lost(self) -> UpstreamLost:
-        """What is said instead of asking it."""
+        """The error for calls while it is away."""
         return UpstreamLost(f"{self.name} is away: {self.away}", hint="Try again when it is back")
 
     async def asked(self, work: Callable[[OpenedEnode], Awaitable[T]]) -> T:
-        """What it answers. Raises what it raises, and UpstreamLost at once where it is away."""
+        """The result of ``work``, and its errors. Raises UpstreamLost at once if the log is away."""
         self.check()
         try:
             return await work(self.enode)
@@ -141,20 +147,20 @@ class Member:
             raise
 
     async def rows(self, work: Callable[[OpenedEnode], Awaitable[list[T]]]) -> list[T]:
-        """The same for answers in which errors have places of their own."""
+        """The same for results that contain errors, one per row."""
         found = await self.asked(work)
         if any(isinstance(each, UpstreamLost) for each in found):
             self.suspect()
         return found
 
     def suspect(self) -> None:
-        """A call was lost: see whether it is away, until it is back."""
+        """A call was lost: probe the log until it can be reached."""
         if not self._watched and isinstance(self.enode, Reachable):
             self._watched = True
             self._runtime.spawn(self._watch(), f"see whether {self.name} is there")
 
     async def look(self) -> str | None:
-        """What keeps it from serving now; None: nothing."""
+        """Probe it; returns why it cannot serve, None if it can."""
         if isinstance(self.enode, Reachable):
             self._is(await self._why(self.enode))
             if self.away is not None:
@@ -188,10 +194,10 @@ class Member:
                 _log.warning("%s is away, its topics are refused and all others served: %s", self.name, away)
         self.away = away
 
-    # Topics, as far as they are known.
+    # Topics, from the last known list while it is away.
 
     async def topics(self) -> Sequence[TopicState]:
-        """All that it has; while it is away, all that it had when it was asked last."""
+        """All its topics; while it is away, those of the last successful call."""
         try:
             self._known = {each.name: each for each in await self.asked(lambda enode: enode.topics())}
         except UpstreamLost:
@@ -199,7 +205,7 @@ class Member:
         return list(self._known.values())
 
     async def topic(self, name: str) -> TopicState | None:
-        """The same of one. Raises UpstreamLost for one that was never seen."""
+        """One topic; while it is away, as last seen. Raises UpstreamLost for a topic that was never seen."""
         try:
             found = await self.asked(lambda enode: enode.topic(name))
         except UpstreamLost:
@@ -213,8 +219,10 @@ class Member:
         return found
 
     async def places(self, name: str) -> Sequence[PartitionLocation]:
-        """While it is away, without leaders: clients ask for them again, and members of groups keep theirs. Raises as
-        `topic`."""
+        """A topic's partitions; while the log is away, without leaders.
+
+        Without a leader, clients refresh their metadata and group members keep their partitions. Raises as `topic`.
+        """
         try:
             return await self.asked(lambda enode: enode.places(name))
         except UpstreamLost:
@@ -225,13 +233,16 @@ class Member:
     # Writing, in the order of the calls.
 
     async def append_all(self, batches: Batches) -> list[Appended | PenstockError]:
-        """``penstock.interfaces.enode.Enode.append_all``; what is away is waited for, as long as it waits itself."""
-        if self._not_begun:  # others came first, whose tasks have not begun yet
+        """``penstock.interfaces.enode.Enode.append_all``.
+
+        It is called even while the log is away: the enode's own timeout decides how long it waits.
+        """
+        if self._not_begun:  # earlier appends, whose tasks have not started yet, must go first
             return await self.begin_append(batches)
         return await self._append(batches)
 
     def begin_append(self, batches: Batches) -> Promise[list[Appended | PenstockError]]:
-        """The same, beside others."""
+        """The same as a promise, so that appends to several logs run at the same time."""
         told: Promise[list[Appended | PenstockError]] = self._runtime.promise()
         what = f"write to {self.name}"
         if self.enode.near:
@@ -259,11 +270,14 @@ class Member:
         return found
 
 
-# Calls of several logs at the same time: begun in order, answers in the same order, errors in their place.
+# Concurrent calls of several logs.
 
 
 async def side_by_side(runtime: Runtime, work: Sequence[Callable[[], Awaitable[T]]]) -> list[T | PenstockError]:
-    """What each returns, or the error that it ends with. What was begun goes on where the caller is gone."""
+    """Run ``work`` concurrently, started in order; returns each result or PenstockError, in the same order.
+
+    If the caller is cancelled, the calls still run to their end.
+    """
     results: dict[int, T | PenstockError] = {}
     done: Promise[None] = runtime.promise()
 
@@ -282,13 +296,13 @@ async def side_by_side(runtime: Runtime, work: Sequence[Callable[[], Awaitable[T
     return [results[row] for row in range(len(work))]
 
 
-# Reading from several logs for one answer, and waiting for any of them to grow.
+# One fetch from several logs, and a wait for any of them to grow.
 
 Found = list[Fetched | PenstockError]
 
 
 async def fetch_from(asked: Mapping[Member, Sequence[FetchPart]], budget: Budget, runtime: Runtime) -> list[Found]:
-    """The answers of each. Those that are near come first; those that are far share what they leave of ``budget``."""
+    """Each member's rows. Local members are read first; remote ones share the rest of ``budget`` equally."""
     found: dict[Member, Found] = {}
     for member, parts in asked.items():
         if member.enode.near or len(asked) == 1:
@@ -327,7 +341,7 @@ async def _fetch(member: Member, parts: Sequence[FetchPart], budget: Budget) -> 
 async def extents_of(
     asked: Mapping[Member, Sequence[Partition]], runtime: Runtime
 ) -> list[list[Extent | PenstockError]]:
-    """The answers of each."""
+    """Each member's rows, in the order of ``asked``."""
     found = await side_by_side(runtime, [partial(_extents, *each) for each in asked.items()])
     assert not any(isinstance(each, PenstockError) for each in found), "errors have their places"
     return [each for each in found if not isinstance(each, PenstockError)]
@@ -341,14 +355,14 @@ async def _extents(member: Member, partitions: Sequence[Partition]) -> list[Exte
 
 
 class Waiting:
-    """Promises that are set when any of several logs sets its own."""
+    """A promise that is set when any of several enodes sets its arrival promise."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._parts: dict[Promise[None], Sequence[tuple[Enode, Promise[None]]]] = {}
 
     def begin(self, known: Mapping[Enode, Mapping[Partition, int]]) -> Promise[None]:
-        """See `Enode.arrival`; of no log at all it is never set."""
+        """See `Enode.arrival`; with no enode at all, the promise is never set."""
         parts = [(enode, enode.arrival(its)) for enode, its in known.items()]
         if len(parts) == 1:
             told = parts[0][1]
@@ -363,7 +377,7 @@ class Waiting:
         """See `Enode.forget_arrival`."""
         for enode, part in self._parts.pop(told, ()):
             enode.forget_arrival(part)
-            part.set(None)  # who waits to pass it on ends with that
+            part.set(None)  # ends the task of `_pass_on`
 
 
 async def _pass_on(part: Promise[None], told: Promise[None]) -> None:
@@ -371,18 +385,18 @@ async def _pass_on(part: Promise[None], told: Promise[None]) -> None:
     told.set(None)
 
 
-# NumberGiver: producers' ids where a producer may write to several logs, each of which tells producers apart by them.
+# Producer ids for several logs. One producer may write to all of them, so its id must be unique in each.
 #
-# A cluster's own ids count up from zero. These begin at a random place in the upper half of what an id can be, so that
-# nobody else has them, whichever of the logs is away. Source: Kafka protocol, InitProducerId: an id is any i64 that is
-# not negative, and only transactional ids are looked up when something is written under one.
+# A cluster's own ids count up from zero. These start at a random point in the upper half of the valid range, so they
+# do not collide, and no log has to be reachable to get one. Source: Kafka protocol, InitProducerId: an id is any
+# non-negative i64, and the broker looks up an id on a write only for transactional producers.
 _UPPER_HALF: Final = 1 << 62
 _ROOM: Final = (1 << 61) - 1
 _NOTHING: Final = "no frame is handed on where topics live in several places"
 
 
 class NumberGiver:
-    """``penstock.interfaces.enode.Relay``, which relays nothing."""
+    """``penstock.interfaces.enode.Relay`` that gives producer ids and relays no frame."""
 
     scheme = ""
 
@@ -390,7 +404,7 @@ class NumberGiver:
         self._next = count(_UPPER_HALF | int.from_bytes(random_bytes(8), "big") & _ROOM)
 
     async def producer_id(self) -> int:
-        """An id that nobody has."""
+        """A new id that no other producer has."""
         return next(self._next)
 
     async def hand_on(self, request: Outgoing, node: str | None, *, held_s: float = 0.0) -> Frame:
@@ -400,7 +414,7 @@ class NumberGiver:
         raise Unsupported(_NOTHING)
 
     def hear(self, heard: Heard) -> None:
-        """Nobody is heard."""
+        """Ignored: nothing is relayed."""
 
 
 T = TypeVar("T")
@@ -413,9 +427,9 @@ _EXAMPLES: Final = 5
 
 
 class Union:
-    """``penstock.interfaces.node.OpenedEnode``. ``members`` are those of ``places``, by their numbers.
+    """``penstock.interfaces.node.OpenedEnode`` over several members; ``members`` has the order of ``places``.
 
-    ``own``: how names of topics begin that always live at ``home``, beside those of servers' own.
+    ``own``: prefixes of topic names that always live at ``home``, in addition to the node's own topics (`OWN`).
     """
 
     def __init__(
@@ -450,17 +464,17 @@ class Union:
         return self._of(topic).enode.abilities
 
     def relay(self, scheme: str) -> NumberGiver:
-        """No frame goes past the neutral form, whose topics may be anywhere; producers get numbers."""
+        """Gives producer ids only. Frames are never relayed, since a frame's topics may live in different logs."""
         return self._numbers
 
     def standing(self) -> Mapping[str, str | None]:
         """``penstock.interfaces.node.Several``."""
         return {each.name: each.away for each in self._members}
 
-    # Its life.
+    # Lifecycle.
 
     async def start(self) -> list[str]:
-        """Raises UpstreamLost where its home is away; others are waited for while it runs."""
+        """Raises UpstreamLost if the home is away; other members may be reached later, while the node runs."""
         found = await self._home.start(needed=True)
         for each in self._members:
             if each is not self._home:
@@ -468,7 +482,7 @@ class Union:
         return found
 
     async def unreachable(self) -> str | None:
-        """What keeps its home, or all others, from serving."""
+        """Why it cannot serve: the home is away, or all members are. Else None."""
         looked = await side_by_side(self._runtime, [each.look for each in self._all])
         away = [f"{each.name} is away: {each.away}" for each in self._all if each.away is not None]
         return "; ".join(away) if self._home.away is not None or len(away) == len(looked) else None
@@ -504,7 +518,7 @@ class Union:
         for each in self._all:
             each.abandon()
 
-    # Where topics are.
+    # Topics and their members.
 
     def _of(self, topic: str) -> Member:
         found = self._where.get(topic)
@@ -524,7 +538,7 @@ class Union:
         return topic
 
     async def topics(self) -> Sequence[TopicState]:
-        """Those of logs that are away as they were known last. Raises UpstreamLost where nobody knows anything."""
+        """All topics; while a log is away, its topics as last seen. Raises UpstreamLost if none is known for that."""
         lists = await side_by_side(self._runtime, [each.topics for each in self._all])
         shown: list[TopicState] = []
         for member, found in zip(self._all, lists, strict=True):
@@ -538,7 +552,7 @@ class Union:
         return shown
 
     def _tell_of_hidden(self, member: Member, found: Sequence[TopicState]) -> None:
-        """Once of each, as far as that can be remembered."""
+        """Warn about hidden topics, once for each (up to `_MOST_TOLD` names are remembered)."""
         hidden = [
             each.name
             for each in found
@@ -561,7 +575,7 @@ class Union:
         return None if found is None else self._note(found)
 
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
-        """Raises UpstreamLost where nobody has it and one that may have it is away."""
+        """Raises UpstreamLost if no reachable member has it and another one is away."""
         name = self._names.get(topic_id)
         if name is not None:
             found = await self.topic(name)
@@ -596,7 +610,7 @@ class Union:
     async def set_config(self, name: str, config: Mapping[str, str]) -> None:
         await self._of(name).asked(lambda enode: enode.set_config(name, config))
 
-    # Options for all topics are those of its home.
+    # Options for all topics are the home's.
 
     async def defaults(self) -> Mapping[str, str]:
         return await self._home.enode.defaults()
@@ -646,7 +660,7 @@ class Union:
         return rows
 
     async def epoch_end(self, partition: Partition, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
-        """Where a log has no epochs, all of it is in the one that is asked for: it never goes another way."""
+        """A log without epochs never diverges: all of it counts as part of the requested epoch."""
         member = self._of(partition.topic)
         if not member.enode.abilities.epochs:
             return epoch, (await extent(self, partition)).end
@@ -680,7 +694,7 @@ class Union:
 
 
 def _in_place(rows: Mapping[Member, Sequence[int]], lists: Sequence[Sequence[R]], count: int) -> list[R]:
-    """Each member's answers where their questions stood."""
+    """Each member's results, put back in the order of the request; ``rows`` has each member's row numbers."""
     if len(lists) == 1:
         return list(lists[0])
     placed: dict[int, R] = {}
@@ -690,13 +704,13 @@ def _in_place(rows: Mapping[Member, Sequence[int]], lists: Sequence[Sequence[R]]
 
 
 def _together(of_members: Sequence[Abilities], home: Abilities) -> Abilities:
-    """What is possible with some topic; groups are the home's, and so is what decides on transactions."""
+    """An ability counts if any member has it; groups are the home's, and transactions need the home's ability too."""
     some = {each.name: any(getattr(able, each.name) for able in of_members) for each in fields(Abilities)}
     some |= {"groups": home.groups, "transactions": some["transactions"] and home.transactions}
     return Abilities(**some)
 
 
-# From a node's configuration to several logs as one: which is its home, and which cannot be together.
+# From a node's configuration to a `Union`: the choice of the home, and checks for combinations that cannot work.
 
 
 def open_several(
@@ -706,9 +720,9 @@ def open_several(
     beside: OpenedEnode | None,
     journals_in: Callable[[OpenedEnode], Journals],
 ) -> Union:
-    """All logs of ``config`` as one, not started. ``beside``: where the node's journals are, if not in one of them.
+    """All logs of ``config`` as one enode, not started. ``beside``: the log with the node's journals, if separate.
 
-    Raises ConfigError; StoreError and its kin for the node's own log.
+    Raises ConfigError; StoreError or a subclass for the node's own log.
     """
     places = config.places
     own = tuple(begin for scheme in schemes() for begin in protocol(scheme).own_topics)
@@ -732,7 +746,7 @@ def open_several(
 
 
 def _home(addresses: Sequence[str]) -> int:
-    """Where groups and their offsets are kept: the node's own log, or the first cluster that keeps such for good."""
+    """The number of the log that keeps groups and offsets: the first that is embedded or stores journals durably."""
     for number, address in enumerate(addresses):
         if not is_cluster(address) or _spoken_at(address).keeps_journals:
             return number
@@ -762,7 +776,7 @@ def _check_rules(places: Places, own: tuple[str, ...]) -> None:
 
 
 def _tell_what_is_lost(config: SnodeConfig, places: Places) -> None:
-    """A front that would hand frames on to a cluster of its own kind does not, where others are beside it."""
+    """Warn about fronts that would relay frames to a cluster of their own protocol, but cannot with several logs."""
     listening = {listen.scheme for listen in config.listen}
     for address in filter(is_cluster, places.addresses):
         spoken = _spoken_at(address)

@@ -1,4 +1,4 @@
-"""A node as its operators' page sees it."""
+"""The state of a node that its operators' page (`penstock.snode.monitoring`) reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Stage", "Watched"]
 
 
 class Stage(StrEnum):
-    """Where a node is in its life; the text is what a probe reads."""
+    """A node's lifecycle stage; the value is the text that a probe gets."""
 
     STARTING = "starting: what it keeps, or the cluster behind it, is being looked at"
     SERVING = "ready"
@@ -30,7 +30,7 @@ class Stage(StrEnum):
 
 @dataclass(slots=True)
 class Watched:
-    """What is read; the node keeps it up to date."""
+    """Everything the page reads; the node keeps it up to date."""
 
     budget: Budget
     meters: Meters = field(default_factory=Meters)
@@ -41,7 +41,7 @@ class Watched:
 
     @property
     def standing(self) -> Mapping[str, str | None]:
-        """Of several logs each, with what keeps it away; of one nothing."""
+        """For each of several logs, why it is away, or None; empty for a single log."""
         return _standing_of(self.enode)
 
 

@@ -1,7 +1,7 @@
-"""Spark: ``format("penstock")`` for batch and streaming reads, and a helper that makes a session.
+"""Spark: ``format("penstock")`` for batch and streaming reads and writes, and a helper that makes a session.
 
-Names are loaded on first use, so that options and offsets can be used where PySpark is not installed, and a Spark
-worker that unpickles one class does not import the rest. What must not live here: code.
+Names are loaded on first use, so that options and offsets can be used without PySpark, and a Spark worker that
+unpickles one class does not import the rest.
 """
 
 from importlib import import_module

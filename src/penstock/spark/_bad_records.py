@@ -1,4 +1,4 @@
-"""Reading with decoded values, and what happens to records whose values cannot be decoded."""
+"""Reads with decoded values (`read_decoded`), and handles records whose values cannot be decoded (dead letters)."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 __all__ = ["BadRecord", "DeadLetterWriter", "dead_letter_writer", "decoded", "read_decoded"]
 
-# Stores records whose values cannot be decoded: in a topic, or as Parquet in a folder. At least once.
+# Dead letters are records whose values cannot be decoded; they are stored in a topic, or as Parquet in a folder.
 #
-# A task that is rerun writes its dead letters again: into the same file, or as further records of the topic, whose
-# headers identify the original record.
+# They are stored at least once. A task that is rerun writes them again: into the same file, or as further records of
+# the topic, whose headers identify the original record.
 PREFIX = "penstock.dead."
-"""Prefix of the headers error, topic, partition, offset and (where partitions belong to brokers) node of a dead letter
-in a topic; its own headers follow."""
+"""Prefix of the headers error, topic, partition, offset and (if partitions belong to brokers) node of a dead letter in
+a topic; its own headers follow."""
 
 
 class DeadLetterWriter(Protocol):
-    """Takes records within its context; when that ends without an error, all are stored."""
+    """Takes records within its context; when the context ends without an error, all are stored."""
 
     def write(self, rows: pa.RecordBatch, errors: Sequence[str]) -> None:
-        """Write records (key, value, topic, partition, offset, timestamp, headers and, where partitions belong to
-        brokers, node), with what is wrong with each."""
+        """Write records (key, value, topic, partition, offset, timestamp, headers and, if partitions belong to
+        brokers, node), with an error for each."""
         ...
 
 
@@ -133,7 +133,7 @@ class BadRecord(RemoteError):
 
 
 def read_decoded(options: SourceOptions, decoding: Decoding, ranges: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
-    """What ``read_task`` reads, with values decoded."""
+    """The batches of ``read_task``, with values decoded."""
     wanted = _WHOLE if decoding.mode is Mode.DEADLETTER else ("value", *_PLACE)
     if any(each.node for each in ranges):
         wanted = (*wanted, NODE)
@@ -145,9 +145,10 @@ def read_decoded(options: SourceOptions, decoding: Decoding, ranges: Sequence[Lo
 def decoded(
     decoding: Decoding, columns: Sequence[str], ranges: Sequence[LogRange], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """``batches`` reduced to ``columns``, values decoded; their other columns locate a bad record.
+    """``batches`` with only ``columns``, values decoded; their other columns locate a bad record.
 
-    Raises BadRecord (FAILFAST), or the errors of storing dead letters, which are stored when this ends.
+    Raises BadRecord (FAILFAST), or errors of the dead letters' writer. When the iteration ends, all dead letters are
+    stored.
     """
     decoder = JsonDecoder(decoding.schema)
     dropped = 0

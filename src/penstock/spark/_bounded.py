@@ -1,4 +1,4 @@
-"""What a batch read covers: from the starting offsets to the ending offsets, less what filters rule out."""
+"""The ranges of a batch read: from the starting offsets to the ending offsets, without what filters exclude."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def check_for_batch(options: SourceOptions) -> None:
 
 
 def bounded(options: SourceOptions, log: LogView, partitions: Collection[Partition]) -> BatchOffset:
-    """The range of each of ``partitions``; by default everything that is there now.
+    """The range of each of ``partitions``; by default everything that is in the log now.
 
-    Raises ConfigError for offsets that do not name exactly these partitions, DataLoss for offsets that are gone or not
-    there yet; with ``failOnDataLoss=warn`` it warns and takes what is there.
+    Raises ConfigError for offsets that do not name exactly these partitions, DataLoss for offsets that the log no
+    longer has or does not have yet; with ``failOnDataLoss=warn`` it warns and takes the rest.
     """
     options.subscription.check_all_exist(partitions)
     earliest, latest = log.earliest(partitions), log.latest(partitions)
@@ -90,11 +90,10 @@ def _or_default(given: Where | None, default: Where) -> Where:
     return default if given is None else given
 
 
-# Filters of a batch query that limit what is read: by topic and partition, offset, and time to start at.
+# Filters of a batch query that limit the ranges: by topic, partition, offset, and the time of the start.
 #
-# Spark passes filters one by one; all of them must hold. Spark does not evaluate again what is decided exactly here; a
-# time only moves the start (records of a log are not in order of time), and Spark evaluates it again. What must not
-# live here: whether filters are passed at all (``_reading``).
+# Spark passes filters one by one; all of them must hold. Spark does not evaluate a filter again that is applied exactly
+# here. A time only moves the start (records of a log are not in order of time), and Spark evaluates it again.
 _COMPARED: Mapping[type[Filter], Callable[[Any, Any], bool]] = {
     EqualTo: lambda ours, given: ours == given,
     EqualNullSafe: lambda ours, given: ours == given,
@@ -108,14 +107,14 @@ _COMPARED: Mapping[type[Filter], Callable[[Any, Any], bool]] = {
     StringContains: lambda ours, given: given in ours,
 }
 _CONSTANT = {"topic": ("topic", str), "partition": ("id", int)}
-"""Columns that are the same for all records of a partition: where their value is, and its type."""
+"""Columns with the same value in all records of a partition: the attribute with the value, and its type."""
 
 _END = 2**63
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """What is left: partitions that meet all of ``constant``, offsets ``[first, end)``, records since ``since_ms``."""
+    """The filters: partitions must meet ``constant``, offsets are in ``[first, end)``, times start at ``since_ms``."""
 
     constant: tuple[Filter, ...] = ()
     first: int = 0
@@ -123,7 +122,7 @@ class Narrowed:
     since_ms: int | None = None
 
     def apply(self, wanted: BatchOffset, log: Knows) -> BatchOffset:
-        """The part of ``wanted`` that is left to read."""
+        """The part of ``wanted`` that meets the filters."""
         kept = [partition for partition in wanted.end if self._meets(partition)]
         times = log.at_times(dict.fromkeys(kept, self.since_ms)) if kept and self.since_ms is not None else {}
         start, end = {}, {}
@@ -142,9 +141,9 @@ class Narrowed:
 
 
 def push(filters: Sequence[Filter], *, exact_times: bool) -> tuple[Narrowed, list[Filter]]:
-    """(what is left to read, filters that Spark still has to evaluate).
+    """(the filters that apply here, the filters that Spark still has to evaluate).
 
-    ``exact_times`` says that the log finds records by the same time that the column ``timestamp`` shows.
+    ``exact_times``: the log finds records by the same time that is in the column ``timestamp``.
     """
     constant: list[Filter] = []
     first, end, since_ms = 0, _END, None
@@ -153,7 +152,7 @@ def push(filters: Sequence[Filter], *, exact_times: bool) -> tuple[Narrowed, lis
         if _is_constant(each):
             constant.append(each)
         elif isinstance(each, IsNotNull) and each.attribute == ("offset",):
-            continue  # it never is
+            continue  # it is never null
         elif (bounds := _offsets(each)) is not None:
             first, end = max(first, bounds[0]), min(end, bounds[1])
             if isinstance(each, In):

@@ -1,4 +1,9 @@
-"""Converts checkpoints of Spark's own Kafka connector to ours, and back, so that a query can change its source."""
+"""Converts checkpoints of Spark's own Kafka connector to ours, and back, so that a query can change its source.
+
+The parts in this order: access to files (`Files`), the two forms of an offset (`Form`), Spark's offset log (`Batch`),
+the sources of a query (`Source`), the plan and its execution (`plan`, `carry_out`), and the public function
+(`convert_checkpoint`).
+"""
 
 from __future__ import annotations
 
@@ -49,7 +54,7 @@ __all__ = [
 ]
 
 
-# The files of a checkpoint: what a conversion needs of the place that keeps them, and a local folder.
+# The files of a checkpoint: the operations that a conversion needs, and a local folder.
 class Files(Protocol):
     """Files in a checkpoint's folder, by their paths relative to it, with ``/`` between the parts."""
 
@@ -68,12 +73,12 @@ class Files(Protocol):
     def replace(self, path: str, content: bytes) -> None:
         """Write a file, and its folder; atomically if the file system can.
 
-        A checksum that Hadoop keeps beside the file would no longer match; it is deleted first.
+        Hadoop's checksum file for it would no longer match, so it is deleted first.
         """
         ...
 
     def delete(self, path: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file if it exists."""
         ...
 
 
@@ -100,7 +105,7 @@ class LocalFiles:
     def replace(self, path: str, content: bytes) -> None:
         target = self._root / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        # The same name every time: what a killed run left is overwritten. Spark ignores names that are not numbers.
+        # Always the same name, to overwrite the file of a killed run. Spark ignores names that are not numbers.
         written = target.with_name(f".{target.name}.converted")
         with written.open("wb") as file:
             file.write(content)
@@ -133,16 +138,16 @@ class LocalFiles:
 
 # The two forms of a source's offset: that of Spark's own Kafka connector, and ours; and the connector's initial file.
 #
-#     the connector's    {"topic":{"0":23,"1":42}}                                      where the batch ends
-#     ours               {"v": 1, "from": {"topic": {…}}, "to": {"topic": {…}}}         where it begins, too
+#     the connector's    {"topic":{"0":23,"1":42}}                                      the end of the batch
+#     ours               {"v": 1, "from": {"topic": {…}}, "to": {"topic": {…}}}         its start and its end
 #
-# The connector keeps the place where a query's first batch begins in a separate file, ``sources/<source>/0``: a zero
-# byte, the line ``v1``, and an offset (``KafkaSourceInitialOffsetWriter``).
+# The connector keeps the start of a query's first batch in a separate file, ``sources/<source>/0``: a zero byte, the
+# line ``v1``, and an offset (``KafkaSourceInitialOffsetWriter``).
 _INITIAL = b"\x00v1\n"
 
 
 class Form(enum.Enum):
-    """Which source an offset belongs to."""
+    """The connector that an offset belongs to."""
 
     CONNECTOR = "connector"
     OURS = "penstock"
@@ -150,7 +155,7 @@ class Form(enum.Enum):
 
 
 def form_of(text: str) -> Form:
-    """Whose offset this is, judging by its text. Raises ConfigError if it is one of ours in an unknown version."""
+    """The form of an offset's text. Raises ConfigError if it is ours in an unknown version."""
     tree = _json(text)
     if isinstance(tree, dict) and isinstance(tree.get("v"), int) and {"from", "to"} <= tree.keys():
         BatchOffset.from_json(tree)
@@ -175,8 +180,8 @@ def our_text(begin: Positions, end: Positions) -> str:
     """A batch in our form, as Spark stores it.
 
     To Spark equal text means "no new data", so this is exactly what PySpark writes: ``json.dumps`` with its defaults. A
-    partition that ``begin`` lacks is new: the connector reads it from offset 0 on, and reports a loss if that is gone,
-    as ours does. One that goes backwards was recreated: the connector reads nothing of it, as ours does.
+    partition that ``begin`` lacks is new: the connector, like ours, reads it from offset 0 on, and reports a loss if
+    that is gone. A partition that goes backwards was recreated: the connector, like ours, reads nothing of it.
     """
     start = {partition: min(begin.get(partition, 0), offset) for partition, offset in end.items()}
     return json.dumps(BatchOffset(start, end).to_json())
@@ -198,14 +203,14 @@ def connector_text(positions: Positions) -> str:
 
 
 def initial_of(content: bytes) -> Positions | None:
-    """What a file ``sources/<source>/0`` says, None if the connector did not write it."""
+    """The positions in a file ``sources/<source>/0``; None if the connector did not write it."""
     if not content.startswith(_INITIAL):
         return None
     return _positions(_json(content.removeprefix(_INITIAL).decode(errors="replace")))
 
 
 def initial_content(positions: Positions) -> bytes:
-    """What the connector would have written for a query that began there."""
+    """The file that the connector would have written for a query that began there."""
     return _INITIAL + connector_text(positions).encode()
 
 
@@ -218,7 +223,7 @@ def _json(text: str) -> object:
 
 
 def _positions(tree: object) -> dict[Partition, int] | None:
-    """A tree of nothing but topics, partitions and offsets; None for anything else."""
+    """A tree with only topics, partitions and offsets; None for anything else."""
     if not isinstance(tree, dict):
         return None
     found: dict[Partition, int] = {}
@@ -241,15 +246,15 @@ def _positions(tree: object) -> dict[Partition, int] | None:
 #     <offset of the first source>             <name of a source>:<its offset>
 #     <offset of the second>                   …
 #
-# An offset is one line, in whatever form its source likes; ``-`` where a source has none yet. In version 2 (Spark 4.2
-# and later, for sources with names) an unnamed source has its place as its name.
+# An offset is one line in the source's own form; ``-`` if a source has none yet. In version 2 (Spark 4.2 and later, for
+# sources with names) an unnamed source has its index as its name.
 NOTHING = "-"
 _VERSIONS = ("v1", "v2")
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One file. ``offsets`` are the lines of its sources by their keys: places ("0", "1", …) or names."""
+    """One file. ``offsets`` are the lines of its sources by their keys: indexes ("0", "1", …) or names."""
 
     number: int
     version: str
@@ -298,7 +303,7 @@ def _by_key(number: int, version: str, lines: list[str]) -> Mapping[str, str]:
     return found
 
 
-# Which sources of a query are to be converted, and where each begins, according to the lines of all batches.
+# The sources of a query: which ones to convert, and where each begins, according to the lines of all batches.
 @dataclass(frozen=True, slots=True)
 class Source:
     """A source: its line in every batch that has one, by the batch's number."""
@@ -311,7 +316,7 @@ class Source:
         return {number: positions_of(text) for number, text in self.lines.items()}
 
     def forms(self) -> set[Form]:
-        """Whose lines these are."""
+        """The forms of its lines."""
         return {form_of(text) for text in self.lines.values()}
 
     def topics(self) -> set[str]:
@@ -319,7 +324,7 @@ class Source:
         return {partition.topic for end in self.ends().values() for partition in end}
 
     def begin(self, initials: Mapping[str, Positions]) -> Positions | None:
-        """Where the query began, by the connector's initial files; None if none fits, or several that differ."""
+        """Where the query began, by the connector's initial files; None if no file fits, or several that differ."""
         first = self.ends()[min(self.lines)]
         fitting = [each for key, each in initials.items() if key == self.key and _fits(each, first)]
         fitting = fitting or [each for each in initials.values() if each and _fits(each, first)]
@@ -332,7 +337,7 @@ def sources_of(
     """(the sources to convert into the form ``wanted``, the keys of the others).
 
     ``named`` are the keys of sources that are Kafka's according to the user. Raises ConfigError if a source only looks
-    like the connector's: to rewrite another source's offsets would break its query.
+    like the connector's, because rewriting another source's offsets would break its query.
     """
     keys = list(dict.fromkeys(key for batch in batches for key in batch.offsets))
     if unknown := set(named) - set(keys):
@@ -353,7 +358,7 @@ def sources_of(
 
 
 def _check_is_anothers(source: Source, named: Collection[str]) -> None:
-    """A source with some batches of Kafka's has a damaged line; leaving it out would convert half a query."""
+    """Raise ConfigError if only some of its lines are Kafka's: one is damaged, and half a query would be converted."""
     odd = {number: text for number, text in source.lines.items() if form_of(text) is Form.ANOTHER}
     kafkas = [text for text in source.lines.values() if form_of(text) is not Form.ANOTHER and positions_of(text)]
     if source.key in named or (odd and kafkas):
@@ -388,8 +393,8 @@ def lines_of(
 ) -> dict[int, str]:
     """The line of each batch in the form ``wanted``; those that already have it stay as they are.
 
-    ``oldest`` is the oldest batch of the log; Spark deletes old ones. Raises ConfigError if it is unknown what an
-    uncompleted batch was to read.
+    ``oldest`` is the oldest batch of the log; Spark deletes old ones. Raises ConfigError if the start of an uncompleted
+    batch is unknown.
     """
     before = source.begin(initials) if oldest == 0 else None
     ends = source.ends()
@@ -399,7 +404,7 @@ def lines_of(
         if form_of(text) is not wanted:
             if wanted is Form.OURS and before is None and number not in commits:
                 raise _begin_unknown(source, number)
-            # Of a completed batch, Spark only ever asks where it ended.
+            # Spark uses only the end of a completed batch.
             text = connector_text(end) if wanted is Form.CONNECTOR else our_text(end if before is None else before, end)
         lines[number], before = text, end
     return lines
@@ -424,13 +429,13 @@ def _begin_unknown(source: Source, number: int) -> ConfigError:
     )
 
 
-# Rewrites the offsets of a checkpoint from one form into the other, and survives being killed at any moment.
+# Rewrites the offsets of a checkpoint from one form into the other. It may be killed at any moment.
 #
-# Each file shows its own form, and to convert a batch, that batch is enough (with the one before it, in either form).
-# So a conversion that was killed midway is finished by running it again, or undone by converting back. In addition,
-# before anything is replaced:
+# Each file shows its own form, and a batch can be converted with only the one before it, in either form. So a
+# conversion that was killed midway is completed by running it again, or undone by converting back. In addition, before
+# anything is replaced:
 #
-# 1. what will be replaced is copied to ``originals/<form>/<batch>``;
+# 1. the files that will be replaced are copied to ``originals/<form>/<batch>``;
 # 2. the numbers of those batches go to ``originals/unfinished``; this file is deleted last.
 #
 # If a file system cannot replace a file in one step and was interrupted, a missing or damaged batch is restored from
@@ -441,7 +446,7 @@ _UNFINISHED = "originals/unfinished"
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What a conversion did, or would do. Sources by their keys: places in the query (0, 1, …) or names."""
+    """The result of a conversion, or of a dry run. Sources are keys: indexes in the query (0, 1, …) or names."""
 
     wanted: Form
     converted: tuple[int, ...]
@@ -495,7 +500,7 @@ def plan(files: Files, wanted: Form, named: Collection[str] = ()) -> Plan:
 
 
 def carry_out(files: Files, planned: Plan) -> None:
-    """Write what was planned. Raises UsageError if something else wrote meanwhile."""
+    """Write the plan. Raises UsageError if something else has written meanwhile."""
     if not planned.contents:
         files.delete(_UNFINISHED)
         return
@@ -536,7 +541,7 @@ def _interrupted(files: Files, there: Mapping[int, bytes], commits: Collection[i
     try:
         noted = json.loads(files.read(_UNFINISHED) or b"null")
     except ValueError:
-        return {}  # killed as it noted them: nothing had been replaced
+        return {}  # it was killed while writing this file: nothing had been replaced
     if noted is None:
         return {}
     copies = {number: files.read(f"originals/{noted['from']}/{number}") for number in noted["batches"]}
@@ -550,7 +555,7 @@ def _interrupted(files: Files, there: Mapping[int, bytes], commits: Collection[i
 
 
 def _is_of_same_batch(number: int, content: bytes, copy: bytes) -> bool:
-    """Whether a file is whole: it says the same as its copy, in either form."""
+    """Whether a file is whole: it has the same content as its copy, in either form."""
     known = parse_batch(number, copy)
     try:
         found = parse_batch(number, content)
@@ -574,10 +579,10 @@ def _initials(files: Files) -> dict[str, Positions]:
 
 
 def _by_source(initials: Mapping[str, Positions], keys: Collection[str]) -> Mapping[str, Positions]:
-    """The same, under names that no source has if the files' numbers cannot be trusted.
+    """The same by source; by names that no source has if the files' numbers cannot be trusted.
 
     A source that a query uses twice has two lines but one file, so all later files have smaller numbers than their
-    lines, and the last source has none.
+    lines, and the last source has no file.
     """
     return initials if set(keys) <= initials.keys() else {f"sources/{key}": each for key, each in initials.items()}
 
@@ -592,9 +597,9 @@ def _nothing_planned(initials: Mapping[str, Positions]) -> UsageError:
     )
 
 
-# Converts a checkpoint, wherever it is stored: the command line and notebooks call this.
+# The public function, for the command line and notebooks.
 _QUIET_S = 10.0
-"""Seconds since the last write to the offset log; with fewer the query counts as running. Nothing else shows it."""
+"""If the offset log was written less than this many seconds ago, the query counts as running. Nothing else shows it."""
 
 
 def convert_checkpoint(
@@ -608,14 +613,14 @@ def convert_checkpoint(
 ) -> Conversion:
     """Convert a checkpoint of Spark's own Kafka connector to ours, in place; with ``back``, the other way.
 
-    The query must be stopped. It then continues with the other source where it was, with its state, its file sinks and
-    its batch numbers. Files to be replaced are first copied to ``originals`` in the checkpoint. If the conversion is
-    killed midway, run it again, in either direction.
+    The query must be stopped. It then continues with the other source at the same place, with its state, its file sinks
+    and its batch numbers. Files that are replaced are first copied to ``originals`` in the checkpoint. If the
+    conversion is killed midway, run it again, in either direction.
 
     ``checkpoint`` is a folder of this machine, or an address of any file system that ``spark``'s Hadoop knows.
-    ``dry_run`` changes nothing. ``stopped`` says that the query is stopped even if its log was written a moment ago.
-    ``sources`` are those (0, 1, …, or their names) that are the connector's although its own file for them is gone.
-    Raises UsageError and ConfigError, which say why nothing was done.
+    ``dry_run`` changes nothing. ``stopped`` asserts that the query is stopped even if its log was written a moment ago.
+    ``sources`` are the sources (0, 1, …, or their names) that belong to the connector although its file for them is
+    missing. Raises UsageError and ConfigError, which say why nothing was done.
 
     >>> convert_checkpoint("/data/checkpoints/orders").converted  # doctest: +SKIP
     (12, 13, 14)

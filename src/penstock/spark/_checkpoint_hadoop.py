@@ -1,4 +1,4 @@
-"""A checkpoint that only Hadoop can reach (hdfs://, s3a://, abfss://, …), through the JVM of a Spark session."""
+"""The files of a checkpoint that only Hadoop can reach (hdfs://, s3a://, abfss://, …), through a session's JVM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["HadoopFiles"]
 
 _WHOLE_AT_CLOSE = frozenset({"s3", "s3a", "s3n", "gs", "oss", "cosn", "obs"})
-"""Object stores, where a file appears as a whole when it is closed; a rename is a copy there, and not atomic."""
+"""Object stores: a file appears as a whole when it is closed, and a rename is a copy, which is not atomic."""
 
 
 class HadoopFiles:
@@ -29,7 +29,7 @@ class HadoopFiles:
                 hint="Run `penstock spark convert-checkpoint` where Spark itself is installed",
             )
         self._jvm: Any = jvm
-        # With the settings made since the session began, as the query will have them.
+        # Includes settings made since the session started, as the query will have them.
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
         self._root = jvm.org.apache.hadoop.fs.Path(root)
         self._system = self._root.getFileSystem(self._conf)
@@ -58,7 +58,7 @@ class HadoopFiles:
         self._write(written, content)
         try:
             self._rename_over(written, target)
-        except Py4JJavaError:  # not every file system can; then the copy repairs what a kill leaves
+        except Py4JJavaError:  # not every file system can; the copy in ``originals`` then repairs a file after a kill
             self._system.delete(target, False)
             self._system.rename(written, target)
 

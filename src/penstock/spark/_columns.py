@@ -1,6 +1,6 @@
-"""The columns Spark gets: those of Spark's own Kafka source, by name, and node; and headers.
+"""The columns that Spark gets: those of Spark's own Kafka source, node, and single headers.
 
-Imports neither Arrow nor Spark before columns are made.
+Neither Arrow nor Spark is imported before columns are made.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ KNOWN = {
 
 HEADERS = "headers"
 NODE = "node"
-"""The broker of the partition, null where partitions do not belong to brokers."""
+"""The broker of the partition, null if partitions do not belong to brokers."""
 
 DEFAULT = tuple(name for name in KNOWN if name not in {HEADERS, NODE})
 
 
 def default_columns(*, named_nodes: bool) -> tuple[str, ...]:
-    """The columns of a read that names none: where partitions belong to brokers, rows are not told apart without node.
+    """The columns of a read that names none. With brokers' own partitions, node is needed to identify a row.
 
     >>> default_columns(named_nodes=True)[-2:]
     ('timestampType', 'node')
@@ -55,7 +55,7 @@ def default_columns(*, named_nodes: bool) -> tuple[str, ...]:
     return (*DEFAULT, NODE) if named_nodes else DEFAULT
 
 
-# A record's headers in Spark: all of them in one column, or single ones in columns of their own.
+# Headers in Spark: all headers of a record in one column, or single ones in columns of their own.
 #
 # ``columns=value,header:trace-id`` reads the header ``trace-id`` into a binary column of that name. A protocol's own
 # columns (a tag, a stream id) are text, carried in headers of fixed names (`penstock.interfaces.WireProtocol`). If a
@@ -65,7 +65,7 @@ PREFIX = "header:"
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """``header`` is where the column's values are; ``type`` is Spark's: binary or string."""
+    """A column with a header's values; ``type`` is Spark's: binary or string."""
 
     header: str
     type: str
@@ -107,7 +107,7 @@ def none_as_null(batch: pa.RecordBatch) -> pa.RecordBatch:
     none = offsets[1:] == offsets[:-1]
     if not none.any():
         return batch
-    # Null already, or empty.
+    # Already null, or empty.
     made = pa.ListArray.from_arrays(pa.array(offsets), column.values, type=column.type, mask=pa.array(none))
     return batch.set_column(at, batch.schema.field(at), made)
 
@@ -123,11 +123,11 @@ def _column(headers: pa.ListArray, extra: Extra) -> pa.Array:
     named = np.asarray(pc.equal(names.slice(begin, end - begin), extra.header).fill_null(False))
     found = np.flatnonzero(named) + begin
     at = np.full(len(headers), -1, np.int64)
-    at[np.searchsorted(offsets, found, side="right") - 1] = found  # in order, so the last of a record stays
+    at[np.searchsorted(offsets, found, side="right") - 1] = found  # in order, so the last one of a record wins
     taken = values.take(pa.array(at, mask=at < 0))
     if extra.type == "binary":
         return taken
     try:
         return taken.cast(pa.string())
-    except pa.ArrowInvalid:  # bytes that another writer put under the protocol's header name
+    except pa.ArrowInvalid:  # another writer put bytes into a header with the protocol's name
         return pa.array([None if each is None else each.decode(errors="replace") for each in taken.to_pylist()])

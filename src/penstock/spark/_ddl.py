@@ -1,7 +1,6 @@
 """Spark's DDL for schemas (``id bigint, at timestamp, tags array<string>``) as a small tree, and its types in Arrow.
 
-PySpark parses DDL in the JVM, which workers cannot call; this covers the types that JSON and logs have. What must not
-live here: values.
+PySpark parses DDL in the JVM, which workers cannot call. This module covers the types that JSON and logs have.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named part of a struct; it may always be null."""
+    """A named part of a struct; it is always nullable."""
 
     name: str
     type: Type
@@ -86,7 +85,7 @@ _DEEPEST = 32
 
 
 def parse_ddl(text: str, option: str = "schema") -> Struct:
-    """Parse a schema given by ``option``. Raises ConfigError, which says where the mistake is."""
+    """Parse a schema given by ``option``. Raises ConfigError, which shows the position of the mistake."""
     parser = _Parser(text, option)
     fields = parser.fields(end=None, depth=0)
     if not fields:
@@ -199,7 +198,7 @@ class _Parser:
 
 
 def arrow_type(type_: Type) -> pa.DataType:
-    """The one Arrow type that Spark accepts for it from a Python source."""
+    """The Arrow type that Spark accepts for it from a Python source."""
     import pyarrow as pa
 
     match type_:
@@ -230,7 +229,7 @@ def arrow_type(type_: Type) -> pa.DataType:
 
 
 def spark_json(type_: Type) -> Any:
-    """What PySpark's ``StructType.fromJson`` takes, as a tree."""
+    """The type as a tree for PySpark's ``StructType.fromJson``."""
     match type_:
         case Struct(fields):
             parts = [

@@ -1,12 +1,12 @@
-"""Decodes JSON values into one typed Arrow column, and says what is wrong with invalid ones; vectorised.
+"""Decodes JSON values into one typed Arrow column, vectorised, and gives an error for each invalid value.
 
 Arrow's JSON reader does the work, on many values at once, one per line. It is not made for untrusted values: one bad
 value fails the whole call, two objects on one line become two rows, and a bare ``null`` crashes it. So values are
 checked first, column-wise: each begins with ``{`` and ends with ``}``, and no ``}`` in it is followed by anything that
-could begin another value; values that fail the check are first read by Python's parser. Each line then gives exactly
-one row, or an error. After an error, the values without the right shape (``shape``) are decoded one by one to
-find the bad ones, and the others are read again. Schemas with types that Arrow's reader lacks (maps, binary) are
-decoded value by value by ``decode_row``.
+could begin another value; values that fail this check are first read by Python's parser. Each line then gives exactly
+one row, or an error. After an error, the values without the right shape (``shape``) are decoded one by one to find the
+bad ones, and the others are read again. Schemas with types that Arrow's reader lacks (maps, binary) are decoded value
+by value with ``decode_row``.
 
 Types are exact: a number in quotes is not a number, 1.0 is not an int, a decimal may not have too many digits. Fields
 that the schema does not name are ignored; missing fields are null, and so is a value that is null or ``null``.
@@ -35,15 +35,15 @@ from penstock.spark._ddl import Array, Field, Map, Scalar, Struct, Type, arrow_t
 
 __all__ = ["JsonDecoder", "decode_row", "shape"]
 
-# The shape of valid JSON values of a schema, as one regular expression that Arrow matches on a whole column.
+# The shape of valid JSON values of a schema is one regular expression that Arrow matches on a whole column.
 #
-# Given many values, Arrow's JSON reader only says that one of them is wrong. This finds the suspects: RE2, which Arrow
-# uses, matches half a gigabyte per second and never backtracks, so it checks all values in less time than Python needs
-# for a dozen. The expression is a sieve, not a judge:
+# For many values, Arrow's JSON reader only reports that one of them is wrong. The expression finds candidates: RE2,
+# which Arrow uses, matches half a gigabyte per second and never backtracks, so it checks all values in less time than
+# Python needs for a dozen. It is a filter, not a decision:
 #
-# - a value that it does not match need not be wrong (an integer as large as its type allows, 29 February, an unknown
-#   field nested deeper than ``_DEEPEST``): it has to be decoded;
-# - a value that it matches need not be valid (a repeated name, a comma before the end of an inner list).
+# - a value that does not match need not be wrong (an integer as large as its type allows, 29 February, an unknown field
+#   nested deeper than ``_DEEPEST``): it has to be decoded;
+# - a value that matches need not be valid (a repeated name, a comma before the end of an inner list).
 #
 # Each type is written once, so the expression is as long as the schema. That is why lists are written as "elements,
 # each followed by a comma or the closing bracket". Values must end with ``}``, and any ``}`` must be followed by a
@@ -139,7 +139,7 @@ def _anything() -> str:
 
 
 def _other_names(names: Sequence[bytes], depth: int = 0) -> str:
-    """Any name without escapes that is none of ``names``: they branch off somewhere, or end too early or too late."""
+    """Any name without escapes that is not in ``names``: it differs in some byte, or is shorter or longer."""
     if depth == _TOLD_APART:
         return f"[^{_NEVER}]*"
     following: dict[bytes, list[bytes]] = {}
@@ -166,7 +166,7 @@ _WHOLE = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 
 
 def decode_row(value: bytes, schema: Struct) -> dict[str, Any] | None:
-    """The value's object, None for ``null``. Raises ValueError, which says which field is wrong."""
+    """The value's object, None for ``null``. Raises ValueError, which names the wrong field."""
     if not value.strip():
         raise ValueError("it is empty")
     try:
@@ -198,7 +198,7 @@ class _Number(str):
 
 
 _TREES = json.JSONDecoder(parse_float=_Number, parse_int=_Number, object_pairs_hook=_Pairs)
-"""Made once: ``json.loads`` with these arguments would make one for each value."""
+"""Created once, because ``json.loads`` with these arguments creates a decoder for each value."""
 
 
 def _decode(tree: Any, type_: Type, path: str) -> Any:
@@ -349,7 +349,7 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _FEW: Final = 512
-"""Values read at a time if something is still wrong after the sieve: enough to outweigh Arrow's fixed cost of half a
+"""Values read at a time if the filter has missed a wrong value: enough to outweigh Arrow's fixed cost of half a
 millisecond per call, and few enough that one bad value does not slow the whole batch."""
 
 _FIRST_DAY: Final = -719_162
@@ -380,7 +380,7 @@ class JsonDecoder:
         )
 
     def decode(self, values: pa.Array) -> tuple[pa.StructArray, Mapping[int, str]]:
-        """(a struct for each value, null where there is none; by row, why a value could not be decoded)."""
+        """(a struct for each value, null if there is none; by row, the error of a value that could not be decoded)."""
         present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         errors: dict[int, str] = {}
         pieces: list[pa.StructArray] = []
@@ -408,11 +408,11 @@ class JsonDecoder:
         taken: list[Numbers],
         errors: dict[int, str],
     ) -> None:
-        """Read all at once; if that fails, all but those of the doubtful values that are in fact wrong.
+        """Read all values at once. If that fails, check the doubtful values, and read all but the wrong ones.
 
-        If that fails too, a few hundred at a time; where that fails, again without the wrong ones. Wrong values are
-        found one by one, by the row decoder, whose rules are the same. If it finds nothing wrong, what is left is
-        halved, down to one value.
+        If that fails too, read a few hundred at a time; a part that fails is read again without its wrong values. The
+        row decoder, which has the same rules, checks values one by one. If it finds nothing wrong, the part is halved,
+        down to one value.
         """
         runs = [rows]
         sieve = self._shape != ""
@@ -464,7 +464,7 @@ class JsonDecoder:
         return _refined(struct, self.type)
 
     def _readable(self, values: pa.Array, rows: Numbers, errors: dict[int, str]) -> Numbers:
-        """The rows that can give one row, or an error; the others are null, or wrong and go to ``errors``."""
+        """The rows that Arrow's reader can take. The others are null, or wrong: those go to ``errors``."""
         if not len(rows):
             return rows
         odd = _odd(values, rows)
@@ -498,9 +498,9 @@ class JsonDecoder:
 
 
 def _why_odd(value: bytes) -> str | None:
-    """What is wrong with a value that looks odd; "" if nothing is, None if it is ``null``."""
+    """The error in a value that looks odd; "" if it is correct, None if it is ``null``."""
     try:
-        tree = json.loads(value.decode())  # given bytes, it would guess the encoding
+        tree = json.loads(value.decode())  # not bytes, whose encoding it would guess
     except RecursionError:
         return "it is nested too deeply"
     except ValueError as error:
@@ -511,7 +511,7 @@ def _why_odd(value: bytes) -> str | None:
 
 
 def _odd(values: pa.Array, rows: Numbers) -> npt.NDArray[np.bool_]:
-    """Which of ``rows`` do not begin with ``{`` or end with ``}``, or may hold more than one value."""
+    """True for those of ``rows`` that do not begin with ``{`` or end with ``}``, or may have more than one value."""
     data = np.frombuffer(_lines(values, rows), np.uint8)
     lengths = pc.binary_length(values.take(pa.array(rows))).to_numpy(zero_copy_only=False).astype(np.int64)
     stops = np.cumsum(lengths + 1) - 1  # where each line's newline is
@@ -543,7 +543,7 @@ def _lines(values: pa.Array, rows: Numbers) -> pa.Buffer:
 
 
 def _cut(values: pa.Array, rows: Numbers) -> list[Numbers]:
-    """Rows in runs of about ``_MOST_BYTES``."""
+    """``rows`` in parts of about ``_MOST_BYTES`` bytes."""
     if not len(rows):
         return []
     sizes = np.cumsum(pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)[rows] + 1)
@@ -557,7 +557,7 @@ def _check_utf8(lines: pa.Buffer) -> None:
 
 
 def _carried(type_: Type) -> Type:
-    """The type to ask Arrow's reader for: dates are read as text and converted afterwards."""
+    """The type that Arrow's reader decodes; dates are read as text and converted afterwards."""
     match type_:
         case Scalar("date"):
             return Scalar("string")
@@ -570,9 +570,9 @@ def _carried(type_: Type) -> Type:
 
 
 def _refined(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Convert what Arrow's reader read to the wanted type. Raises ArrowInvalid for what it should have refused.
+    """Convert the reader's result to the wanted type. Raises ArrowInvalid for values that it should have refused.
 
-    It accepts decimals with too many digits and the years 0 and 10000, the latter through a time zone.
+    It accepts decimals with too many digits, and the years 0 and 10000 (10000 through a time zone).
     """
     if pa.types.is_struct(wanted):
         # The memory under a null may hold anything.

@@ -1,11 +1,12 @@
-"""What a streaming query reads next: its start, how much at once, partitions that come and go, the group's offsets.
+"""Decides what a streaming query reads next: its start, the size of batches, partitions that come and go, commits.
 
-The stream reader is a thin shell around ``Follower``, which gets a log as a ``LogView``.
+The stream reader is a thin shell around ``Follower``, which gets a log as a ``LogView``. ``Weights`` and ``Pace`` set
+the size of batches; ``Behind`` reports the lag.
 
-Traps of Spark's protocol that shape it: ``initialOffset`` is called twice per run and its result is not stored, so the
-first answer is kept and every batch carries its own start. The last batch of a run never reaches ``commit()``, but it
-comes back as ``start`` of the next ``latestOffset``: the group's offsets are committed from there. To Spark equal text
-means "no new data", so an idle log answers with the same ``start`` that it was given (here: None).
+The design follows from traps of Spark's protocol. ``initialOffset`` is called twice per run and its result is not
+stored, so the first result is kept and every batch carries its own start. The last batch of a run never reaches
+``commit()``, but it comes back as ``start`` of the next ``latestOffset``, and the group's offsets are committed from
+there. To Spark equal text means "no new data", so an idle log returns the ``start`` that it was given (here: None).
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from penstock.spark._starts import Endings, resolve
 
 __all__ = ["FIRST", "Behind", "Follower", "LogView", "Pace", "Weights", "admit"]
 
-# How large a stream's micro-batch is: its share of the backlog, and the pace that a target duration sets.
+# The size of a micro-batch: its share of the backlog, and the pace that a target duration sets.
 #
-# A batch seems to last from when its tasks are handed out until Spark asks for the next batch. But with a trigger
-# interval Spark may have waited in between, and a small batch takes much of its time whatever its size. So a batch that
-# took too long makes the next one smaller only as long as smaller batches were in fact shorter. Pure arithmetic. What
-# must not live here: clocks (times come in as arguments), and Spark's read limits.
+# A batch seems to last from the planning of its tasks until Spark asks for the next batch. But with a trigger interval
+# Spark may have waited in between, and much of a small batch's time does not depend on its size. So a batch that took
+# too long makes the next one smaller only as long as smaller batches were in fact shorter. Pure arithmetic: times are
+# arguments.
 _SAMPLED = 16
 """Partitions sampled before a batch: 64 KiB each, so that estimating its size costs little compared with reading it."""
 
@@ -41,9 +42,9 @@ _GUESS = 1_024.0
 def admit(backlog: Mapping[Partition, int], limit: int | None) -> dict[Partition, int]:
     """Offsets to take from each partition, in proportion to its backlog; partitions without backlog are left out.
 
-    Every partition that has a backlog gets at least one offset, so that a small one beside a huge one moves too
-    (with fewer offsets allowed than partitions, the sum is therefore the number of partitions); otherwise the sum
-    is exactly ``limit``. ``None`` takes everything. Ties go to the first partition, so that the answer is repeatable.
+    Every partition with a backlog gets at least one offset, so that a huge partition does not block a small one. If
+    ``limit`` is less than the number of partitions, the sum is therefore that number; otherwise it is exactly
+    ``limit``. ``None`` takes everything. Ties go to the first partition, so that the result is repeatable.
     """
     waiting = {partition: size for partition, size in sorted(backlog.items()) if size > 0}
     total = sum(waiting.values())
@@ -52,7 +53,7 @@ def admit(backlog: Mapping[Partition, int], limit: int | None) -> dict[Partition
     spare = limit - len(waiting)
     if spare <= 0:
         return dict.fromkeys(waiting, 1)
-    # Each gets one; the rest is shared by largest remainder over what is left of each backlog.
+    # Each gets one; the rest is shared by largest remainder over the rest of each backlog.
     rest = total - len(waiting)
     shares = {partition: divmod(spare * (size - 1), rest) for partition, size in waiting.items()}
     taken = {partition: 1 + whole for partition, (whole, _) in shares.items()}
@@ -74,7 +75,7 @@ class Weights:
         return bool(self._known)
 
     def to_sample(self, backlog: Mapping[Partition, int], *, unknown_only: bool = False) -> list[Partition]:
-        """The partitions to sample next: those without a sample first, then those with most to read."""
+        """The partitions to sample next: those without a sample first, then those with the largest backlog."""
         unwanted = self._known.keys() if unknown_only else ()
         waiting = (partition for partition, size in backlog.items() if size > 0 and partition not in unwanted)
         return heapq.nsmallest(_SAMPLED, waiting, key=lambda each: (each in self._known, -backlog[each], each))
@@ -89,7 +90,7 @@ class Weights:
         return sum(size * self._known.get(partition, usual) for partition, size in backlog.items())
 
     def offsets_of(self, size_bytes: int, backlog: Mapping[Partition, int]) -> int | None:
-        """How many offsets of ``backlog``, taken in proportion, make up ``size_bytes``; None if all of it is less."""
+        """The number of offsets of ``backlog``, in proportion, that have ``size_bytes``; None if all of it is less."""
         whole = self.size_bytes(backlog)
         return None if whole <= size_bytes else max(1, int(sum(backlog.values()) * size_bytes / whole))
 
@@ -121,11 +122,11 @@ class Pace:
     """Offsets and duration (ms) of the previous batch, if it took too long."""
 
     def begin(self, offsets: int, now_ms: float) -> None:
-        """A batch of ``offsets`` offsets goes to the tasks now; called again for a batch that is rerun."""
+        """The tasks of a batch of ``offsets`` offsets start now; called again for a batch that is rerun."""
         self._offsets, self._begun_ms = offsets, now_ms
 
     def end(self, now_ms: float) -> None:
-        """The batch that began last is done; does nothing if there is none."""
+        """The last batch is done; does nothing if there is none."""
         if self._begun_ms is None or not self._offsets:
             return
         took_ms, self._begun_ms = max(now_ms - self._begun_ms, 1.0), None
@@ -138,14 +139,14 @@ class Pace:
             return
         before, self._before = self._before, (self._offsets, took_ms)
         if before is not None and self._offsets < before[0] * _CLEARLY and took_ms > before[1] * _CLEARLY:
-            self.limit = before[0]  # smaller was not shorter: its size is not what takes the time
+            self.limit = before[0]  # the smaller batch was not shorter, so its size does not decide the time
             self._before = None
             return
         self.limit = max(1, int(self._offsets * max(wanted, _MOST_SHRINKING)))
 
 
 _LOOKED_AT = 1_000
-"""Most offsets to sample at the start of a range for an estimate of all of it."""
+"""Maximum number of offsets that are sampled at the start of a range for an estimate of all of it."""
 
 _log = logging.getLogger("penstock.spark")
 
@@ -230,7 +231,7 @@ class Follower:
         return self._last_batch
 
     def initial(self) -> BatchOffset:
-        """Where a query without a checkpoint starts; the same answer however often it is asked."""
+        """Where a query without a checkpoint starts; the same result on every call."""
         if self._initial is None:
             options, log = self._options, self._log
             wanted = Offset.LATEST if options.starting is None else options.starting
@@ -253,8 +254,8 @@ class Follower:
     ) -> BatchOffset | None:
         """The batch after ``start``; None if there is nothing to read, or not enough yet.
 
-        ``rows`` is Spark's own limit; ``everything`` overrides the limits of the options. ``start`` was completed, or
-        is ``initial()``. Raises DataLoss unless ``failOnDataLoss`` allows losses.
+        ``rows`` is Spark's own limit; ``everything`` overrides the limits of the options. ``start`` is a completed
+        batch, or ``initial()``. Raises DataLoss unless ``failOnDataLoss`` allows losses.
         """
         if self._pace is not None:
             self._pace.end(self._log.monotonic_ms())
@@ -279,7 +280,7 @@ class Follower:
         return self._last_batch
 
     def planned(self, batch: BatchOffset) -> BatchOffset:
-        """What the tasks of ``batch``, which are handed out now, must read."""
+        """The ranges that the tasks of ``batch``, which start now, must read."""
         if batch is not self._last_batch and batch != self._last_batch:
             # Planned by an earlier run that died: the log may have a different topic of the same name by now.
             self._leaders = self._log.leaders()
@@ -290,7 +291,7 @@ class Follower:
         return batch
 
     def commit(self, done: BatchOffset) -> None:
-        """Commit the end of a completed batch for the group, if asked to. Failures are counted and logged."""
+        """Commit the end of a completed batch for the group, if configured. Failures are counted and logged."""
         if not self._options.commit_offsets or done.end in (done.start, self._committed):
             return
         assert self._options.group is not None
@@ -308,7 +309,7 @@ class Follower:
             self._committed = done.end
 
     def _look(self, known: Positions) -> tuple[Positions, Positions]:
-        """First offsets and ends; asked again after a pause if the log seems to have lost records.
+        """First offsets and ends; looked up again after a pause if the log seems to have lost records.
 
         A broker that has just started, or just taken over, may not know everything yet.
         """
@@ -358,7 +359,7 @@ class Follower:
                 self.losses.report(partition, offset, gone, what)
                 begin[partition] = first
             elif partition in truncated:
-                # What replaced the records that were read is new, so it is read.
+                # The records that replaced those already read are new, so they are read.
                 parted_at = max(first, truncated[partition].parted_at)
                 self.losses.report(partition, offset, offset - parted_at, truncated[partition].message)
                 begin[partition] = parted_at
@@ -384,7 +385,7 @@ class Follower:
         }
 
     def _waits_for_more(self, offsets: int) -> bool:
-        """Whether the batch should wait for more offsets. Never if the end is fixed: it would wait for ever."""
+        """Whether the batch should wait for more offsets. Never if the end is fixed, since it would wait for ever."""
         limits = self._options.limits
         if limits.min_offsets is None or offsets >= limits.min_offsets or self._frozen is not None:
             return False
@@ -417,7 +418,7 @@ def _shown(stored: str) -> str:
     return stored if found is None else shown_id(found)
 
 
-# How far a stream is behind, for Spark's progress: ``sources[].latestOffset`` with ``behind`` beside the offsets.
+# The lag of a stream for Spark's progress: ``sources[].latestOffset`` has ``behind`` in addition to the offsets.
 #
 # {"v": 1, "from": …, "to": …, "behind": {"seconds": {topic: {partition: 12.5}}, "bytes": 10240, "batchBytes": 5, …}}
 #
@@ -425,7 +426,7 @@ def _shown(stored: str) -> str:
 # batch, 0 if there is none, absent if unknown. ``bytes`` (left to read) and ``batchBytes`` (in the batch) are estimates
 # from samples of the partitions, absent before the first sample.
 _MOST_SAMPLES = 16
-"""Partitions per lookup of the oldest unread record; those with most to read come first."""
+"""Partitions per lookup of the oldest unread record; those with the largest backlog come first."""
 
 _EVERY_MS = 1_000
 """Time between lookups, so that they do not slow a stream of small batches."""
@@ -442,7 +443,7 @@ class Behind:
         self._begun_ms = log.monotonic_ms()
 
     def report(self) -> dict[str, Json] | None:
-        """Where the stream stands after the last ``next_batch``; None before the first."""
+        """The lag after the last ``next_batch``; None before the first."""
         backlog = self._follower.backlog
         if backlog is None:
             return None

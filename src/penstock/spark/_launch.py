@@ -2,8 +2,8 @@
 
 Spark passes no settings to its planning processes, and they have no SparkContext. But the driver's JVM is an ancestor:
 its command line names settings and settings files, and the environment says where the defaults are. A driver that calls
-``penstock.spark.session()`` or ``register()`` also passes what it set in its own code. What must not live here: what
-follows from settings (``_settings``).
+``penstock.spark.session()`` or ``register()`` also passes the settings it made in its own code. ``_settings``
+interprets them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOLD = "PENSTOCK_SPARK_SETTINGS"
 MASTER = "spark.master"
 _MAIN = re.compile(r"org\.apache\.spark\.[\w.]+")
 _GENERATIONS = 4
-"""How far up to look: a planner is a child of the JVM, or of a daemon that is one."""
+"""How many ancestors to look at: a planner is a child of the JVM, or of a daemon that is."""
 
 _OPTIONS = {
     "--master": MASTER,
@@ -38,7 +38,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, str] | None:
-    """Names and values, as far as they can be seen, with a master; None if no Spark seems to have started us."""
+    """Names and values of the visible settings, with a master; None if Spark does not seem to have started us."""
     told = environment.get(TOLD)
     if told:
         found: dict[str, str] = json.loads(told)
@@ -61,7 +61,7 @@ def of_command_line(line: Sequence[str], environment: Mapping[str, str]) -> dict
     with_defaults = False
     for word in words:
         if not word.startswith("-"):
-            break  # the program, whose arguments are not Spark's
+            break  # the program; what follows are its arguments, not Spark's
         name, given, value = word.partition("=")
         if name in _SWITCHES:
             with_defaults = with_defaults or name == "--load-spark-defaults"

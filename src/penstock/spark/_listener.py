@@ -4,7 +4,7 @@
 >>> spark.streams.addListener(listener)                         # doctest: +SKIP
 >>> print(listener.prometheus())                                # doctest: +SKIP
 
-What must not live here: what progress means (``_progress``).
+``_progress`` interprets Spark's progress.
 """
 
 # ruff: noqa: N802 - the names of methods are Spark's
@@ -34,7 +34,7 @@ _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class StreamListener(StreamingQueryListener):
-    """Follows all streaming queries of a session, in a thread of Spark's; may be read from any thread."""
+    """Follows all streaming queries of a session, in one of Spark's threads; may be read from any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -54,7 +54,7 @@ class StreamListener(StreamingQueryListener):
             stream.progress = told
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing new: the last progress stays."""
+        """No new data: the last progress stays."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         stream = self._stream(str(event.id), None)
@@ -72,7 +72,7 @@ class StreamListener(StreamingQueryListener):
         return prometheus_text(self.streams)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write that to a file, atomically, as node_exporter's textfile collector needs it."""
+        """Write the same text to a file, atomically, as node_exporter's textfile collector needs it."""
         target = Path(path)
         beside = target.with_name(f".{target.name}.{os.getpid()}")
         beside.write_text(self.prometheus(), encoding="utf-8")

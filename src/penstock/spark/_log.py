@@ -1,7 +1,7 @@
-"""A log as a Spark driver sees it: partitions and their leaders, the ends of the log, the group's offsets.
+"""A log for a Spark driver: partitions and their leaders, the ends of the log, the group's offsets.
 
-Blocking calls, no thread: the process that plans does nothing else. The client retries what is safe to retry, for up to
-its ``api_timeout_ms``; whole calls are repeated as ``fetchOffset.numRetries`` says.
+Calls block and need no thread, because a planning process does nothing else. The client retries what is safe to retry,
+for up to its ``api_timeout_ms``; whole calls are repeated up to ``fetchOffset.numRetries`` times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Log", "patiently"]
 
 # Retries the driver's calls to a log, after a pause, while the log is briefly unavailable.
 #
-# An error from the planner ends the query: Spark never asks twice. The client retries too, for up to its
+# An error from the planner ends the query, since Spark does not retry. The client retries too, for up to its
 # ``api_timeout_ms``; here whole calls are repeated, over new connections.
 _log = logging.getLogger("penstock.spark")
 _LONGEST_PAUSE_MS = 10_000
@@ -50,7 +50,7 @@ def patiently(ask: Callable[[], T], retries: Retries, sleep: Callable[[float], N
 
 
 _COMMIT_TIMEOUT_MS = 10_000
-"""The next commit makes up for one that fails, so a stream is not held up for longer."""
+"""Short, so that a commit does not delay a stream; if it fails, the next commit includes its offsets."""
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ class Log:
         return self._epochs
 
     def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
-        """Which of these offsets, each with its leader epoch, the log no longer has since a truncation."""
+        """Those of these positions (offset, leader epoch) that a truncation has removed from the log."""
         return self._ask(lambda reader: reader.truncated(positions)) if positions else {}
 
     def at_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, int | None]:
@@ -115,7 +115,7 @@ class Log:
         return {partition: place.offset for partition, place in found.items()}
 
     def peek(self, wanted: Collection[LogRange]) -> Mapping[Partition, Peek]:
-        """Sample the records at the start of these ranges, as far as possible now."""
+        """Sample the records at the start of these ranges; partitions that cannot be read now are left out."""
         return self._ask(lambda reader: reader.peek(wanted)) if wanted else {}
 
     def now_ms(self) -> int:
@@ -127,7 +127,7 @@ class Log:
         return _clock.monotonic() * 1_000
 
     def pause(self, seconds: float) -> None:
-        """Do nothing for a while."""
+        """Sleep."""
         time.sleep(seconds)
 
     def commit(self, group: str, done: BatchOffset) -> None:

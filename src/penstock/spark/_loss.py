@@ -1,7 +1,4 @@
-"""Records that were lost before they were read: an error that says how many, or a warning if the user prefers.
-
-What must not live here: detecting the loss.
-"""
+"""Reports records that were lost before they were read: as an error with their number, or as a warning."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _log = logging.getLogger("penstock.spark")
 
 
 class DataLoss(RemoteError):
-    """Records that the query had not read yet are gone."""
+    """The log no longer has records that the query has not read yet."""
 
 
 class Losses:
@@ -27,14 +24,14 @@ class Losses:
         self._fail = fail
         self._said: set[tuple[Partition, int, str]] = set()
         self.offsets = 0
-        """Offsets skipped so far; more than that if a whole partition is gone."""
+        """Offsets skipped so far. It is too small if a whole partition is gone, whose records cannot be counted."""
 
     def report(self, partition: Partition, offset: int, lost: int, what: str) -> None:
         """``lost`` offsets from ``offset`` on are gone; ``what`` says why. Raises DataLoss."""
         self._tell(partition, offset, lost, what, _LOST)
 
     def leave(self, partition: Partition, offset: int, left: int, what: str) -> None:
-        """As ``report``, for offsets that exist but will not be read. Raises DataLoss."""
+        """The same for offsets that exist but will not be read. Raises DataLoss."""
         self._tell(partition, offset, left, what, _LEFT)
 
     def _tell(self, partition: Partition, offset: int, lost: int, what: str, fate: str) -> None:
@@ -51,7 +48,7 @@ _LEFT: Final = "are left behind"
 
 
 def loss(partition: Partition, offset: int, what: str, fate: str = _LOST) -> DataLoss:
-    """The error for records that are gone, or left behind."""
+    """The error for records that are gone, or will not be read."""
     return DataLoss(
         f"unread records {fate}: {what}",
         topic=partition.topic,

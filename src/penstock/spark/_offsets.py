@@ -3,13 +3,13 @@
     {"v": 1, "from": {topic: {partition: offset}}, "to": {topic: {partition: offset}}, "ids": {topic: id},
      "epochs": {topic: {partition: epoch}}}
 
-``ids`` tell a topic from a later one of the same name; ``epochs`` are the leader epochs in which the log was seen to
-reach ``to``, which reveal that it was truncated and rewritten. Both may be absent.
+``ids`` distinguish a topic from a later one of the same name. ``epochs`` are the leader epochs in which the log was
+seen to reach ``to``; they reveal that a log was truncated and rewritten. Both may be absent.
 
-Two facts about Spark shape it. Spark does not store the result of ``initialOffset()`` and asks for it again after a
-crash in the first batch, when "latest" means something else: so the *end* offset carries its own start, and
-``partitions(start, end)`` reads nothing but ``end``. And Spark compares offsets as strings: so keys are sorted, and
-numbers are integers. What must not live here: where offsets come from.
+The form follows from two facts about Spark. Spark does not store the result of ``initialOffset()`` and asks for it
+again after a crash in the first batch, when "latest" means something else: so the *end* offset carries its own start,
+and ``partitions(start, end)`` reads only ``end``. And Spark compares offsets as strings: so keys are sorted, and
+numbers are integers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BatchOffset:
     epochs: Positions = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
-        """The canonical form: equal offsets give equal text, whatever order they were collected in."""
+        """The canonical form: equal offsets give equal text, independent of the order of insertion."""
         told: dict[str, Json] = {"v": VERSION, "from": _tree(self.start), "to": _tree(self.end)}
         if self.ids:
             told["ids"] = {topic: self.ids[topic] for topic in sorted(self.ids)}
@@ -51,7 +51,7 @@ class BatchOffset:
 
     @classmethod
     def from_json(cls, stored: object) -> BatchOffset:
-        """Read what ``to_json`` wrote. Raises ConfigError if it is not ours, damaged, or from a newer penstock."""
+        """The inverse of ``to_json``. Raises ConfigError if it is not ours, damaged, or from a newer penstock."""
         if not isinstance(stored, dict) or "v" not in stored:
             raise ConfigError(
                 f"the checkpoint's offset is not one of penstock's: {_short(stored)}",
@@ -75,15 +75,15 @@ class BatchOffset:
         return offset
 
     def sizes(self) -> dict[Partition, int]:
-        """How many offsets the batch has of each partition."""
+        """The number of offsets of each partition."""
         return {partition: end - self.start[partition] for partition, end in self.end.items()}
 
     def topic_id(self, topic: str) -> bytes | None:
-        """The id of the topic that the offsets are of; None where it is not stored."""
+        """The id of the topic at the time of the batch; None if it is not stored."""
         return id_bytes(self.ids.get(topic, ""))
 
     def ranges(self) -> list[LogRange]:
-        """What the batch reads, in the order of topic and partition, without empty ranges."""
+        """The ranges of the batch, in the order of topic and partition, without empty ones."""
         return [
             LogRange.of(partition, self.start[partition], self.end[partition], self.topic_id(partition.topic))
             for partition in sorted(self.end)
@@ -92,7 +92,7 @@ class BatchOffset:
 
 
 def id_bytes(stored: str) -> bytes | None:
-    """A topic's id as clients have it; None for text that is no id."""
+    """A topic's id in bytes, as clients use it; None if the text is not an id."""
     try:
         return bytes.fromhex(stored) or None
     except ValueError:
@@ -100,12 +100,12 @@ def id_bytes(stored: str) -> bytes | None:
 
 
 def partition_key(partition: Partition) -> str:
-    """The partition inside its topic as a JSON key: "3", or "broker-a/3" where partitions belong to named nodes."""
+    """The partition inside its topic as a JSON key: "3", or "broker-a/3" if partitions belong to named nodes."""
     return f"{partition.node}/{partition.id}" if partition.node else str(partition.id)
 
 
 def partition_of(topic: str, key: str) -> Partition:
-    """Undo ``partition_key``. Raises ValueError for anything else."""
+    """The inverse of ``partition_key``. Raises ValueError for anything else."""
     node, _, number = key.rpartition("/")
     if not (number.isascii() and number.isdigit()):
         raise ValueError(f"'{key}' is not a partition number")

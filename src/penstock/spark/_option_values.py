@@ -32,7 +32,7 @@ __all__ = [
     "words_of",
 ]
 
-# Times as users write them: ``-2h``, ``now``, ISO 8601, milliseconds since 1970. Pure; "now" comes in as an argument.
+# Times as users write them: ``-2h``, ``now``, ISO 8601, milliseconds since 1970. Pure: "now" is an argument.
 HOW = "Write milliseconds since 1970 (1700000000000), ISO 8601 (2026-11-21T16:30:00Z), now, or a time before now (-2h)"
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -46,7 +46,7 @@ _WORDS = {
 }
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 _LAST_MS = 253_402_300_800_000
-"""The year 10,000: a larger number is not in milliseconds but in micro- or nanoseconds."""
+"""The year 10,000. A larger number is in micro- or nanoseconds, not milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def choice(options: Options, name: str, words: Mapping[str, bool], *, default: b
 
 
 def count(options: Options, name: str, *, least: int = 1) -> int | None:
-    """A whole number of at least ``least``; None where not given."""
+    """A whole number of at least ``least``; None if not given."""
     if name not in options:
         return None
     text = options[name].strip()
@@ -168,12 +168,12 @@ def milliseconds(options: Options, name: str, *, default: int) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else duration_ms(name, text)
 
 
-# Translates the client options of a job, given without ``kafka.`` or the address's scheme, to those of our client.
+# Translates a job's client options, without the prefix ``kafka.`` or the address's scheme, to those of our client.
 #
 # Jobs come from Spark's Kafka source and sink, so the names of Kafka's client options are understood whatever the
 # address's protocol is.
 MOVED_FROM = "kafka"
-"""The protocol whose options Spark's own connector takes."""
+"""The protocol of Spark's own connector, whose option names jobs use."""
 
 
 @functools.cache
@@ -185,7 +185,7 @@ def words_of(scheme: str) -> ProtocolConfig:
 def client_options(
     role: type[ClientConfig], given: Mapping[str, str], scheme: str
 ) -> tuple[dict[str, OptionValue], tuple[str, ...]]:
-    """(options in our client's spelling, names of those left out). Raises ConfigError for what cannot be honoured."""
+    """(options in our client's spelling, names of those left out). Raises ConfigError for unsupported options."""
     words = words_of(scheme)
     sort_out = protocol(MOVED_FROM).config.jobs
     kept, left_out = sort_out(role, given, words.options) if sort_out else (given, set[str]())

@@ -1,4 +1,7 @@
-"""The options of a read, by name, and as one frozen object, checked one by one and against each other."""
+"""The options of a read, parsed into one frozen object (`SourceOptions`), checked one by one and against each other.
+
+`Decoding` has the options for values, `Subscription` the topics and partitions; `parse_options` parses everything.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ __all__ = [
     "suggestion",
 ]
 
-# Options of a read that decodes values: the format, the schema, and how to handle values that cannot be decoded.
+# Decoding of values: the format, the schema, and how to handle values that cannot be decoded.
 ERROR, RAW = "_error", "_raw"
 
 DECODE_OPTIONS: Mapping[str, str] = {
@@ -181,7 +184,7 @@ def _dead_letters(
     return DeadLetters(address, text, client=shared)
 
 
-# The options of ``format("penstock")`` for reading, by name, and sorting given options by owner.
+# All options of ``format("penstock")`` for reading, by name.
 #
 # Names and meanings are those of Spark's own Kafka source (Structured Streaming + Kafka Integration Guide, 4.x), so
 # that a job moves by changing the format's name; those marked "(ours)" are penstock's own. Case does not matter, as
@@ -230,7 +233,7 @@ OURS: dict[str, str] = {
 }
 
 _OF_SQL_TABLE = "option."
-"""How ``create table … using penstock options (…)`` spells them, besides plainly."""
+"""The prefix of a second copy of each option that ``create table … using penstock options (…)`` passes."""
 
 _FORBIDDEN = {
     "kafka.auto.offset.reset": "startingOffsets says where to start",
@@ -239,13 +242,13 @@ _FORBIDDEN = {
     "kafka.value.deserializer": "values are always binary",
     "kafka.interceptor.classes": "there is no JVM client that could run them",
 }
-"""Spark's Kafka source refuses the same."""
+"""Spark's Kafka source refuses the same options."""
 
 
 def sorted_out(
     given: Mapping[str, str], scheme: str | None = None, *, in_address: bool = False
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """(our options, in their proper spelling; the client's, which begin with ``kafka.`` or the address's ``scheme``).
+    """(our options, in their proper spelling; the client's, with the prefix ``kafka.`` or the address's ``scheme``).
 
     In an address that prefix may be left out. Raises ConfigError; for an unknown option it names the nearest known one.
     """
@@ -269,7 +272,7 @@ def sorted_out(
 
 
 def suggestion(word: str, names: Iterable[str]) -> str:
-    """A hint for somebody who wrote ``word`` instead of one of ``names``."""
+    """A hint for a user who wrote ``word`` instead of one of ``names``."""
     name, *others = nearest(word.lower(), {name.lower(): name for name in names})
     if others:
         return f"The nearest are {', '.join([name, *others])}"
@@ -284,7 +287,7 @@ def _refuse_table(given: Mapping[str, str]) -> None:
         )
 
 
-# What is read: topics by name, topics by pattern, or single partitions. Pure; topics come in as an argument.
+# The subscription: topics by name, topics by pattern, or single partitions. Pure: topics are an argument.
 _WAYS = ("subscribe", "subscribePattern", "assign")
 
 
@@ -298,11 +301,11 @@ class Subscription:
 
     @property
     def names(self) -> Collection[str] | None:
-        """Topics to ask a log about; None: all."""
+        """The topics to look up in the log; None for all."""
         return None if self.pattern else self.topics or sorted({partition.topic for partition in self.assigned})
 
     def leaders(self, found: Mapping[str, TopicInfo]) -> dict[Partition, str]:
-        """Of the topics ``found`` the partitions to read, with the name of each one's leader ("" while there is none).
+        """The partitions to read of the topics ``found``, and the name of each one's leader ("" if it has none).
 
         A pattern matches no internal topic, as in Kafka's consumer.
         """
@@ -316,7 +319,7 @@ class Subscription:
         }
 
     def wants(self, partition: Partition) -> bool:
-        """Whether it would be read if it existed."""
+        """Whether ``partition`` would be read if it existed."""
         if self.pattern:
             return re.compile(self.pattern).fullmatch(partition.topic) is not None
         return partition in self.assigned if self.assigned else partition.topic in self.topics
@@ -403,7 +406,7 @@ class TriggerLimits:
 
 @dataclass(frozen=True, slots=True)
 class TaskSizes:
-    """How a batch is cut into tasks; None leaves it to us. ``max_records`` (offsets per task) wins over ``at_most``.
+    """How a batch is cut into tasks; None means automatic. ``max_records`` (offsets per task) wins over ``at_most``.
 
     ``at_once`` is how many tasks run at the same time; it overrides what Spark's settings say.
     """
@@ -429,11 +432,11 @@ class Retries:
 class SourceOptions:
     """What to read and how.
 
-    ``starting`` and ``ending`` are None where not given: their defaults differ between batch and stream.
-    ``poll_timeout_ms`` bounds how long a task keeps trying without an answer: Spark's default of two minutes outlasts
-    the restart of a broker. ``client`` are options for penstock's client, in its spelling; they may hold secrets and
-    are not shown. ``left_out`` names options that only a Java client could honour, ``overruled`` those that have no
-    effect, with the option that wins.
+    ``starting`` and ``ending`` are None if not given, since their defaults differ between batch and stream.
+    ``poll_timeout_ms`` limits how long a task keeps trying without a response; Spark's default of two minutes is longer
+    than the restart of a broker. ``client`` are options for penstock's client, in its spelling; they may contain
+    secrets and are not shown. ``left_out`` names options that only a Java client could honour, ``overruled`` those
+    that have no effect, with the option that wins.
     """
 
     address: str
@@ -460,7 +463,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     path = next((text for name, text in given.items() if name.lower() == "path"), "")
     options, client = sorted_out(given, path.partition("://")[0].lower() if "://" in path else None)
     address, topics, in_address = _address(options)
-    # Options win over what the address says.
+    # Options win over those in the address.
     scheme = address.partition("://")[0]
     address_options, address_client = sorted_out(in_address, scheme, in_address=True)
     options, client = {**address_options, **options}, {**address_client, **client}
@@ -521,7 +524,7 @@ def _address(options: Mapping[str, str]) -> tuple[str, tuple[str, ...], Mapping[
 
 _STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-"""The first of these that is given wins. More than one is no error: jobs rely on that with Spark's connector."""
+"""The first one that is given wins. More than one is not an error, because jobs for Spark's connector rely on it."""
 
 
 def _overruled(options: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
@@ -530,7 +533,7 @@ def _overruled(options: Mapping[str, str], names: Sequence[str]) -> dict[str, st
 
 
 def _starting(options: Mapping[str, str], group: str | None) -> Where | None:
-    """The most precise one wins, as in Spark: one time for all, then times, then offsets."""
+    """The start; of several options one wins, as in Spark: one time for all, then times, then offsets."""
     otherwise = Offset.LATEST if choice(options, _STRATEGY, {"error": False, "latest": True}, default=False) else None
     if "startingTimestamp" in options:
         return parse_time("startingTimestamp", options["startingTimestamp"], otherwise)
@@ -589,7 +592,7 @@ def _retries(options: Mapping[str, str]) -> Retries:
 
 
 def _group(options: Mapping[str, str], subscription: Subscription, *, commit_offsets: bool) -> str | None:
-    """The given group; else, to commit for, a generated one that is the same in every run over the same topics."""
+    """The given group. Without one, if offsets are committed, a generated one that depends only on the topics."""
     given = {options[name] for name in ("group", GROUP_ID) if options.get(name)}
     if len(given) > 1:
         raise ConfigError(f"group and {GROUP_ID} differ", hint="Keep one of them")
@@ -606,7 +609,7 @@ def _group(options: Mapping[str, str], subscription: Subscription, *, commit_off
 def _columns(
     options: Mapping[str, str], of_protocol: Mapping[str, str], *, named_nodes: bool
 ) -> tuple[tuple[str, ...], dict[str, Extra]]:
-    """(the names in their order; those that come from a header)."""
+    """(all names in order; the columns that come from a header)."""
     headers = flag(options, "includeHeaders", default=False)
     if "columns" not in options:
         usual = default_columns(named_nodes=named_nodes)

@@ -1,15 +1,15 @@
 """Processes that plan streams, forked from one that has finished its imports.
 
-Spark starts a Python process for each streaming query, and ends it with the query: half a second of CPU before the
-first batch, all of it imports. In a home of ``_session``, such a process calls this module before it imports PySpark:
+Spark starts a Python process for each streaming query, and ends it with the query. Its imports take half a second of
+CPU before the first batch. In a home of ``_session``, such a process calls this module before it imports PySpark:
 
 1. The first one of a Spark application imports what it needs, forks a *keeper*, and continues as usual.
 2. Each later one passes its environment and its output to the keeper, which forks a planner with the imports done, and
    waits for it to end. Spark only sees the process that it started; the planner ends with that process.
 
 The keeper ends with Spark's JVM, or after a while without requests. If anything is not as expected (another
-environment, another JVM, no keeper), the process starts as it would without all this. What must not live here: PySpark
-and whatever else takes long to import, at the top; anything about sources.
+environment, another JVM, no keeper), the process starts as usual. This module must not import PySpark or other large
+packages at the top: each planner's start would pay for it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ SWITCH = "PENSTOCK_KEEP_PLANNERS"
 IDLE_S = 300.0
 _PRELOADED = ("penstock.spark._source", "penstock.spark._reading", "penstock.client.ranges.range_reader", RUNNER)
 _READ_LATER = ("PYSPARK_", "PYTHONHASHSEED", "PYTHON_", "SPARK_", TOLD)
-"""Prefixes of variables that are not read before planning; all others must be equal to the keeper's."""
+"""Prefixes of variables that are read only while planning; all others must be equal to the keeper's."""
 
 _LONGEST_PATH = 100
-"""Longest path of a Unix socket, about."""
+"""Approximate maximum length of a Unix socket's path."""
 
 _LENGTH = struct.Struct(">I")
 _YES = b"y"
@@ -47,7 +47,7 @@ _OUTPUTS = (1, 2)
 
 
 def begin() -> None:
-    """Call before PySpark is imported. Returns only in a process that must plan by itself."""
+    """Must be called before PySpark is imported. Returns only in a process that must plan by itself."""
     where = _place(os.environ)
     if where is None or not hasattr(socket, "send_fds"):
         return
@@ -62,7 +62,7 @@ def begin() -> None:
 
 
 def _place(environment: Mapping[str, str]) -> str | None:
-    """Where the keeper listens: in a folder of this Spark application, which Spark removes at its end."""
+    """The keeper's socket: in a folder of this Spark application, which Spark removes at its end."""
     folder = environment.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
     path = f"{folder}/penstock-planners"
     wanted = environment.get(SWITCH, "true").lower() != "false"
@@ -70,7 +70,7 @@ def _place(environment: Mapping[str, str]) -> str | None:
 
 
 def _handed_over(where: str) -> bool:
-    """Does not return if a keeper does the work; else whether a dead keeper left its socket there."""
+    """Pass the work to a keeper, and do not return then. Else returns whether a dead keeper left its socket."""
     with socket.socket(socket.AF_UNIX) as keeper:
         try:
             keeper.connect(where)
@@ -82,7 +82,7 @@ def _handed_over(where: str) -> bool:
         except OSError as error:
             return isinstance(error, ConnectionRefusedError)
         with suppress(OSError):
-            keeper.recv(1)  # no data comes; the connection ends with the planner
+            keeper.recv(1)  # returns when the planner ends, which closes the connection
         os._exit(0)
 
 
@@ -96,12 +96,12 @@ def _preload(names: tuple[str, ...]) -> None:
     for name in names:
         with suppress(ImportError):
             import_module(name)
-    # It is run as a program, which warns if it was imported before.
+    # Spark runs this module as a program, which warns if it has already been imported.
     sys.modules.pop(RUNNER, None)
 
 
 def _preload_protocols() -> None:
-    """Import what any address needs, while nothing waits for it."""
+    """Import the modules that every address needs, while nothing waits for them."""
     from penstock.protocols import protocol, schemes
 
     for scheme in schemes():
@@ -123,7 +123,7 @@ def _keep(where: str, jvm: int, *, stale: bool) -> None:
         listener.bind(where)
         listener.listen(8)
         os.umask(0o022)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for ended planners
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended planners are reaped by the system
         _preload_protocols()
         try:
             while _wait(listener, jvm):
@@ -136,7 +136,7 @@ def _keep(where: str, jvm: int, *, stale: bool) -> None:
 
 
 def _detach() -> None:
-    """Let go of the parent's output and descriptors, so that nothing waits for this process to close them."""
+    """Close the parent's output and descriptors, so that nothing waits for this process to close them."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for each in (0, *_OUTPUTS):
         os.dup2(nothing, each)
@@ -157,7 +157,7 @@ _told: dict[str, str] = {}
 
 
 def _wait(listener: socket.socket, jvm: int) -> bool:
-    """Wait for a request; False if there is no reason to wait any longer."""
+    """Wait for a request; False if the keeper should end."""
     ended = os.pidfd_open(jvm) if hasattr(os, "pidfd_open") else None
     try:
         pause = IDLE_S if ended is not None else 1.0

@@ -1,7 +1,7 @@
-"""The progress of streams from our logs, collected from Spark's, and as Prometheus text (exposition format 0.0.4).
+"""The progress of streams that read our logs, taken from Spark's progress, and as Prometheus text (format 0.0.4).
 
-Needs no connection to any log: the planner puts what it knows into the progress (``_follow``). What must not live here:
-Spark classes (``_listener``).
+It needs no connection to a log, because the planner writes its knowledge of the log into the progress (``_follow``).
+This module imports no Spark classes; ``_listener`` does.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """``offset`` is read next; ``offsets`` lie between it and the end of the log.
+    """``offset`` is read next; ``offsets`` is the number of offsets from there to the end of the log.
 
-    ``seconds`` is the age of the oldest record that is not read: 0.0 if there is none, None if it is not known.
+    ``seconds`` is the age of the oldest unread record: 0.0 if there is none, None if it is unknown.
     """
 
     offset: int
@@ -35,7 +35,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """One of our sources in one batch. ``size_bytes`` is about what the batch's keys, values and headers take."""
+    """One of our sources in one batch. ``size_bytes`` is the estimated size of the batch's keys, values and headers."""
 
     rows: int
     size_bytes: int
@@ -49,7 +49,7 @@ class SourceProgress:
 
     @property
     def metrics(self) -> dict[str, str]:
-        """What Spark's own connector, and Databricks', put into ``sources[].metrics``, by their names."""
+        """The values that Spark's own connector, and Databricks', put into ``sources[].metrics``, with their names."""
         behind = [lag.offsets for lag in self.lag.values()]
         if not behind or not self.end_known:
             return {}
@@ -63,7 +63,7 @@ class SourceProgress:
 
 @dataclass(slots=True)
 class StreamProgress:
-    """One query since it was first seen: totals, and its last batch."""
+    """One query since it was first seen: totals, and its latest batch."""
 
     name: str
     batches: int = 0
@@ -100,10 +100,10 @@ def parse_progress(progress: Mapping[str, Any]) -> list[SourceProgress]:
 
 
 def with_metrics(progress: Any) -> dict[str, Any]:
-    """A query's progress as parsed JSON, where our sources have the metrics that Spark's own connector puts there.
+    """A query's progress as parsed JSON, with the metrics of Spark's own connector added to our sources.
 
-    For tools that read ``sources[].metrics``: a Python source cannot fill it in by itself. ``progress`` is what a
-    listener or ``query.lastProgress`` gives, or its JSON, parsed.
+    For tools that read ``sources[].metrics``, which a Python source cannot fill in. ``progress`` comes from a listener
+    or ``query.lastProgress``, as an object or as parsed JSON.
 
     >>> with_metrics(query.lastProgress)["sources"][0]["metrics"]["maxOffsetsBehindLatest"]  # doctest: +SKIP
     '1200'
@@ -167,7 +167,7 @@ _SOURCE_METRICS = (
     ("minOffsetsBehindLatest", "gauge", "Offsets left to read, least of a source's partitions"),
     (_BYTES_BEHIND, "gauge", "Estimated bytes left to read"),
 )
-"""By the names that Spark's own connector gives them."""
+"""With the names that Spark's own connector uses."""
 
 
 def prometheus_text(streams: Mapping[str, StreamProgress]) -> str:

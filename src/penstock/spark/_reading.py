@@ -1,8 +1,8 @@
 """The readers that Spark calls: one for a batch, one for a stream, and one for a batch with filters.
 
-Thin shells: ``_follow`` decides for a stream, ``_bounded`` for a batch, tasks are cut here and run in
-``_tasks``. Spark makes these objects many times in many processes and pickles them in between: constructors open
-nothing.
+They are thin shells: ``_follow`` decides for a stream, ``_bounded`` for a batch; `plan` cuts the ranges into tasks,
+which run in ``_tasks``. Spark creates these objects many times in many processes and pickles them in between, so
+constructors open nothing.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
 
 __all__ = ["ROWS_WORTH_A_TASK", "BatchReader", "FilteringReader", "StreamReader", "batch_reader", "plan"]
 
-# Which task reads what: ranges of offsets laid end to end and cut into few pieces of equal size. Pure arithmetic.
+# The ranges of each task: all ranges are laid end to end and cut into few pieces of equal size. Pure arithmetic.
 #
 # Every task costs Spark 15 to 50 ms, so on one machine many small partitions share a task; a large partition is cut so
 # that all cores work. On a cluster, whose size is rarely known, each partition has at least one task, as with Spark's
-# own connector. Ranges whose partitions live on the same node stay together: a task then talks to few nodes.
+# own connector. Ranges of partitions on the same node stay together, so that a task connects to few nodes.
 ROWS_WORTH_A_TASK = 10_000
-"""Fewer offsets than this are read faster by a task that runs anyway than by starting one more."""
+"""With fewer offsets than this, one more task takes longer to start than another task takes to read them."""
 
 ROWS_THAT_FILL_A_TASK = 2_000_000
-"""With more offsets than this per core there may be more tasks than cores, up to one per partition, because a task that
-fails is read again as a whole. If a cluster's cores are unknown, no task is larger, whatever the partitions."""
+"""With more offsets than this per core there may be more tasks than cores, up to one per partition, because a failed
+task is read again as a whole. If a cluster's cores are unknown, no task is larger than this."""
 
 _SNAP = 10
-"""A cut that falls within a tenth of a task's size of a partition's edge moves to that edge: fewer connections, and no
-batch that two tasks each fetch and decode half of."""
+"""A cut within a tenth of a task's size of a partition's edge moves to that edge. This saves connections, and two tasks
+do not fetch and decode the same batch."""
 
 
 def plan(
@@ -68,10 +68,10 @@ def plan(
 ) -> list[tuple[LogRange, ...]]:
     """The ranges of each task; together every offset of ``ranges`` exactly once, without empty ranges or tasks.
 
-    Makes ``sizes.at_least`` tasks, as far as there are offsets; without it at most ``slots.at_once``, or more with
+    Makes ``sizes.at_least`` tasks if there are enough offsets. Without it at most ``slots.at_once``, or more with
     ``ROWS_THAT_FILL_A_TASK`` offsets each, up to one per partition. On a cluster never fewer than partitions. Never
     more than ``sizes.at_most``, unless a task would have more than ``sizes.max_records`` offsets. ``leaders`` names the
-    node that serves a partition, where known.
+    node that serves a partition, if known.
     """
     known = leaders or {}
     filled = sorted(
@@ -94,12 +94,12 @@ def plan(
     wanted = sizes or TaskSizes()
     tasks = _task_count(total, partitions, slots, wanted)
     if slots.apart and tasks == len(filled) and wanted.max_records is None and _all_small(filled):
-        return [(each,) for each in filled]  # for equal sizes it is not worth reading a partition in two tasks
+        return [(each,) for each in filled]  # equal sizes are not worth reading a partition in two tasks
     return _cut(filled, edges, _cuts(edges, total, tasks, exactly=wanted.max_records is not None))
 
 
 def _task_count(total: int, partitions: int, slots: Slots, sizes: TaskSizes) -> int:
-    """How many tasks read ``total`` offsets of so many partitions."""
+    """The number of tasks for ``total`` offsets in so many partitions."""
     full = total // ROWS_THAT_FILL_A_TASK
     if sizes.at_least is not None:
         tasks = sizes.at_least
@@ -120,7 +120,7 @@ def _all_small(ranges: Sequence[LogRange]) -> bool:
 
 
 def _cuts(edges: Sequence[int], total: int, tasks: int, *, exactly: bool) -> list[int]:
-    """Where tasks begin, as distances from the start of the first range; strictly increasing, 0 first, total last."""
+    """The starts of tasks as distances from the start of the first range; strictly increasing, from 0 to total."""
     slack = 0 if exactly else total // tasks // _SNAP
     cuts = [0]
     for task in range(1, tasks):
@@ -159,7 +159,7 @@ _log = logging.getLogger("penstock.spark")
 def batch_reader(options: SourceOptions) -> BatchReader:
     """The reader for this process.
 
-    If filter pushdown is off, the default, Spark refuses every reader that could take filters; if it is on, Spark makes
+    If filter pushdown is off, the default, Spark refuses every reader that accepts filters. If it is on, Spark creates
     the reader in a special worker program. So the program decides.
     """
     return FilteringReader(options) if _FILTERING_WORKER in sys.modules else BatchReader(options)
@@ -197,7 +197,7 @@ class FilteringReader(BatchReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream. The object that plans lives in its own process for one run; those that read are copies."""
+    """A stream. The object that plans has its own process for one run; the objects that read are copies."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
@@ -211,7 +211,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._follower.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # This comes back as the limit of latestOffset, unless Spark wants everything at once.
+        # Spark passes this to latestOffset as the limit, unless it wants everything at once.
         limits = self.options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
@@ -235,7 +235,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._behind.report()
 
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> list[InputPartition]:
-        # Not from ``start``: before the first batch is committed, it may differ from that of the batch itself.
+        # Not from ``start``, which may differ from the batch's own start before the first batch is committed.
         del start
         batch = self._follower.planned(BatchOffset.from_json(end))
         return _tasks(batch, self.options, self._follower.leaders)
@@ -247,7 +247,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._follower.commit(BatchOffset.from_json(end))
 
     def stop(self) -> None:
-        # When a query is stopped, Spark ends its process without this call: nothing may depend on it.
+        # Spark ends the process of a stopped query without this call, so nothing may depend on it.
         if self._followed is not None:
             self._followed.log.close()
 
@@ -283,12 +283,12 @@ def _tasks(wanted: BatchOffset, options: SourceOptions, leaders: Mapping[Partiti
 
 
 def _ranges(partition: InputPartition) -> tuple[LogRange, ...]:
-    # Spark gives a batch read without tasks an empty one.
+    # For a batch read without tasks, Spark passes an empty InputPartition.
     return partition.ranges if isinstance(partition, ReadTask) else ()
 
 
 @cache
 def _slots() -> Slots:
-    """Where the tasks of this process's plans run; it plans for one Spark application only."""
+    """The slots of this process's Spark application; a process plans for one application only."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return slots(settings(), cores=cores)

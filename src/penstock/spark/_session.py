@@ -1,7 +1,7 @@
-"""Makes Spark sessions with the settings that our source works best with; registers it with other sessions.
+"""Makes Spark sessions with the best settings for our source, and registers the source with other sessions.
 
-Sessions made elsewhere work too, but slower: without Unix sockets between the JVM and Python every task loses about 40
-ms to delayed acknowledgements.
+Other sessions work too, but are slower: without Unix sockets between the JVM and Python every task loses about 40 ms
+to delayed acknowledgements.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ __all__ = ["quick_home", "register", "session"]
 
 # A SPARK_HOME from which Spark's Python processes start quickly.
 #
-# If SPARK_HOME holds ``pyspark.zip``, as PySpark's own package does, every Python process that Spark starts (five
-# before the first row of a stream, one more for each query) imports PySpark from that zip, without compiled files: 0.6
-# s each. A home of symbolic links without the zip makes it 0.2 s: they import the installed package. A package of a few
-# lines takes the zip's place; through it, processes that plan streams reach ``_planners``.
+# If SPARK_HOME has ``pyspark.zip``, as PySpark's own package does, every Python process that Spark starts (five before
+# the first row of a stream, one more for each query) imports PySpark from that zip, without compiled files: 0.6 s each.
+# In a home of symbolic links without the zip it is 0.2 s, because they import the installed package. A package of a
+# few lines replaces the zip; through it, processes that plan streams reach ``_planners``.
 _LINKED = ("bin", "conf", "data", "jars", "licenses", "sbin")
 _PY4J = "py4j-*.zip"
 _FORM = "2"
-"""Version of the home's layout; each layout has its own home."""
+"""Version of the home's layout. Each version has its own home."""
 
 _GATE = f'''\
 """Imported instead of PySpark in Spark's Python processes; then imports PySpark. Made by penstock."""
@@ -114,7 +114,7 @@ EVERYWHERE: Mapping[str, str] = {
     FILTERS: "true",
     "spark.sql.session.timeZone": "UTC",
 }
-"""Good on a laptop and on a cluster. Timestamps of records are UTC; a local time zone only invites mistakes."""
+"""Settings for laptops and clusters. Timestamps of records are UTC; a local time zone would only cause mistakes."""
 
 LOCALLY: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -127,16 +127,16 @@ LOCALLY: Mapping[str, str] = {
 
 
 def session(app_name: str = "penstock", master: str | None = None, **conf: object) -> SparkSession:
-    """Make (or get) a session with Unix sockets, UTC and, for local masters, settings fit for one machine.
+    """Make (or get) a session with Unix sockets, UTC and, for local masters, settings for one machine.
 
-    ``master`` is by default ``local[*]``, or what ``spark-submit`` was given, if that runs the program.
+    ``master`` is by default ``local[*]``, or the master of ``spark-submit`` if that runs the program.
 
-    ``conf`` overrides any of them: ``session(**{"spark.driver.memory": "4g"})``. What Spark reads only from the
-    environment is set there, unless it already is (``PYSPARK_UDS_MODE``, ``PYSPARK_PYTHON``, ``PYTHONPATH``; for local
-    masters ``SPARK_LOCAL_IP`` and a ``SPARK_HOME`` from which Python starts quickly). Spark then finds
+    ``conf`` overrides any setting: ``session(**{"spark.driver.memory": "4g"})``. Settings that Spark reads only from
+    the environment are set there, unless they already are (``PYSPARK_UDS_MODE``, ``PYSPARK_PYTHON``, ``PYTHONPATH``;
+    for local masters ``SPARK_LOCAL_IP`` and a ``SPARK_HOME`` from which Python starts quickly). Spark then finds
     ``format("penstock")`` by itself; for other masters it is registered as well. A session that is already running is
-    returned as it is (``conf`` alone is set in it), with a warning if it has no Unix sockets. If this machine has no
-    compiled kernels yet, they are compiled meanwhile, on one core for some 20 s.
+    returned as it is (only ``conf`` is set in it), with a warning if it has no Unix sockets. If this machine has no
+    compiled kernels yet, they are compiled in the background, on one core for some 20 s.
     """
     try:
         from pyspark.sql import SparkSession
@@ -152,7 +152,7 @@ def session(app_name: str = "penstock", master: str | None = None, **conf: objec
         _compile_kernels_meanwhile()
     settings = {name: _text(value) for name, value in conf.items()}
     builder = SparkSession.builder
-    if running is None:  # a running one would report these without obeying them, or obey what its owner did not ask for
+    if running is None:  # a running session would report these without obeying them, or change against its owner's will
         builder = builder.appName(app_name) if master is None else builder.appName(app_name).master(master)
         settings = {**EVERYWHERE, **(_sized_for_this_machine(master) if master and local else {}), **settings}
     for name, text in settings.items():
@@ -173,7 +173,7 @@ def register(spark: SparkSession) -> None:
     """Register ``format("penstock")`` with this session, to run with the Python and the ``--py-files`` of its tasks.
 
     Not needed on one machine: Spark finds the format by itself if the module ``pyspark_penstock`` is on the path of its
-    Python processes. Needed on a cluster, where Spark runs what it found by itself with the driver's Python.
+    Python processes. Needed on a cluster, where Spark runs a format that it found by itself with the driver's Python.
     """
     from penstock.spark._source import PenstockDataSource
 
@@ -199,7 +199,7 @@ def _master(spark: SparkSession) -> str:
 
 
 def _warn_if_missing(python: str, master: str) -> None:
-    """Tasks find a relative path in the unpacked ``--archives``, which are not unpacked for a driver."""
+    """Warn if the driver lacks that Python: its path may be in ``--archives``, which Spark unpacks only for tasks."""
     if os.sep in python and not Path(python).exists() and not master.startswith("local"):
         folder = Path(python).parts[0] if not Path(python).is_absolute() else None
         how = f"; to fix that: ln -s {sys.prefix} {folder}" if folder else ""
@@ -220,7 +220,7 @@ def _prepare_environment(*, local: bool) -> None:
 
 
 def _add_own_home(environment: MutableMapping[str, str]) -> None:
-    """Spark's Python processes do not inherit sys.path: a checkout or zip that is not installed must be named."""
+    """Add penstock to PYTHONPATH if it is a checkout or zip, since Spark's Python processes do not inherit sys.path."""
     home = str(Path(penstock.__file__).parents[1])
     known = environment.get("PYTHONPATH", "").split(os.pathsep)
     if home not in known and Path(home).name not in {"site-packages", "dist-packages"}:
@@ -228,12 +228,12 @@ def _add_own_home(environment: MutableMapping[str, str]) -> None:
 
 
 def _compile_kernels_meanwhile() -> subprocess.Popen[bytes]:
-    """Compile them while the JVM starts, in another process, which has nothing to do if that was done before.
+    """Compile the kernels in another process while the JVM starts; it ends at once if they are compiled already.
 
     The first tasks wait for it instead of compiling for themselves. It ends with this process at the latest.
     """
-    # By name, as in a worker: penstock.spark must not import the kernels.
-    none = subprocess.DEVNULL  # without numba there is nothing to do, and nothing to report
+    # By name, because penstock.spark must not import the kernels.
+    none = subprocess.DEVNULL  # without numba the process fails, which is not worth a message
     compiling = subprocess.Popen([sys.executable, "-m", "penstock.kernels.warm"], stdin=none, stdout=none, stderr=none)
     atexit.register(_end, compiling)
     return compiling

@@ -1,4 +1,4 @@
-"""What Spark's settings say: how many tasks run at once, and what should be different for a log's speed and safety."""
+"""Interprets Spark's settings: how many tasks run at once (`slots`), and advice for speed and safety (`advice`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = (
     "spark.executor.instances",
     "spark.task.cpus",
 )
-"""The settings that matter for this."""
+"""The settings that `slots` reads."""
 
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
@@ -41,14 +41,14 @@ _EXECUTORS = 2
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """``at_once``: tasks that run at the same time, None if unknown. ``apart``: not on this machine alone."""
+    """``at_once``: tasks that run at the same time, None if unknown. ``apart``: they run on other machines, too."""
 
     at_once: int | None
     apart: bool
 
 
 def slots(settings: Mapping[str, str] | None, *, cores: int) -> Slots:
-    """``settings`` are Spark's; None (they cannot be read) is taken for a cluster. ``cores`` are this machine's.
+    """``settings`` are Spark's; None (unreadable) is treated as a cluster. ``cores`` are this machine's.
 
     Values that Spark would refuse count as unknown.
     """
@@ -84,7 +84,7 @@ def _count(settings: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isdecimal() and int(text) else None
 
 
-# Spark settings that matter for a log's speed and safety, and advice where they should be different.
+# Advice about settings that affect a log's speed and safety.
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 FILTERS = "spark.sql.python.filterPushdown.enabled"
 _IN_WORKER = "PYTHON_UNIX_DOMAIN_ENABLED"
@@ -100,12 +100,12 @@ _said: set[str] = set()
 
 
 def advice(spark: SparkSession) -> list[str]:
-    """What to change in a session, most important first; empty if all is well."""
+    """Settings to change in a session, most important first; empty if there are none."""
     return advice_of(lambda name, default: str(spark.conf.get(name, default)), spark.conf.get("spark.master", "") or "")
 
 
 def advice_of(conf: Callable[[str, str], str], master: str) -> list[str]:
-    """As ``advice``, for the settings that ``conf(name, default)`` returns."""
+    """The same for the settings that ``conf(name, default)`` returns."""
     found = []
     if conf(UNIX_SOCKETS, "false") != "true":
         found.append(_SLOW)
@@ -117,9 +117,9 @@ def advice_of(conf: Callable[[str, str], str], master: str) -> list[str]:
 
 
 def warn_once(environment: Mapping[str, str] = os.environ, program: str | None = None) -> None:
-    """In a Spark process that plans: warn, once per process, that it was started without Unix sockets.
+    """In a planning process, warn once that Spark was started without Unix sockets.
 
-    Spark sets a variable in its Python processes if they are on; ``program`` tells whether this is such a process.
+    Spark sets a variable in its Python processes if they are on; ``program`` shows whether this is such a process.
     """
     spark_s = Path(sys.argv[0] if program is None else program).name in _PROGRAMS
     if spark_s and environment.get(_IN_WORKER, "").lower() != "true" and _SLOW not in _said:

@@ -1,8 +1,8 @@
 """The writers that Spark calls, for batches and for streams, on Arrow.
 
-Thin shells: options are checked in ``_sink_options``, columns in ``_sink_rows``; tasks run here and,
-for exactly-once, ``_sink_once``. Spark makes a writer in one process, pickles it for its tasks, and makes another one
-to commit a stream's batch: what these must know travels in the messages.
+Options are checked in ``_sink_options``, columns in ``_sink_rows``; tasks run here and, for exactly-once, in
+``_sink_once``. Spark creates a writer in one process, pickles it for its tasks, and creates another one to commit a
+stream's batch, so all state for the commit is in the tasks' messages.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ __all__ = [
     "write_task",
 ]
 
-# What a Spark task does when it writes: hand its batches to a producer, wait until every row is stored, say how many.
+# A Spark task that writes: it sends its batches with a producer, waits until every row is stored, and returns their
+# number.
 #
-# Runs in Spark's worker processes, which are reused for many tasks: so producers, with their connections and their
-# idempotent identity, are kept in a module-level table.
+# It runs in Spark's worker processes, which are reused for many tasks. So producers, with their connections and their
+# producer ids, are kept in a module-level table.
 MOST_PRODUCERS = 4
-"""Producers kept per worker process: with more combinations of cluster and options, tasks reconnect."""
+"""Producers kept per worker process; with more combinations of cluster and options, tasks reconnect."""
 
 _Key = tuple[str, tuple[tuple[str, OptionValue], ...]]
 _producers: dict[_Key, Producer] = {}
@@ -58,17 +59,17 @@ _producers: dict[_Key, Producer] = {}
 def write_task(
     options: SinkOptions, columns: Columns, batches: Iterable[pa.RecordBatch], ids: RowIds | None = None
 ) -> int:
-    """Write all rows, and return how many; each is acknowledged by then. At least once: a retry writes them again.
+    """Write all rows; returns their number when all are acknowledged. At least once: a retry writes them again.
 
-    Raises the producer's error; nothing more of this task is sent then, and what was sent stays written.
+    Raises the producer's error; the rest of the task is then not sent, and rows that were sent stay written.
     """
     key = (options.address, tuple(sorted(options.client.items())))
-    # Taken out while in use, and not put back if the task fails: then it is not used again.
+    # Taken out while in use. If the task fails, the producer is not put back, and so not used again.
     producer = _producers.pop(key, None) or Producer(options.address, **options.patient)
     try:
         rows = send_all(producer, options, columns, batches, ids)
     except BaseException:
-        # A task that has failed must not send its waiting rows: the next attempt sends them.
+        # A failed task must not send its waiting rows, because the next attempt sends them.
         with suppress(PenstockError):
             producer.close(timeout_s=0)
         raise
@@ -100,7 +101,7 @@ def send_all(
 
 @atexit.register
 def close_kept() -> None:
-    """Close the kept producers; no rows wait in them."""
+    """Close the kept producers, which have no waiting rows."""
     while _producers:
         _producers.popitem()[1].close(timeout_s=0)
 
@@ -119,7 +120,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 
 class Written(WriterCommitMessage):
-    """What one task tells the driver: how many rows it has written; with exactly-once, what it has prepared."""
+    """A task's message to the driver: the number of rows written; with exactly-once, the prepared transaction."""
 
     def __init__(self, rows: int, report: Report | None = None) -> None:
         self.rows = rows
@@ -145,7 +146,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
     """The writer of one micro-batch. Raises ConfigError, UsageError.
 
-    ``overwrite`` is output mode complete: the whole result is appended again with every batch, as Spark's sink does.
+    ``overwrite`` is output mode complete: every batch appends the whole result again, as in Spark's sink.
     """
     del overwrite
     parsed = parse_sink_options(options)
@@ -155,7 +156,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 
 class _Writer:
-    """What both writers do."""
+    """The common part of both writers."""
 
     def __init__(self, options: SinkOptions, fields: Sequence[tuple[str, str]]) -> None:
         self.options = options
@@ -169,7 +170,7 @@ class _Writer:
         with Transactions(self.options) as log:
             report = run_task(log, place, lambda: log.write(place.query, place.task, self.columns, batches))
         for _ in batches:
-            pass  # these rows are stored already; read them, or the JVM's pipe would block
+            pass  # the rows are stored already, but must be read, or the JVM's pipe would block
         return Written(report.slot.rows if report.slot else 0, report)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -184,7 +185,7 @@ class _Writer:
             with Transactions(self.options) as log:
                 abort(log, [message.report if isinstance(message, Written) else None for message in messages])
         except PenstockError as error:
-            # The query fails anyway, with a better error; the log's timeout aborts what is left.
+            # The query fails anyway, with a better error; the log's timeout aborts the rest.
             _log.warning("a failed batch's transactions could not be aborted: %s", error)
 
 
@@ -193,7 +194,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, fields: Sequence[tuple[str, str]]) -> None:
         super().__init__(options, fields)
-        # Made once: Spark pickles this object for the tasks and for the commit.
+        # Here, so that it is the same in tasks and commit: Spark pickles this object for both.
         self._unnamed = f"write-{uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -227,14 +228,14 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 def _warn_left_out(options: SinkOptions) -> None:
-    # Once: a stream makes a writer for every batch, in the same process.
+    # Only once, because a stream creates a writer for every batch, in the same process.
     if options.left_out and options.left_out not in _said:
         _said.add(options.left_out)
         _log.warning("ignoring options that only a Java client has: kafka.%s", ", kafka.".join(options.left_out))
 
 
 def _place() -> Place:
-    """What identifies a task of a stream, the same for every attempt."""
+    """The identity of a task of a stream, the same for every attempt."""
     context = TaskContext.get()
     assert context is not None
     query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)

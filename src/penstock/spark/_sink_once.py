@@ -1,37 +1,37 @@
-"""Exactly once: how tasks and the driver make each row of a batch visible once, whatever dies in between.
+"""Exactly once: tasks and the driver make each row of a batch visible once, even if processes die in between.
 
-How it works. Each task writes its rows in one transaction and leaves that *prepared*: stored, not visible. When all
-tasks have, the driver writes a *marker* that names those transactions (the decision), commits each of them, and writes
-the marker again as done. Spark logs the batch as committed only after that, and runs it again otherwise, under the same
-query id and batch number.
+How it works. Each task writes its rows in one transaction and leaves that *prepared*: stored, but not visible. When all
+tasks are done, the driver writes a *marker* that names those transactions (the decision), commits each of them, and
+writes the marker again as done. Spark logs the batch as committed only after that. Otherwise it runs the batch again,
+with the same query id and batch number.
 
 The rules.
 
 1. A transaction is committed only if a durable marker names it.
-2. A query's markers have one writer at a time: the driver writes them under a transactional id of the query's own, so
-   that a driver which lives on after its successor started is fenced and cannot decide anything.
-3. A marker names one transaction for each task; another takes its place only when it is known to be aborted for good,
-   and only with the same rows.
+2. A query's markers have one writer at a time: the driver writes them with the query's own transactional id. So an old
+   driver that still runs after its successor has started is fenced and cannot decide anything.
+3. A marker names one transaction for each task. It is replaced by another one only when it is known to be aborted for
+   good, and only by one with the same rows.
 
-Who dies when.
+What happens if one of them dies.
 
-- a task, or its executor: its transaction is open, and no marker names it. The next attempt has the same transactional
-  id; taking that over aborts what it left.
-- the driver before the decision: transactions are prepared, and no marker names them. As above; those of tasks that no
-  longer exist are aborted by the log's timeout.
-- the driver between decision and done: a marker names them all. Each task commits its own transaction again, which is
+- A task, or its executor: its transaction is open, and no marker names it. The next attempt has the same transactional
+  id and takes it over, which aborts the open transaction.
+- The driver before the decision: transactions are prepared, and no marker names them. As above; the log's timeout
+  aborts those of tasks that no longer exist.
+- The driver between decision and done: a marker names them all. Each task commits its own transaction again, which is
   harmless, and writes nothing.
-- the driver after done, before Spark's log: every task skips its rows.
-- a decided transaction, aborted by the log because its timeout ran out before a driver came back: that task alone
-  writes again; the driver accepts it if its rows are the same, else it commits nothing.
+- The driver after done, but before Spark has logged the batch: every task skips its rows.
+- The driver, for so long that the log's timeout aborts a decided transaction: only that task writes again. The driver
+  accepts its rows if they are the same, else it commits nothing.
 
 So a rerun may divide a batch into other tasks (other cores, other leaders, fewer executors), except in the last case,
-which raises an error instead of showing rows twice or not at all. A speculative copy takes over the transactional id of
-the attempt it copies, which aborts that one; the driver then finds a decided transaction aborted, fails, and the last
-case applies.
+which raises an error rather than showing rows twice or not at all. A speculative copy takes over the transactional id
+of the attempt that it copies, which aborts that attempt; the driver then finds a decided transaction aborted, fails,
+and the last case applies.
 
-"Known to be aborted": asked to commit a transaction whose transactional id was taken over, a log answers only that it
-was. The transaction was committed all the same if a reader of committed records sees one of its records, the slot's
+"Known to be aborted": if the transactional id of a transaction was taken over, the log answers a commit only with that
+fact. The transaction was committed before that if a reader of committed records sees one of its records, the slot's
 witness.
 """
 
@@ -60,20 +60,20 @@ __all__ = [
     "run_task",
 ]
 
-# What the marker topic stores for a query: the last batch that was decided, and its transactions.
+# The marker topic stores, for each query, the last batch that was decided, and its transactions.
 #
-# One compacted topic for all queries, partition 0; the key is the query, the value is JSON, version 1. What must not
-# live here: reading and writing it (``_sink_transactions``), and what follows from it (``_sink_once``).
+# One compacted topic for all queries, partition 0; the key is the query, the value is JSON, version 1.
+# ``_sink_transactions`` reads and writes it.
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What one task of a batch has written, in one transaction that is prepared, and perhaps committed.
+    """The rows of one task of a batch, in one transaction that is prepared, and perhaps committed.
 
-    ``task`` is Spark's partition number. ``rows`` and ``fingerprint`` tell whether another attempt wrote the same rows.
+    ``task`` is Spark's partition number. ``rows`` and ``fingerprint`` show whether another attempt wrote the same rows.
     ``witness`` is one of the records: a reader of committed records sees it if, and only if, the transaction was
-    committed; None where there are no rows.
+    committed; None if there are no rows.
     """
 
     task: int
@@ -89,7 +89,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Batch ``batch`` of ``query`` consists of these transactions: they are to be committed, or (``done``) all are."""
+    """The transactions of batch ``batch`` of ``query``; they must be committed, or (``done``) all of them are."""
 
     query: str
     batch: int
@@ -97,11 +97,11 @@ class Marker:
     done: bool = False
 
     def finished(self) -> Marker:
-        """The marker once all is committed. What each task wrote no longer matters, only how many tasks there were."""
+        """The marker after all commits: only the number of tasks still matters, not what each one wrote."""
         return replace(self, done=True, slots=tuple(replace(slot, witness=None) for slot in self.slots))
 
     def slot(self, task: int) -> Slot | None:
-        """What that task wrote; None if there was no such task."""
+        """The slot of that task; None if there was no such task."""
         return next((slot for slot in self.slots if slot.task == task), None)
 
     def to_bytes(self) -> bytes:
@@ -114,7 +114,7 @@ class Marker:
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Marker:
-        """Read what ``to_bytes`` wrote. Raises CorruptBatch for anything else: continuing would be guessing."""
+        """The inverse of ``to_bytes``. Raises CorruptBatch for anything else, because the state is then unknown."""
         try:
             tree = json.loads(stored)
             version = tree.pop("v")
@@ -155,9 +155,9 @@ class DecidedAborted(RemoteError):
 class Place:
     """A task of a batch of a query; the same for every attempt.
 
-    ``skip_older``: a batch older than the last one is already done, not an error (a write with a version). ``unnamed``:
-    the batch is never rerun (a write without a name), so there is no marker; the rows of a retried task are visible
-    once all the same.
+    ``skip_older``: a batch older than the last one is already done, and not an error (a write with a version).
+    ``unnamed``: the batch is never rerun (a write without a name), so there is no marker; the rows of a retried task
+    are still visible only once.
     """
 
     query: str
@@ -169,29 +169,29 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a task tells the driver: what it has prepared; None if an earlier run stored its rows."""
+    """A task's message to the driver: the slot it has prepared, None if an earlier run has stored its rows."""
 
     place: Place
     slot: Slot | None
 
 
 class TransactionalLog(Protocol):
-    """The log as tasks and drivers see it."""
+    """The operations of the log that tasks and drivers use."""
 
     def marker(self, query: str) -> Marker | None:
         """The last marker that was written before this call."""
         ...
 
     def complete(self, slot: Slot, *, commit: bool) -> bool:
-        """Commit or abort. True if that is how it ended, now or before; False if it ended the other way for good."""
+        """Commit or abort. True if it ended that way, now or before; False if it ended the other way for good."""
         ...
 
     def own(self, query: str) -> None:
-        """Fence all others that decide for this query."""
+        """Fence all other drivers of this query."""
         ...
 
     def decide(self, marker: Marker) -> None:
-        """Write a marker durably. Raises FencedError if somebody else has called ``own`` since."""
+        """Write a marker durably. Raises FencedError if another driver has called ``own`` since."""
         ...
 
     def take_over(self, query: str, task: int) -> None:
@@ -216,7 +216,7 @@ def run_task(log: TransactionalLog, place: Place, write: Callable[[], Slot]) -> 
     if standing is _Standing.DECIDED:
         assert marker is not None
         slot = marker.slot(place.task)
-        # No such slot: the batch had fewer tasks then, and they wrote all its rows.
+        # Without a slot, the batch had fewer tasks then, and they wrote all its rows.
         if slot is None or log.complete(slot, commit=True):
             return Report(place, None)
     return Report(place, write())
@@ -262,17 +262,17 @@ def _complete(log: TransactionalLog, slot: Slot, place: Place) -> None:
 
 
 def abort(log: TransactionalLog, reports: Sequence[Report | None]) -> None:
-    """Abort what tasks have written, unless it is decided: Spark calls this after a failed commit too.
+    """Abort the transactions of a batch, unless it is decided; Spark calls this after a failed commit, too.
 
-    Reports are in task order. None is a task that failed or was stopped, perhaps midway: what it left would hold up
-    readers of committed records until the log's timeout.
+    Reports are in task order. None is a task that failed or was stopped, perhaps midway: an open transaction of it
+    would block readers of committed records until the log's timeout.
     """
     told = [report for report in reports if report is not None]
     if not told:
-        return  # nothing says which query this was
+        return  # the query is unknown without a report
     place = told[0].place
     if not place.unnamed:
-        log.own(place.query)  # a decision on its way is now either stored or refused
+        log.own(place.query)  # after this, a decision in flight is either stored or refused
         marker = log.marker(place.query)
         if marker is not None and marker.batch >= place.batch:
             return

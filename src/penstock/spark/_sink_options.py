@@ -1,7 +1,6 @@
 """The options of ``df.write`` and ``df.writeStream``, as a table, and their values as one frozen object.
 
-Names and meanings are those of Spark's own Kafka sink where it has them; ``kafka.*`` options are the producer's. What
-must not live here: Spark classes, the source's options, and what a producer's options mean.
+Names and meanings are those of Spark's own Kafka sink if it has the option; ``kafka.*`` options are the producer's.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ SINK_OPTIONS: Mapping[str, str] = {
     "txnVersion": "exactly-once batch writes: its version, a number that increases",
     "dedupHeaders": "true adds the header penstock.row to each row, by which readers can drop repeated rows",
 }
-"""What each option means; the documentation's table is checked against this."""
+"""The meaning of each option; the documentation's table is checked against this."""
 
 _OF_SPARK = frozenset(
     {
@@ -56,13 +55,13 @@ _CLIENT_FORBIDDEN = {
 }
 _SPELLING = {name.lower(): name for name in SINK_OPTIONS}
 _PATIENCE_MS = 60_000
-"""How long Spark's own sink waits (max.block.ms) before it gives up."""
+"""The timeout of Spark's own sink (max.block.ms)."""
 
 _MARKERS = "_penstock_markers"
 
 
 class Guarantee(enum.Enum):
-    """What holds for every row of a completed batch, whatever failed on the way."""
+    """The guarantee for every row of a completed batch, even after failures."""
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"
@@ -70,7 +69,7 @@ class Guarantee(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where to write and how. ``client`` are the producer's options in penstock's spelling; they may hold secrets.
+    """Where to write and how. ``client`` are the producer's options in penstock's spelling; they may have secrets.
 
     ``topic`` None: each row has its own. ``app`` is (txnAppId, txnVersion) of a batch write. ``left_out`` names options
     that only a Java client could honour.
@@ -88,7 +87,7 @@ class SinkOptions:
 
     @property
     def patient(self) -> dict[str, OptionValue]:
-        """``client`` for writing: a log that does not answer at once is more likely restarting than misspelt."""
+        """``client`` with longer timeouts: a log that does not respond is more likely restarting than misspelt."""
         return {"first_contact_timeout_ms": _PATIENCE_MS, **self.client}
 
     @property
@@ -104,10 +103,10 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     address, topic, in_address = _address(options)
     scheme = address.partition("://")[0]
     with as_written(names_written(given, (_CLIENT, f"{scheme}."), words_of(scheme))):
-        # Options win over what the address says, however each is spelled.
+        # Options win over those in the address, in any spelling.
         kept, left_out = client_options(ProducerConfig, client, scheme)
         producer = {**client_options(ProducerConfig, in_address, scheme)[0], **kept}
-        # All of it, so that contradictions are reported before the query starts, not by its first task.
+        # The whole configuration, so that contradictions are reported before the query starts, not by its first task.
         config = producer_settings(address, producer, protocol=protocol(scheme).config).config
     guarantee = _guarantee(options)
     made = SinkOptions(

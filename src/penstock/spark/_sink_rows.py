@@ -1,6 +1,6 @@
-"""From a row that is to be written to what a producer takes: which columns, and one batch per topic.
+"""Converts rows that are written into batches for a producer: checks columns, one batch per topic, row ids.
 
-Makes no Python object per row.
+It makes no Python object per row. `Deduplicator` and `drop_repeated` drop rows again that were written twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# The columns of a row to be written: those of Spark's own Kafka sink, and a timestamp. Checked before any task runs.
+# The columns of written rows: those of Spark's own Kafka sink, and a timestamp. They are checked before any task runs.
 @dataclass(frozen=True, slots=True)
 class _Expected:
     """A column's type: in words for users, and as a pattern over Spark's short type names."""
@@ -62,7 +62,7 @@ WRITTEN: Mapping[str, _Expected] = {
         "timestamp", "timestamp", "Cast it to timestamp (with a time zone: an instant, not a wall clock)"
     ),
 }
-"""The columns that are written; only ``value`` is required. Others are left out, as by Spark's own sink."""
+"""The columns that are written; only ``value`` is required. Other columns are ignored, as by Spark's own sink."""
 
 _OF_OUR_SOURCE = ("offset", "timestamptype", "node")
 _NEAR = 0.8
@@ -70,7 +70,7 @@ _NEAR = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where the columns to write are among the given ones: (our name, index), in the order of ``WRITTEN``."""
+    """The positions of the columns to write: (our name, index), in the order of ``WRITTEN``."""
 
     places: tuple[tuple[str, int], ...]
 
@@ -112,7 +112,7 @@ def check_columns(fields: Sequence[tuple[str, str]], *, topic: str | None) -> Co
 
 def _check_type(name: str, kind: str) -> None:
     wanted = WRITTEN[name]
-    # A column of nulls has the type void: nothing to write, nothing wrong.
+    # A column of nulls has the type void, which is allowed: there is nothing to write.
     if kind != "void" and not re.fullmatch(wanted.pattern, kind):
         raise UsageError(f"column {name} is {kind}, expected {wanted.words}", hint=wanted.hint)
 
@@ -134,7 +134,7 @@ ROW_HEADER = "penstock.row"
 
 @dataclass(slots=True)
 class RowIds:
-    """Numbers the rows of one task: ``prefix`` says which task of which batch of which query it is."""
+    """Numbers the rows of one task; ``prefix`` identifies query, batch and task."""
 
     prefix: str
     following: int = 0
@@ -155,7 +155,7 @@ def by_topic(batch: pa.RecordBatch, columns: Columns, topic: str | None) -> Iter
         return
     named = {name: batch.column(index) for name, index in columns.places}
     topics = named.pop("topic", None)
-    # A column of nulls only (Spark's type void) is as good as none, except for the value: that is written as null.
+    # A column with only nulls (Spark's type void) is treated as missing, except the value, which is written as null.
     named = {name: each for name, each in named.items() if not pa.types.is_null(each.type)}
     named.setdefault("value", pa.nulls(batch.num_rows, pa.binary()))
     rows = pa.RecordBatch.from_arrays(list(named.values()), list(named))
@@ -185,7 +185,7 @@ def with_row_ids(rows: pa.RecordBatch, ids: RowIds) -> pa.RecordBatch:
     given = rows.column(index).cast(HEADERS_TYPE)
     lengths = pc.fill_null(pc.list_value_length(given), 0).to_numpy(zero_copy_only=False)
     ends = np.concatenate([[0], np.cumsum(lengths + 1)])
-    # A stable sort by row number puts each row's new header, from the second half, after its given ones.
+    # A stable sort by row number puts each row's new header, from the second half, after its other ones.
     of_row = np.concatenate([pc.list_parent_indices(given).to_numpy(), np.arange(count)])
     pairs = pa.concat_arrays([given.flatten(), own.cast(HEADERS_TYPE.value_type)])
     joined = pairs.take(pa.array(np.argsort(of_row, kind="stable")))
@@ -208,12 +208,11 @@ def _refuse_no_topic(topics: pa.Array) -> None:
         )
 
 
-# When reading, drops rows that a query wrote twice to a log without transactions (the sink's dedupHeaders=true).
+# A reader can drop rows that a query wrote twice to a log without transactions (the sink's dedupHeaders=true).
 #
-# Such rows carry the header ``penstock.row``: "query/batch/task/number", which is the same when a batch is rerun with
+# Such rows have the header ``penstock.row``: "query/batch/task/number", which is the same when a batch is rerun with
 # the same division into tasks. With another division the id may be that of a different row, so a row counts as repeated
-# only if its key and value are the same too: nothing is dropped that was not written before, and rows that moved to
-# another task stay twice.
+# only if its key and value are the same, too. So no new row is dropped, but rows that moved to another task stay twice.
 _Seen = dict[bytes, set[tuple[bytes, bytes | None, bytes | None]]]
 
 
@@ -221,8 +220,8 @@ class Deduplicator:
     """Drops rows it has seen before. Rows must come in the order of their partition, or of partitions read together.
 
     A batch can be repeated only until the next one begins, so the last ``batches`` of each query are remembered and
-    older ones forgotten. Rows with a key are repeated in their own partition, rows without one in any: for those, let
-    one Deduplicator see all partitions.
+    older ones forgotten. Rows with a key are repeated in their own partition, rows without one in any partition: for
+    those, one Deduplicator must see all partitions.
 
     >>> known = Deduplicator()
     >>> for messages in reader.read(span):                                       # doctest: +SKIP
@@ -266,9 +265,9 @@ class Deduplicator:
 def drop_repeated(frame: DataFrame, watermark: str | None = None) -> DataFrame:
     """A DataFrame of our source, with headers (``includeHeaders=true``), without rows that were written twice.
 
-    ``watermark`` bounds what a stream remembers, by the column timestamp: "1 hour" is longer than any restart takes.
-    Without it a stream remembers every row for ever. Where partitions belong to brokers (TubeMQ, RocketMQ) keep the
-    column node in the frame, as it is by default: without it rows of two brokers can be taken for one.
+    ``watermark`` limits a stream's state, by the column timestamp: "1 hour" is longer than any restart takes. Without
+    it a stream remembers every row for ever. If partitions belong to brokers (TubeMQ, RocketMQ), keep the column node
+    in the frame, as it is by default: without it, rows of two brokers can be taken for the same row.
     """
     from pyspark.sql import functions as f
 
@@ -293,7 +292,7 @@ def _ids(headers: pa.ChunkedArray) -> list[bytes | None]:
         ours = pc.equal(pairs.field("key"), ROW_HEADER)
         rows = pc.list_parent_indices(chunk).filter(ours).to_pylist()
         for row, row_id in zip(rows, pairs.field("value").filter(ours).to_pylist(), strict=True):
-            # Anybody may write such a header; one in another form is not ours.
+            # Other writers may use this header; a value in another form is not ours.
             ids[row] = row_id if row_id is not None and _is_id(row_id) else None
         found += ids
     return found

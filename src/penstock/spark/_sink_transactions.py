@@ -35,9 +35,9 @@ from penstock.spark._sink_rows import Columns, by_topic
 
 __all__ = ["Fingerprint", "Transactions"]
 
-# A fingerprint of the rows a task wrote, independent of their order; makes no Python object per row.
+# The fingerprint of a task's rows is independent of their order; it makes no Python object per row.
 #
-# It tells whether a task that is rerun got the same rows; it protects not against forgery but against a different
+# It shows whether a rerun of a task got the same rows. It does not protect against forgery, only against a different
 # division of the batch into tasks. So it mixes the length, byte sum, first and last bytes of each row's key and value,
 # and adds up the rows.
 Words = npt.NDArray[np.uint64]
@@ -46,14 +46,14 @@ _SEEDS = {"key": 0x1F83D9ABFB41BD6B, "value": 0x5BE0CD19137E2179}
 
 
 class Fingerprint:
-    """Adds up rows: ``add`` them batch by batch, in any order, then take ``text``."""
+    """The fingerprint of rows: ``add`` them batch by batch, in any order, then read ``text``."""
 
     def __init__(self) -> None:
         self._sum = np.uint64(0)
         self.rows = 0
 
     def add(self, topic: str, rows: pa.RecordBatch) -> None:
-        """Rows of one topic, with columns key and value as a producer takes them."""
+        """Add rows of one topic, with columns key and value as for a producer."""
         mixed = np.full(rows.num_rows, np.uint64(_text_seed(topic)))
         for name, seed in _SEEDS.items():
             index = rows.schema.get_field_index(name)
@@ -75,7 +75,7 @@ def _of_column(column: pa.Array, seed: np.uint64) -> Words:
     _, ends, data = column.buffers()
     bounds = np.frombuffer(ends, np.int64, len(column) + 1, 8 * column.offset)
     low, high = int(bounds[0]), int(bounds[-1])
-    # Eight zero bytes after it, so that the last bytes of a short row can be taken as a word like all others.
+    # Eight zero bytes after the data, so that the last bytes of a short row can be read as a word, too.
     plain = np.zeros(high - low + 8, np.uint8)
     plain[: high - low] = np.frombuffer(data or b"", np.uint8)[low:high]
     starts, stops = bounds[:-1] - low, bounds[1:] - low
@@ -83,9 +83,9 @@ def _of_column(column: pa.Array, seed: np.uint64) -> Words:
     if not len(lengths):
         return lengths
     sums: Words = np.add.reduceat(plain, starts, dtype=np.uint64)
-    sums[lengths == 0] = 0  # where it has summed the byte of a neighbour
+    sums[lengths == 0] = 0  # an empty row would otherwise have its neighbour's byte
     mixed: Words = _mix(lengths + seed) + sums * np.uint64(_ODD[1])
-    # A word at every byte; those of a row shorter than eight bytes reach into the next one, and lose that part.
+    # A word at every byte. Words of a row shorter than eight bytes reach into the next row; that part is masked.
     words = np.ndarray(len(plain) - 7, "<u8", buffer=plain, strides=(1,))
     short = np.uint64(8) - np.minimum(lengths, np.uint64(8))
     kept = np.where(lengths > 0, np.uint64(2**64 - 1) >> (np.uint64(8) * np.minimum(short, np.uint64(7))), np.uint64(0))
@@ -112,11 +112,11 @@ def _text_seed(text: str) -> int:
 
 
 TASK_TIMEOUT_MS: Final = 900_000
-"""A prepared transaction waits for the slowest task and, if the driver dies, for the next driver: as long as a broker
-allows with its defaults (transaction.max.timeout.ms)."""
+"""A prepared transaction waits for the slowest task and, if the driver dies, for the next driver. So it is the maximum
+that a broker allows by default (transaction.max.timeout.ms)."""
 
 _DRIVER_TIMEOUT_MS: Final = 10_000
-"""Markers are written in transactions of milliseconds; readers of markers wait for those of a driver that died."""
+"""Transactions of markers last milliseconds; readers of markers wait for one that a dead driver left open."""
 
 _PATIENCE_S: Final = 60.0
 _PAUSE_S: Final = 0.02
@@ -124,15 +124,15 @@ _MARKER_TOPIC: Final = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
 _PAUSE_FOR_BROKERS_S: Final = 0.5
 
 _PRODUCERS_OWN: Final = {each.name for each in fields(ProducerConfig)} - {each.name for each in fields(ClientConfig)}
-"""Readers and admins take the others: addresses, timeouts, and what a protocol adds for every client."""
+"""Readers and admins use the other options: addresses, timeouts, and a protocol's options for every client."""
 
 _seen: dict[tuple[str, str], tuple[int, dict[bytes, bytes]]] = {}
-"""By address and marker topic: up to which offset it was read, and the last marker of each query there. Workers are
-reused, so that a task reads only what came since."""
+"""By address and marker topic: the offset up to which it was read, and the last marker of each query. Workers are
+reused, so a task reads only the records since then."""
 
 
 class Transactions:
-    """Connects on first use; must be closed. For one thread at a time."""
+    """The transactions of one sink. It connects on first use and must be closed. For one thread at a time."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -152,7 +152,7 @@ class Transactions:
                 _hang_up(each)
 
     def write(self, query: str, task: int, columns: Columns, batches: Iterable[pa.RecordBatch]) -> Slot:
-        """Write a task's rows in one transaction, and leave it prepared. Takes over what an earlier attempt left."""
+        """Write a task's rows in one transaction, and leave it prepared. Aborts an earlier attempt's transaction."""
         options: dict[str, OptionValue] = {"transaction_timeout_ms": TASK_TIMEOUT_MS, **self._options.patient}
         producer = self._producer(self._id(query, str(task)), options)
         try:
@@ -160,9 +160,9 @@ class Transactions:
             fingerprint, deliveries = _send(producer, self._options, columns, batches)
             prepared = producer.prepare_transaction()
         except BaseException as error:
-            _hang_up(producer)  # which aborts
+            _hang_up(producer)  # this aborts the transaction
             if isinstance(error, TransactionAborted) and isinstance(error.__cause__, PenstockError):
-                raise error.__cause__ from None  # errors of good rows, dropped because of a bad one, say nothing new
+                raise error.__cause__ from None  # the bad row's error; good rows were dropped only because of it
             raise
         stored = [span for delivery in deliveries for span in delivery.result()]
         producer.close()
@@ -190,11 +190,11 @@ class Transactions:
         return None if stored is None else Marker.from_bytes(stored)
 
     def complete(self, slot: Slot, *, commit: bool) -> bool:
-        """Commit or abort. True if that is how it ended, now or before; False if it ended the other way for good."""
+        """Commit or abort. True if it ended that way, now or before; False if it ended the other way for good."""
         try:
             self._admin_client.complete_transaction(slot.prepared, commit=commit)
         except FencedError:
-            # Its transactional id was taken over: before it ended, which aborted it, or after.
+            # Its transactional id was taken over, either before its end, which aborted it, or after that.
             return self._is_shown(slot) is commit
         except ServerError as error:
             if error.kind is not ErrorKind.WRONG_TRANSACTION_STATE:
@@ -203,14 +203,14 @@ class Transactions:
         return True
 
     def own(self, query: str) -> None:
-        """Fence all others that decide for this query."""
+        """Fence all other drivers of this query."""
         if self._driver is not None:
             _hang_up(self._driver)
         options: dict[str, OptionValue] = {**self._options.patient, "transaction_timeout_ms": _DRIVER_TIMEOUT_MS}
         self._driver = self._producer(self._id(query, "driver"), options)
 
     def decide(self, marker: Marker) -> None:
-        """Write a marker durably. Raises FencedError if somebody else has called ``own`` since."""
+        """Write a marker durably. Raises FencedError if another driver has called ``own`` since."""
         assert self._driver is not None
         self._create_marker_topic()
         with self._driver.transaction():
@@ -246,8 +246,8 @@ class Transactions:
     def _settled_end(self, partition: Partition) -> int:
         """The end of the partition once no transaction before it is open.
 
-        A reader of committed records stops at the oldest open transaction, of whichever query, and would miss a marker
-        committed after it.
+        A reader of committed records stops at the oldest open transaction, of any query, and would miss a marker that
+        was committed after it.
         """
         with RangeReader(self._options.address, **self._plain) as everything:
             end = everything.end_offsets([partition])[partition]
@@ -333,7 +333,7 @@ def _send(
             waiting.append(producer.send_batch(topic, rows))
             if not deliveries:
                 deliveries.append(waiting[-1])
-        # As soon as an error is known, not after everything was sent.
+        # Raise an error as soon as it is known, not after everything was sent.
         while waiting and waiting[0].done():
             waiting.popleft().result()
     return fingerprint, deliveries

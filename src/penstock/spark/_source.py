@@ -1,7 +1,7 @@
-"""``format("penstock")``: the class that Spark looks up; it checks options and returns readers and writers.
+"""``format("penstock")``: the class that Spark looks up. It checks options and returns readers and writers.
 
-Spark makes it many times in many processes: nothing is opened here, and what writing needs is imported only for
-writing.
+Spark creates it many times in many processes: so nothing is opened here, and the modules for writing are imported only
+for writing.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["PenstockDataSource", "given_to_table", "recalled", "remembering"]
 # SQL tables: ``CREATE TABLE t USING penstock OPTIONS (…)``, whose options must survive until ``t`` is read.
 #
 # Spark 4.2 and 4.3 pass a table's options to a Python source when the table is created, to ask for its schema, but not
-# when it is read; then they pass only the stored schema, with each column's metadata. So the options are put there.
-# DESCRIBE does not show them, but anyone who can read the catalog can read them: secrets are refused. ``INSERT INTO``
-# gets the schema of the inserted rows, so it must name the address: ``INSERT INTO t WITH (path = …)``.
+# when it is read; then they pass only the stored schema, with each column's metadata. So the options are stored there.
+# DESCRIBE does not show them, but anyone who can read the catalog can read them, so secrets are refused. ``INSERT
+# INTO`` passes the schema of the inserted rows, so it must name the address: ``INSERT INTO t WITH (path = …)``.
 METADATA = "penstock.options"
 _OPTION = "option."
 _PROVIDER = "provider"
@@ -42,10 +42,10 @@ _ELSEWHERE = ("env:", "file:")
 
 
 def given_to_table(options: Mapping[str, str]) -> dict[str, str] | None:
-    """What was written in a table's OPTIONS and LOCATION; None if the options are a DataFrame's and not a table's.
+    """A table's OPTIONS and LOCATION; None if the options are a DataFrame's and not a table's.
 
-    Spark mixes them with the table's properties, and names each of them a second time, as "option.<name>".
-    Raises ConfigError for a secret: it would be kept in the catalog for everyone to read.
+    Spark mixes them with the table's properties, and passes each of them a second time, as "option.<name>".
+    Raises ConfigError for a secret, because everyone who reads the catalog could read it.
     """
     if _PROVIDER not in {name.lower() for name in options}:
         return None
@@ -117,7 +117,7 @@ class PenstockDataSource(DataSource):
         return stream_writer(dict(self.options), schema, overwrite)
 
     def _options(self, schema: StructType | None = None) -> SourceOptions:
-        # Not in the constructor: a DataSource is also made for writing, which has other options.
+        # Not in the constructor: a DataSource is also created for writing, which has other options.
         options = parse_options(recalled(schema, dict(self.options)))
         if schema is not None:
             wanted = _ddl(options)

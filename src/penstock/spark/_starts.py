@@ -1,7 +1,7 @@
-"""Where reading starts and ends, as users write it, and what that means for a given log.
+"""The start and end of a read: parses what users write, and finds the offsets in a log.
 
 Words and JSON are those of Spark's own Kafka source: ``earliest``, ``latest``, or ``{"topic": {"0": 23, "1": -2}}``
-with -2 for earliest and -1 for latest, and times beside them; ``committed`` is ours.
+with -2 for earliest and -1 for latest, and the same with times; ``committed`` is ours.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FromGroup:
-    """At the group's committed offsets; ``otherwise`` is for partitions without one, None makes them an error."""
+    """The group's committed offsets; ``otherwise`` is for partitions without one, None makes them an error."""
 
     otherwise: Offset | None
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """At the first record at or after a time: one for all, or one for each partition.
+    """The first record at or after a time: one time for all, or one for each partition.
 
-    ``otherwise`` is for partitions without a record that recent, None makes them an error.
+    ``otherwise`` is for partitions without such a record, None makes them an error.
     """
 
     option: str
@@ -48,7 +48,7 @@ _COMMITTED = "committed"
 
 
 class Knows(Protocol):
-    """What a log can be asked to find a position."""
+    """The lookups in a log that positions need."""
 
     def at_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, int | None]: ...
 
@@ -86,10 +86,10 @@ def resolve(
     log: Knows,
     group: str | None = None,
 ) -> dict[Partition, int]:
-    """The offset each partition of ``earliest`` (and ``latest``) starts or ends at.
+    """The offset at which each partition of ``earliest`` (and ``latest``) starts or ends.
 
-    Raises ConfigError where an offset is missing or one is given for a partition that is not read: a typing mistake
-    there would silently read everything or nothing. Raises UsageError where the log has no answer.
+    Raises ConfigError if an offset is missing, or is given for a partition that is not read: with such a typing mistake
+    everything or nothing would silently be read. Raises UsageError if the log has no offset for it.
     """
     named = {Offset.EARLIEST: earliest, Offset.LATEST: latest}
     if isinstance(wanted, Offset):
@@ -191,13 +191,13 @@ def _not_understood(option: str, text: str, reason: str) -> ConfigError:
     return ConfigError(f"{option} = {shown} is not understood: {reason}", hint=hint)
 
 
-# Where a bounded stream ends: an offset for each partition, looked up as soon as it exists.
+# The end of a bounded stream.
 #
-# ``endingOffsets=latest`` and relative times refer to the moment the run began. A time that the log has not reached yet
-# is looked up again at each trigger: the stream continues until there is a record at or after it. A source cannot end a
+# ``endingOffsets=latest`` and relative times refer to the start of the run. A time that the log has not reached yet is
+# looked up again at each trigger: the stream continues until there is a record at or after it. A source cannot end a
 # Spark query; with Trigger.AvailableNow it ends, otherwise it idles.
 class Endings:
-    """For one run of one query."""
+    """The ending offset of each partition, looked up as soon as it exists; for one run of one query."""
 
     def __init__(self, wanted: Where | None) -> None:
         self._wanted = wanted
@@ -251,7 +251,7 @@ class Endings:
         return self._time_ms is not None or partition in self._times_ms
 
     def _look(self, begin: Positions, log: Knows) -> None:
-        """Look up the records that end the stream, where there was none yet."""
+        """Look up the ending records of partitions that had none yet."""
         assert self._found is not None
         open_ones = {
             partition: self._times_ms.get(partition, self._time_ms or 0)

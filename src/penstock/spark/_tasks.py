@@ -1,6 +1,6 @@
-"""What a Spark task does: read its ranges one after the other and return Arrow batches of a size that suits Spark.
+"""A Spark task that reads: it reads its ranges one after the other and returns Arrow batches of a good size for Spark.
 
-Runs in Spark's worker processes. They are reused for many tasks, but each task unpickles its own reader object, so
+It runs in Spark's worker processes. They are reused for many tasks, but each task unpickles its own reader object, so
 connections are kept in a module-level table.
 """
 
@@ -32,14 +32,14 @@ __all__ = ["MOST_BYTES", "MOST_ROWS", "ReadTask", "read_task", "spare_modules"]
 # Python's cyclic garbage collector in Spark's worker processes.
 #
 # Spark's daemon makes a worker collect garbage after each task, which visits every object of every imported module: 30
-# to 60 ms with PySpark, pyarrow and numba, as much as a whole small task. Modules do not become garbage, so they are
-# exempted.
+# to 60 ms with PySpark, pyarrow and numba, as much as a whole small task. Modules never become garbage, so their
+# objects are exempted.
 _DAEMON = "daemon.py"
 _spared = {"modules": 0}
 
 
 def spare_modules(program: str | None = None) -> None:
-    """Call at the end of a task: exempts all current objects from collection, if modules were imported since last time.
+    """Exempt all current objects from collection if modules were imported since the last call; for the end of a task.
 
     Current objects that later become part of a reference cycle stay until the process ends; that happens once per
     process, and again if a later task imports something. Existing garbage is collected first.
@@ -59,10 +59,10 @@ MOST_BYTES = 2 << 20
 
 _FEW_ROWS = 4_096
 _FEW_BYTES = 512 * 1024
-"""Answers with fewer rows and bytes are merged: sixteen batches of a hundred rows cost the JVM more than one."""
+"""Responses with fewer rows and bytes are merged: sixteen batches of a hundred rows cost the JVM more than one."""
 
 _MOST_KEPT = 8
-"""Logs whose connections are kept: a worker serves the tasks of one application."""
+"""Logs whose connections are kept; a worker serves the tasks of one application."""
 
 _readers: dict[tuple[str, tuple[tuple[str, OptionValue], ...]], RangeReader] = {}
 
@@ -86,12 +86,12 @@ def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa
     """
     if not ranges:
         return
-    # The driver has found the log; a server that does not answer a task is only briefly unavailable.
+    # The driver has already found the log, so a server that does not respond to a task is only briefly unavailable.
     patience = dict.fromkeys(("api_timeout_ms", "first_contact_timeout_ms"), options.poll_timeout_ms)
     client = {**patience, **options.client}
     key = (options.address, tuple(sorted(client.items())))
-    # Taken out while in use: a connection that is not put back, because the task failed or was stopped during an
-    # answer (a LIMIT), is not used again.
+    # Taken out while in use: if the task fails or is stopped during a response (a LIMIT), the connection is not put
+    # back, and so not used again.
     reader = _readers.pop(key, None) or RangeReader(options.address, **client)
     losses = Losses(fail=options.fail_on_data_loss)
     finished = False
@@ -119,7 +119,7 @@ def close_kept() -> None:
 
 
 def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions, losses: Losses) -> Iterator[pa.Table]:
-    """The rows of each answer, with the columns to read."""
+    """The rows of each response, with the columns to read."""
     partition = Partition.of(wanted)
     columns = physical(options.columns, options.extras)
     position = wanted.start
@@ -138,7 +138,7 @@ def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions, l
             return
         except OffsetOutOfRange:
             first = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset
-            # If the log starts at or before it, the log has become too short: there is nothing left to read.
+            # If the log starts at or before ``position``, it has become too short, and nothing is left to read.
             following = min(first, wanted.end) if first > position else wanted.end
             why = f"the log now starts at {first}" if first > position else "the log ends before"
             lost = following - position

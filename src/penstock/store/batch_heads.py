@@ -1,10 +1,10 @@
-"""Putting right the heads of batches that an older node stored as their producers sent them.
+"""Corrects the headers of batches that older versions stored unchecked.
 
-Until penstock 0.1.0 walked through the records of a batch on arrival, the largest timestamp in its head was whatever
-its producer said. A partition's directory says which offsets such batches have (`PartitionFolder.unchecked`). A check
-reads one segment of them, and where heads are wrong it writes the segment anew: every batch stays where it is and keeps
-its length, only time and checksum differ. The new files are put in place as those of a compaction are (`swap`), so a
-crash leaves the old segment or the new one. Until a segment was checked, retention does not delete it by age, and
+Versions before penstock 0.1.0 did not read a batch's records on arrival, so the largest timestamp in its header is the
+producer's claim. A partition's directory says which offsets such batches have (`PartitionFolder.unchecked`). A
+`HeadCheck` reads one segment of them. If headers are wrong it writes the segment anew: each batch keeps its position
+and length, only timestamp and checksum change. The new files are put in place like those of a compaction (`swap`), so
+a crash leaves the old segment or the new one. Until a segment is checked, retention does not delete it by age, and
 lookups by time read its records.
 """
 
@@ -57,7 +57,7 @@ class HeadCheck:
         """Bytes that are read."""
         self.name = folder.name
         self.done = False
-        """Whether the segment is checked, and the next one can be."""
+        """Whether the segment has been checked, so that the next one can be."""
         self._folder = folder
         self._directory = folder.directory
         self._state = state
@@ -74,19 +74,19 @@ class HeadCheck:
     # -- in any thread
 
     def run(self) -> None:
-        """Read the segment, and write it anew if it has wrong heads. Raises WriteFailed, StoreDamaged."""
+        """Read the segment, and write it anew if headers are wrong. Raises WriteFailed, StoreDamaged."""
         with rewriting(self._folder, self._state, "cannot put batch heads right"):
             try:
                 self._wrong = sum(mended is not None for _, _, mended in self._batches())
             except StoreDamaged:
-                self._complete = True  # reading it again would not help: its heads are believed as they are
+                self._complete = True  # reading it again would not help: its headers are accepted as they are
                 raise
             if self._wrong and not self._active:
                 self._rewrite()
             self._complete = True
 
     def _batches(self) -> Iterator[tuple[bytes, BatchHeader, ValidatedBatch | None]]:
-        """Each batch, and what it should be where its head is wrong."""
+        """Each batch, and its corrected form if its header is wrong."""
         with contextlib.closing(self._directory.open(f"{self._segment.name}.log", create=False)) as file:
             scan = VerifiedBatches(file, self.size)
             for position, header in scan:
@@ -121,10 +121,9 @@ class HeadCheck:
     # -- in the owner's thread
 
     def finish(self) -> int:
-        """Put a new segment in place and note what is checked; returns how many heads were put right.
+        """Put the new segment in place and note what is checked; returns how many headers were corrected.
 
-        A segment that is still written to is closed instead, if it has wrong heads: the next check replaces it. Raises
-        WriteFailed.
+        If the active segment has wrong headers, it is only closed; the next check replaces it. Raises WriteFailed.
         """
         state, segment = self._state, self._segment
         state.compacting = False
@@ -154,8 +153,8 @@ class HeadCheck:
 
 
 def _mended(raw: bytes, header: BatchHeader) -> ValidatedBatch | None:
-    """The batch with the right head; None if it has that, or nobody can say."""
-    if header.control or header.delete_horizon_ms is not None:  # a compaction has written that head
+    """The batch with a correct header; None if its header is correct, or its records cannot be read."""
+    if header.control or header.delete_horizon_ms is not None:  # the header was written by a compaction
         return None
     header = header._replace(position=0)
     try:

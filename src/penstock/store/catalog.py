@@ -1,7 +1,6 @@
-"""What a store knows besides its logs: its identity, its epoch and its topics, in one file, ``store.json``.
+"""The catalog of a store: its identity, its epoch and its topics, in one file, ``store.json``.
 
-The file is replaced as a whole and synced at each change, so a crash leaves the old catalog or the new one. What must
-not live here: logs, directories of partitions.
+The file is replaced as a whole and synced at each change, so a crash leaves the old catalog or the new one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from penstock.store.filesystem import Directory
 __all__ = ["CATALOG", "MAX_PARTITIONS", "Catalog", "TopicState", "check_topic_name"]
 
 MAX_PARTITIONS: Final = 10_000
-"""Most partitions of one topic: each one that is written to has a directory and files."""
+"""Maximum partitions of one topic: each one that is written to has a directory and files."""
 
 CATALOG: Final = "store.json"
 _VERSION: Final = 1
@@ -39,7 +38,7 @@ class TopicState:
     partitions: int
     config: Mapping[str, str]
     row: str = field(init=False, repr=False, compare=False)
-    """What the catalog's file says of it: made once, since the file is written as a whole."""
+    """Its part of the catalog's file. It is made once, since each change writes the whole file."""
 
     def __post_init__(self) -> None:
         facts = {"id": self.id.hex(), "partitions": self.partitions, "config": dict(self.config)}
@@ -67,9 +66,9 @@ def _check_count(partitions: int, at_least: int, topic: str) -> None:
 
 @dataclass(slots=True)
 class Catalog:
-    """Identity, epoch and topics; `save` after a change. ``cluster_id`` is 22 characters, as Kafka's.
+    """Identity, epoch and topics; call `save` after a change. ``cluster_id`` has 22 characters, as Kafka's.
 
-    ``deleting`` are topics (name by id) whose directories may still be there: their deletion was interrupted.
+    ``deleting`` are topics (name by id) whose directories may still exist because their deletion was interrupted.
     ``defaults`` are options of topics that do not set them; ``node_options`` are kept for the owner, by scope.
     """
 
@@ -81,9 +80,9 @@ class Catalog:
     defaults: dict[str, str] = field(default_factory=dict)
     node_options: dict[str, dict[str, str]] = field(default_factory=dict)
     _names: dict[bytes, str] = field(default_factory=dict)
-    """By id. Names of deleted topics may be among them, so a lookup compares; they are thrown out now and then."""
+    """Names by id. It may contain deleted topics, which are removed now and then, so a lookup compares."""
     _folded: dict[str, str] = field(default_factory=dict)
-    """Likewise, by the name in which a dot is an underscore."""
+    """The same, by names with dots replaced by underscores."""
 
     def __post_init__(self) -> None:
         self._index()
@@ -94,7 +93,7 @@ class Catalog:
 
     @classmethod
     def create(cls, node_id: int) -> Catalog:
-        """For a new store: a fresh cluster id."""
+        """The catalog of a new store, with a new cluster id."""
         return cls(base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="), node_id)
 
     @classmethod
@@ -140,7 +139,7 @@ class Catalog:
         directory.replace(CATALOG, text.encode(), durable=True)
 
     def by_id(self, topic_id: bytes) -> TopicState | None:
-        """The topic of that id, which takes no longer where there are many."""
+        """The topic with that id, in constant time."""
         if len(self._names) > 2 * len(self.topics) + _STALE:
             self._index()
         found = self.topics.get(self._names.get(topic_id, ""))
@@ -175,7 +174,7 @@ class Catalog:
         return self.topics[name]
 
     def remove(self, name: str) -> TopicState:
-        """The topic is being deleted. Raises UnknownTopic."""
+        """Move a topic to ``deleting``. Raises UnknownTopic."""
         topic = self.topic(name)
         del self.topics[name]
         self.deleting[topic.id] = name

@@ -1,13 +1,14 @@
-"""Compaction: of the closed segments of a topic with ``cleanup.policy=compact``, keep the last record of each key.
+"""Compaction: in the closed segments of a topic with ``cleanup.policy=compact``, keep the last record of each key.
 
 Records that stay keep their offset, timestamp, producer and codec. Records without a key stay. Small segments are
-merged. Nothing is compacted where a transaction is open; records of aborted transactions are dropped.
+merged. Segments with an open transaction are not compacted; records of aborted transactions are dropped.
 
-A tombstone (a null value) stays for ``delete.retention.ms`` after the first compaction that met it, and so does a
-marker after the first one that left no other batch of its transaction: whoever has read what was removed then, has
-that time to read on. Until when is said in the batch's head, its delete horizon (KIP-534).
+A tombstone (a null value) stays for ``delete.retention.ms`` after the first compaction that met it. A marker stays
+as long after the first compaction that left no other batch of its transaction. A reader that has seen the removed
+records has that time to reach the tombstone or marker. The batch header says when the time ends: the delete horizon
+(KIP-534).
 
-`Compaction.run`, which may run in another thread, writes new segments beside the old ones, under names that recovery
+`Compaction.run`, which may run in another thread, writes new segments next to the old ones, under names that recovery
 ignores. `Compaction.finish` puts them in place (`swap`).
 """
 
@@ -47,17 +48,18 @@ if TYPE_CHECKING:
 __all__ = ["Compacted", "Compaction", "Markers", "plan"]
 
 
-# Which transaction markers are all that is left of their transactions, so that a compaction may drop them in time.
-#
-# Without its marker a transaction looks open, and its remaining records would join its producer's next one. So a marker
-# stays while any record of its transaction does, and then until no reader can still be inside the transaction.
 class Markers:
-    """Must see all batches of a log from its start, in order."""
+    """Finds the markers whose transactions have no other batch left, so that a compaction may drop them later.
+
+    Without its marker a transaction looks open, and its remaining records would join the producer's next one. So a
+    marker stays while any record of its transaction does, and then until no reader can still be inside the
+    transaction. It must see all batches of a log from its start, in order.
+    """
 
     def __init__(self) -> None:
         self._kept: set[int] = set()
         self.dropped: set[int] = set()
-        """Offsets of the markers that are dropped; the owner adds them."""
+        """Offsets of the dropped markers; the owner adds them."""
 
     def keeps(self, header: BatchHeader) -> None:
         """A batch of records stays, wholly or in part."""
@@ -65,7 +67,7 @@ class Markers:
             self._kept.add(header.producer_id)
 
     def is_last(self, raw: bytes, header: BatchHeader) -> bool:
-        """Whether a control batch is all that is left of its transaction; never for one that does not end any."""
+        """Whether a control batch is the last batch of its transaction; False if it does not end one."""
         if control_type(memoryview(raw)[HEADER_BYTES:]) not in (ABORT, COMMIT):
             return False
         if header.producer_id in self._kept:
@@ -75,7 +77,7 @@ class Markers:
 
 
 _MAX_KEYS: Final = 500_000
-"""Keys held in memory by one compaction, about 100 MB; records after them wait for the next one."""
+"""Keys in memory in one compaction, about 100 MB; records with further keys wait for the next compaction."""
 
 
 _LONG: Final = 1 << 63
@@ -85,7 +87,7 @@ _RETRY_MS: Final = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What one compaction did to a log's closed segments."""
+    """The result of one compaction."""
 
     topic: str
     partition: int
@@ -106,8 +108,8 @@ def plan(
     """A compaction of the log's synced segments; None if there is not enough to do.
 
     Enough is ``min.cleanable.dirty.ratio`` of the bytes that could be compacted, or a record older than
-    ``max.compaction.lag.ms``. A segment with records younger than ``min.compaction.lag.ms`` waits, and so do all after
-    it.
+    ``max.compaction.lag.ms``. A segment with records younger than ``min.compaction.lag.ms`` waits, and so do all later
+    ones.
     """
     if not config.compact or state.compacting or now_ms < state.compact_after_ms:
         return None
@@ -184,7 +186,7 @@ class Compaction:
         self._complete = True
 
     def _newest_of_keys(self) -> Mapping[bytes, int]:
-        """The last offset of each key in what is not compacted yet; `_cleaned` stops where the keys get too many."""
+        """The last offset of each key in the uncompacted records; it stops (at `_cleaned`) after `_MAX_KEYS` keys."""
         newest: dict[bytes, int] = {}
         for row, segment in enumerate(self._inputs):
             if segment.next_offset <= self._cleaned:
@@ -204,7 +206,7 @@ class Compaction:
         return newest
 
     def _batches(self, segment: Segment) -> Iterator[tuple[bytes, BatchHeader]]:
-        # Opened again: the segment's own handle belongs to the owner's thread, which may close it meanwhile.
+        # Open the file again: the segment's own handle belongs to the owner's thread, which may close it meanwhile.
         self._check_there()
         name = segment_name(segment.base) + ".log"
         with contextlib.closing(self._directory.open(name, create=False)) as file:
@@ -222,7 +224,7 @@ class Compaction:
             )
 
     def _filter(self, raw: bytes, header: BatchHeader, newest: Mapping[bytes, int]) -> bytes | None:
-        """The batch without superseded records; None if nothing is left, or if it was aborted."""
+        """The batch without superseded records; None if no record is left, or if it was aborted."""
         if header.control:
             return self._marker(raw, header)
         kept = None if self._was_aborted(header) else self._without_superseded(raw, header, newest)
@@ -254,7 +256,7 @@ class Compaction:
         ]
         if not any(keep):
             return None
-        # What a tombstone stands for is removed by the compaction that counts its key: only then its time begins.
+        # A tombstone's time begins with the compaction that removes the older records of its key.
         met = header.next_offset <= self._cleaned and any(
             key is not None and gone and kept for key, gone, kept in zip(keys, dead, keep, strict=True)
         )
@@ -266,7 +268,7 @@ class Compaction:
         return _rewritten(raw, header, keep, largest, begins)
 
     def _was_aborted(self, header: BatchHeader) -> bool:
-        """Whether it belongs to an aborted transaction: then it supersedes nothing and can go."""
+        """Whether it belongs to an aborted transaction: then it supersedes nothing and can be dropped."""
         return (
             header.transactional
             and not header.control
@@ -282,11 +284,11 @@ class Compaction:
         entries = [
             each for each in self._aborted if output.base <= each.last < output.next_offset and each.last not in gone
         ]
-        if entries or gone:  # replaces an index with more entries
+        if entries or gone:  # also without entries, to replace an index with more
             self._directory.replace(output.name + ".txnindex", to_bytes(entries), durable=True)
 
     def _check_there(self) -> None:
-        """Raises FileNotFoundError once the topic is deleted: the directory may be that of a newer one by then."""
+        """Raises FileNotFoundError if the topic is deleted: the directory may already be a newer topic's."""
         if self._state.retired:
             raise FileNotFoundError("the topic was deleted")
 
@@ -306,7 +308,7 @@ class Compaction:
         header = parse_header(batch)
         output = self._outputs[-1]
         fits = output.fits(header.length, header.last_offset, self._config.segment_bytes)
-        if not fits and header.base_offset > output.base:  # with a delete horizon it may be larger than a segment
+        if not fits and header.base_offset > output.base:  # a batch with a delete horizon may be larger than a segment
             self._begin(header.base_offset)
         output = self._outputs[-1]
         step = Step(
@@ -344,7 +346,7 @@ class Compaction:
             swap(self._directory, old, new)
         except OSError as error:
             if is_planned(self._directory):
-                # Some files may be the new ones, and the next start finishes the plan: the log must not change before.
+                # Some files may already be new, and the next start completes the plan: the log must not change before.
                 raise self._durability.fail(error, "a compaction could not be put in place") from error
             self._state.compact_after_ms = self._now_ms + _RETRY_MS
             self._discard()
@@ -359,7 +361,7 @@ class Compaction:
 
 def _decoded(raw: bytes, header: BatchHeader, columns: Sequence[str]) -> pa.RecordBatch | None:
     """The batch's records; None for a marker or for records that cannot be decoded: both are kept."""
-    from penstock.records import decode_v2  # here, because a node that compacts nothing needs no NumPy or pyarrow
+    from penstock.records import decode_v2  # here, since a node without compaction needs no NumPy or pyarrow
 
     if header.control:
         return None
@@ -374,8 +376,8 @@ def _rewritten(
 ) -> bytes:
     """The batch with only some of its records: new length, count, checksum, largest timestamp; all else unchanged.
 
-    With ``horizon_ms`` it also gets that delete horizon, which replaces its base timestamp; the records' timestamps
-    stay what they are, unless they are so far away from it that the difference cannot be written: then it gets none.
+    With ``horizon_ms`` it also gets that delete horizon as its base timestamp, and the records' timestamps are encoded
+    relative to it. If such a difference does not fit into 64 bits, the batch gets no horizon.
     """
     from penstock.records.compression import compress, inflate
 
@@ -400,9 +402,9 @@ def _rewritten(
 
 
 def _from_base(records: bytes, extents: Sequence[tuple[int, int]], header: BatchHeader, base_ms: int) -> bytes | None:
-    """Those records with their timestamps counted from ``base_ms``; None where a difference has more than 64 bits.
+    """The records with timestamps relative to ``base_ms``; None if a difference has more than 64 bits.
 
-    With LogAppendTime all of them have the time of their batch.
+    With LogAppendTime all records have the timestamp of their batch.
     """
     append_time = header.timestamp_type is TimestampType.LOG_APPEND
     parts: list[bytes] = []

@@ -1,7 +1,7 @@
 """How a store keeps its logs: `StoreConfig` for the whole store, `LogConfig` for one topic, and the store's URL.
 
 Options of a topic are text, named as Kafka names them (Kafka documentation, "Topic-Level Configs"); `log_config`
-reads the few that the store obeys and leaves all others to the fronts. What must not live here: I/O.
+reads the few that the store obeys and leaves all others to the fronts.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What one topic's logs obey: its own options over the store's defaults. Units as in `StoreConfig`.
+    """The options that one topic's logs obey: the topic's own over the store's defaults. Units as in `StoreConfig`.
 
     ``delete`` and ``compact`` are the two halves of ``cleanup.policy``; ``append_time`` is
     ``message.timestamp.type=LogAppendTime``; ``tombstone_ms`` is ``delete.retention.ms``. ``dirty_ratio`` is

@@ -1,4 +1,4 @@
-"""What can be wrong with a store on a disk. What any log may refuse to a caller is in `penstock.errors`.
+"""Errors of a store on disk, and the report of a recovery. Errors that any log may raise are in `penstock.errors`.
 
 Bytes that are not a record batch raise `penstock.errors.CorruptBatch`, because they came from a peer.
 """
@@ -20,7 +20,7 @@ class StoreLocked(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Bytes in the middle of a log, or the store's own metadata, are not what was written.
+    """Bytes in the middle of a log, or the store's own metadata, differ from what was written.
 
     ``file`` is the path (or the name, in memory) and ``position`` the first bad byte.
     """
@@ -44,8 +44,8 @@ class StoreDamaged(StoreError):
 class Recovery:
     """What a log lost when it was opened: ``cut_bytes`` of ``file`` from ``position`` (``at_offset``) on, and why.
 
-    ``next_offset`` is where the log continues after the gap, None at its end; ``aside`` is the file that keeps what was
-    cut, None if there was nothing to keep. ``str()`` is the sentence for operators.
+    ``next_offset`` is where the log continues after the gap, None at its end. ``aside`` is the file with a copy of
+    what was cut, None if there was nothing to keep. ``str()`` is the sentence for operators.
     """
 
     topic: str

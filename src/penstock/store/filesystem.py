@@ -1,7 +1,6 @@
-"""Where a log keeps its files: `Directory` and `File`, on disk or in memory.
+"""`Directory` and `File`, the two interfaces through which a log uses files, for disk and for memory.
 
-Failures are OSError here; the layer above knows which log they hit and raises our own errors. What must not live
-here: anything about records.
+Failures are OSError here; the layer above knows which log they concern and raises penstock's own errors.
 """
 
 from __future__ import annotations
@@ -252,7 +251,7 @@ class DiskDirectory:
             return None
 
     def replace(self, name: str, data: bytes, *, durable: bool) -> None:
-        # Two threads may replace one file (a flush beside the owner), so each writes its own temporary file first.
+        # Two threads may replace one file (a flush and the owner), so each first writes its own temporary file.
         temporary = self._path / f"{name}.{next(_temporary)}.tmp"
         try:
             with temporary.open("wb") as file:
@@ -302,17 +301,17 @@ class DiskDirectory:
 
     def unlock(self) -> None:
         if self._lock is not None:
-            os.close(self._lock)  # the lock goes with the descriptor
+            os.close(self._lock)  # this also releases the lock
             self._lock = None
 
 
 # `Directory` and `File` in memory, for ``memory:`` stores: the same log code over bytearrays.
 def _nothing() -> None:
-    """Memory is as durable as it gets."""
+    """There is nothing to sync in memory."""
 
 
 class MemoryFile:
-    """A bytearray. Reads are copies: a view would keep the array from growing."""
+    """A bytearray. Reads return copies, because the array cannot grow while a view of it exists."""
 
     __slots__ = ("_data",)
 
@@ -350,11 +349,11 @@ class MemoryFile:
         return self
 
     def close(self) -> None:
-        """The bytes stay, as on a disk."""
+        """The bytes stay, as those of a file on disk."""
 
 
 class MemoryDirectory:
-    """Files and folders in dicts. A store opened again over the same object is the same store."""
+    """Files and folders in dicts. A store that is opened again with the same object finds its data."""
 
     __slots__ = ("_files", "_folders", "_locked", "_path")
 

@@ -1,4 +1,4 @@
-"""Syncing one log: what has to be synced (`Durability`), and doing it outside the owner's thread (`Flush`).
+"""Syncing one log: `Durability` knows what has to be synced, `Flush` does it outside the owner's thread.
 
 `Durability.prepare` (the owner's thread) duplicates the file handles, `Flush.run` (any thread) syncs them,
 `Flush.finish` (the owner's thread again) records what is durable now.
@@ -18,7 +18,7 @@ from penstock.store.segment import Segment
 __all__ = ["Durability", "Flush"]
 
 _POINT_BYTES: Final = 1 << 20
-"""The recovery point is saved once per this many bytes; recovery scans a few MB in no time."""
+"""The recovery point is saved once per this many bytes; a recovery scans a few MB quickly."""
 
 
 class Flush:
@@ -44,7 +44,7 @@ class Flush:
     def run(self) -> None:
         """Sync. Call it once, from any thread. Raises WriteFailed; the log then takes no more appends."""
         trouble: OSError | None = None
-        for one in self._work:  # all of them, even after a failure: each closes its handle
+        for one in self._work:  # all of them, even after a failure, since each closes its handle
             try:
                 one()
             except OSError as error:
@@ -87,9 +87,9 @@ class Durability:
         self._dirty_since_ms: int | None = None
         self._saved = flushed
         self._unsaved_bytes = 0
-        # Changes of the directory's entries are numbered, so that of two flushes at a time each knows what the other
-        # has really synced: the newest change, the newest that is on the disk, the newest deletion.
-        # A process that was killed may have left entries that are not on the disk, so those of an older opening count.
+        # Changes of the directory's entries are numbered: the newest change, the newest that is on the disk, the newest
+        # deletion. So each of two concurrent flushes knows what the other has really synced.
+        # A killed process may have left entries that are not on the disk, so those found at start count as unsynced.
         self._names = int(folder.exists)
         self._synced_names = self._deletions = 0
 
@@ -97,13 +97,13 @@ class Durability:
     def overdue(self) -> bool:
         """Whether closed segments, or deletions, are not on the disk yet.
 
-        Until they are, recovery has to read the segments, and a power loss may bring back what was deleted.
+        Until they are, recovery has to read these segments, and a power loss may bring deleted ones back.
         """
         return bool(self._unsynced) or self._deletions > self._synced_names
 
     @property
     def names_pending(self) -> bool:
-        """Whether the directory may have entries, or lack some, that the disk does not know of yet."""
+        """Whether the directory may have new or removed entries that are not on the disk yet."""
         return self._names > self._synced_names
 
     def waited(self, now_ms: int) -> int:
@@ -138,7 +138,7 @@ class Durability:
         self._deletions = self._names
 
     def replaced(self, segments: Sequence[Segment]) -> None:
-        """A compaction has put others in the place of these: those are on the disk, and these files are gone."""
+        """A compaction has replaced these segments; the new ones are on the disk, the old files are gone."""
         self._forget(segments)
 
     def _forget(self, segments: Sequence[Segment]) -> None:
@@ -167,7 +167,7 @@ class Durability:
         self._forget(sealed)
 
     def fail(self, error: OSError, what: str = "the log could not be synced") -> WriteFailed:
-        """Stop appends after a failed sync: the kernel may drop unwritten data and report the next as a success."""
+        """Stop appends after a failed sync: the kernel may drop the data and report the next sync as a success."""
         self.failure = f"{what}: {error}"
         return self._failed(self.failure)
 
@@ -190,13 +190,13 @@ class Durability:
             self._save_point(self.flushed)
 
     def retire(self) -> None:
-        """The log's files are about to go, or belong to another opening of the store: write none any more."""
+        """Write no files from now on: they are about to be deleted, or another `Store` object owns them."""
         with self._saving:
             self._gone = True
 
     def _save_point(self, upto: int) -> None:
-        # Under the lock, because a topic of the same name may be made in the same directory as soon as `retire` has
-        # returned: this point would say of its log that offsets were on the disk which it never had.
+        # Under the lock, because a topic of the same name may use the same directory as soon as `retire` has returned.
+        # This point would then claim offsets to be on the disk that the new log never had.
         with self._saving:
             if not self._gone and upto > self._saved:
                 self._folder.save_point(upto)

@@ -55,10 +55,9 @@ __all__ = [
 ]
 
 
-# What all logs of a store share.
 @dataclass(slots=True)
 class LogContext:
-    """``epoch`` is the leader epoch of all logs; ``dirty`` holds the logs with unsynced bytes."""
+    """What all logs of a store share: ``epoch`` is their leader epoch, ``dirty`` has the logs with unsynced bytes."""
 
     config: StoreConfig
     epoch: int
@@ -66,12 +65,11 @@ class LogContext:
     dirty: set[PartitionLog] = field(default_factory=set)
 
 
-# Finding the batches to read, and reading their bytes when they are needed (`Stretch`).
 class Stretch:
-    """``size`` bytes of a file from ``position`` on; ``path`` is for messages.
+    """``size`` bytes of a file from ``position`` on, read when they are needed; ``path`` is for messages.
 
-    Bytes in a log never change once written, so they can be read at any time: also after more was appended, and after
-    the segment was closed, compacted or deleted.
+    Bytes in a log never change once written, so they can be read at any time, even after later appends and after the
+    segment was closed, compacted or deleted.
     """
 
     __slots__ = ("_path", "_position", "_reader", "_size")
@@ -124,7 +122,7 @@ class ReadRequest(NamedTuple):
 
 
 def locate(segments: Sequence[Segment], request: ReadRequest, end: int) -> tuple[Stretch, int]:
-    """Whole batches, from the one that holds the offset (in a gap, the next one) on, and the offset after them.
+    """Whole batches, from the one that holds the offset (in a gap, the next one), and the offset after them.
 
     All are of one segment; ``end`` is the log's end offset. Raises StoreDamaged, OSError.
     """
@@ -158,12 +156,11 @@ def _in_segment(segment: Segment, request: ReadRequest) -> tuple[Stretch, int] |
     return Stretch(segment.reader(), first.position, end - first.position, segment.path), next_offset
 
 
-# What a log returns from an append and from a read.
 class Appended(NamedTuple):
-    """Where a batch went.
+    """The result of an append.
 
-    ``append_time_ms`` is -1 unless the log stamps its own time; of a ``duplicate`` it is the largest timestamp of the
-    batch that was stored first, as a real Kafka answers.
+    ``append_time_ms`` is -1 unless the log stamps its own time; for a ``duplicate`` it is the largest timestamp of the
+    batch that was stored first, as Kafka answers.
     """
 
     base_offset: int
@@ -174,24 +171,23 @@ class Appended(NamedTuple):
 
 
 new_appended: Final = partial(tuple.__new__, Appended)
-"""An `Appended` of a tuple of all its fields, sooner."""
+"""Makes an `Appended` from a tuple of all its fields, faster than the class does."""
 
 
 class LogSlice(NamedTuple):
-    """Whole batches as stored, the first holding the requested offset; ``next_offset`` is where to read on."""
+    """Whole batches as stored, the first with the requested offset; ``next_offset`` is the offset of the next read."""
 
     data: Buffer
     next_offset: int
 
 
 class LogPart(NamedTuple):
-    """As `LogSlice`, but large data stays in its file until it is needed."""
+    """A `LogSlice` whose data stays in its file until it is needed, if it is large."""
 
     data: Buffer | Stretch
     next_offset: int
 
 
-# Which closed segments are past a topic's retention limits.
 @dataclass(frozen=True, slots=True)
 class Trimmed:
     """What retention deleted from the start of a log, which now starts at ``start_offset``."""
@@ -210,11 +206,11 @@ def expired(
     modified_ms: Callable[[Segment], int],
     heads_checked: Callable[[Segment], bool],
 ) -> int:
-    """How many of the oldest segments may go; never the last one, which is written to.
+    """The number of oldest segments that retention may delete; never the active one.
 
-    By age (``retention.ms``) a segment goes when its newest record is too old, or, if its records have no timestamps,
-    when it was last written too long ago; never before its newest time is known to be that of a record. By size
-    (``retention.bytes``) it goes when the rest of the log still reaches the limit.
+    By age (``retention.ms``) a segment is deleted when its newest record is too old, or, if its records have no
+    timestamps, when its last write is too old; but not while its headers are unchecked. By size (``retention.bytes``)
+    it is deleted when the rest of the log still reaches the limit.
     """
     if not config.delete:
         return 0
@@ -231,7 +227,7 @@ def expired(
     return len(closed)
 
 
-_ROLL_BYTES: Final = 1 << 20  # a deletion inside a segment closes it if it is at least that large
+_ROLL_BYTES: Final = 1 << 20  # a deletion inside an active segment of this size or more closes it
 
 
 class PartitionLog:
@@ -268,11 +264,11 @@ class PartitionLog:
             context.dirty.add(self)
 
     def _unchecked_heads(self) -> tuple[int, int]:
-        """See `LogState.unchecked`. All that an older node left is noted once, before anything is appended."""
+        """See `LogState.unchecked`. The range that an older version left is saved once, before the first append."""
         noted = self._folder.unchecked()
         if noted is None:
             noted = (0, self.end_offset)
-            with suppress(OSError):  # then the next start notes it
+            with suppress(OSError):  # the next start saves it then
                 self._folder.save_unchecked(noted)
         return noted
 
@@ -302,7 +298,7 @@ class PartitionLog:
 
     @property
     def segments(self) -> int:
-        """How many segments there are."""
+        """The number of segments."""
         return len(self._state.segments)
 
     @property
@@ -317,7 +313,7 @@ class PartitionLog:
 
     @property
     def sync_needed(self) -> bool:
-        """True while the policy, or the topic, requires a sync before what was appended is acknowledged."""
+        """True while the policy, or the topic, requires a sync before appended records are acknowledged."""
         return self.end_offset - self._durability.flushed >= self._sync_after
 
     @property
@@ -331,7 +327,7 @@ class PartitionLog:
         return self.end_offset > self._durability.flushed or self._durability.overdue
 
     def flush_due(self, now_ms: int) -> bool:
-        """Whether bytes have waited too long, or closed segments or deletions are unsynced: `Durability.overdue`."""
+        """Whether bytes are unsynced for too long, or closed segments or deletions are unsynced at all."""
         return self._durability.overdue or self._durability.waited(now_ms) >= self._config.flush_ms
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
@@ -343,8 +339,9 @@ class PartitionLog:
     def append(self, batch: Buffer | ValidatedBatch, *, now_ms: int, epoch: int | None = None) -> Appended:
         """Append one batch v2, unless it repeats a batch of an idempotent producer.
 
-        A `ValidatedBatch` is not checked again; of any other, the head is made to agree with the records (`verified`).
-        ``now_ms`` is the wall clock; ``epoch`` is the leader epoch that the caller expects, None for any. Raises
+        A `ValidatedBatch` is not checked again; any other batch gets a header that agrees with its records
+        (`verified`). ``now_ms`` is the wall clock; ``epoch`` is the leader epoch that the caller expects, None for
+        any. Raises
         CorruptBatch (not one whole batch, a wrong checksum or count), BatchTooLarge, the errors of
         `ProducerTable.check`, FencedLeaderEpoch, and WriteFailed, which leaves the log as it was.
         """
@@ -390,7 +387,7 @@ class PartitionLog:
         return new_appended((base, last, append_time, self._state.start_offset, False))
 
     def _segment_for(self, size: int, last_offset: int, now_ms: int) -> Segment:
-        """The segment to append to: the last one, or a new one if that is full or old."""
+        """The segment for an append: the last one, or a new one if that is full or old."""
         config, segments = self._config, self._state.segments
         if size > config.segment_bytes:
             raise BatchTooLarge(f"a batch of {size} bytes is larger than a segment ({config.segment_bytes})")
@@ -408,7 +405,7 @@ class PartitionLog:
         return active
 
     def roll(self) -> None:
-        """Close the active segment, unless it is empty, so that retention and compaction can take it."""
+        """Close the active segment, unless it is empty, so that retention and compaction can process it."""
         self._check_open()
         if self._state.segments and self._state.segments[-1].size:
             with self._writing("cannot begin a segment"):
@@ -429,7 +426,7 @@ class PartitionLog:
         segment = Segment(
             self._folder.directory, self.end_offset, self._context.pool, self._config.index_interval_bytes
         )
-        # Created now, not with the first batch: if retention deletes all others, only its name keeps the offset.
+        # Created now, not with the first batch: if retention deletes all others, only its name has the end offset.
         segment.create()
         self._state.segments.append(segment)
         self._durability.began()
@@ -437,10 +434,10 @@ class PartitionLog:
     # -- read
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True, stable: bool = False) -> LogSlice:
-        """Copy whole batches as stored, from the one that holds ``offset`` on.
+        """Copy whole batches as stored, from the one that holds ``offset``.
 
-        At most ``max_bytes``, but with ``at_least_one`` never less than one batch; empty at the end of the log or, with
-        ``stable``, from `stable_offset` on. Readers drop records below ``offset``. Raises LogOffsetOutOfRange,
+        At most ``max_bytes``, but with ``at_least_one`` at least one batch. The result is empty at the end of the log
+        or, with ``stable``, at `stable_offset`. The caller drops records below ``offset``. Raises LogOffsetOutOfRange,
         StoreDamaged.
         """
         part = self.locate(offset, max_bytes, at_once=sys.maxsize, at_least_one=at_least_one, stable=stable)
@@ -449,7 +446,7 @@ class PartitionLog:
     def locate(
         self, offset: int, max_bytes: int, *, at_once: int, at_least_one: bool = True, stable: bool = False
     ) -> LogPart:
-        """As `read`, but data of more than ``at_once`` bytes stays in its file, to be read in pieces."""
+        """The same as `read`, but data of more than ``at_once`` bytes stays in its file, to be read in pieces."""
         with self._reading():
             if not self.start_offset <= offset <= self.end_offset:
                 raise self._out_of_range("cannot read", offset)
@@ -485,7 +482,7 @@ class PartitionLog:
                                 break
                             expected = header.next_offset
                 except FileNotFoundError:
-                    continue  # it was compacted or deleted meanwhile
+                    continue  # it has been compacted or deleted meanwhile
                 if scan.damage is not None:
                     hint = "Restore the file, or start with repair (`penstock snode --repair`) to cut there"
                     raise StoreDamaged(
@@ -497,14 +494,14 @@ class PartitionLog:
     def delete_records(self, before: int) -> int:
         """Delete the records below offset ``before``, durably, and return the new start offset.
 
-        Does nothing below the start. A file goes when all its records are deleted, so a log that is rewritten again and
-        again does not grow. Raises LogOffsetOutOfRange beyond the end, WriteFailed.
+        Does nothing if ``before`` is below the start offset. A file is removed when all its records are deleted, so a
+        log that is rewritten again and again does not grow. Raises LogOffsetOutOfRange beyond the end, WriteFailed.
         """
         self._check_open()
         if before > self.end_offset:
             raise self._out_of_range("cannot delete", before)
         if self._folder.saved_start < before <= self.start_offset and self._durability.names_pending:
-            # Retention came first, but what it deleted may be back after a power loss.
+            # Retention has deleted them already, but a power loss may bring them back.
             with self._writing("cannot delete"):
                 self._folder.save_start(self.start_offset)
         elif before > self.start_offset:
@@ -513,16 +510,16 @@ class PartitionLog:
                 self._state.start_offset = before
                 active = self._state.segments[-1]
                 if active.base < before and active.size >= _ROLL_BYTES:
-                    self._roll()  # so that the next deletion frees it
+                    self._roll()  # so that the next deletion can remove the file
                 self._drop(sum(one.next_offset <= before for one in self._state.segments[:-1]))
         return self.start_offset
 
     def enforce_retention(self, now_ms: int) -> Trimmed | None:
-        """Delete the closed segments past the topic's retention limits, and forget idle producers."""
+        """Delete the closed segments that exceed the topic's retention limits, and forget idle producers."""
         self._check_open()
         self._state.producers.expire(now_ms - self._context.config.producer_expiration_ms)
         if not self._state.segments:
-            return None  # creates no directory: there may be thousands of unused partitions
+            return None  # a directory is not created for it: there may be thousands of unused partitions
         with self._writing("cannot delete"):
             written = self._folder.directory.modified_ms
             count = expired(
@@ -542,14 +539,14 @@ class PartitionLog:
         return plan(self._folder, self._state, self._config, self._durability, self._context.pool, now_ms)
 
     def prepare_head_check(self, now_ms: int) -> HeadCheck | None:
-        """The check of a segment that an older node wrote; None if there is none, or it is not synced yet."""
+        """The check of a segment that an older version wrote; None if there is none, or it is not synced yet."""
         if self._gone is not None or self._state.unchecked[0] >= self._state.unchecked[1]:
             return None
         interval = self._config.index_interval_bytes
         return plan_check(self._folder, self._state, self._durability.flushed, interval, now_ms, self.roll)
 
     def _drop(self, count: int) -> None:
-        """Delete the oldest segments, oldest first: a crash midway leaves a log without a hole."""
+        """Delete the oldest segments, oldest first: a crash midway leaves a log without a gap."""
         state = self._state
         self._durability.dropping(state.segments[:count])
         for _ in range(count):
@@ -565,7 +562,7 @@ class PartitionLog:
     # -- flush and close
 
     def prepare_flush(self) -> Flush | None:
-        """The flush that puts everything appended so far on the disk; None if it is there. Raises WriteFailed."""
+        """A flush for everything appended so far; None if all of it is on the disk. Raises WriteFailed."""
         self._check_open()
         if not self._state.segments:
             return None
@@ -573,7 +570,7 @@ class PartitionLog:
             return self._durability.prepare(self.end_offset, self._state.segments[-1])
 
     def flush(self) -> None:
-        """Put everything appended so far on the disk. Raises WriteFailed; the log then takes no more appends."""
+        """Sync everything appended so far. Raises WriteFailed; the log then takes no more appends."""
         flush = self.prepare_flush()
         if flush is not None:
             flush.run()

@@ -1,6 +1,7 @@
-"""The state of a partition's log besides its bytes: recovery builds it, the log then works on it. No I/O.
+"""The state of a partition's log in memory: recovery builds it, the log then works on it. No I/O.
 
-Producers, aborted transactions and leader epochs.
+`ProducerTable` has the idempotent producers and open transactions, `AbortedIndex` the aborted transactions,
+`EpochHistory` the leader epochs. `LogState` puts them together with the segments; `check` and `note` apply a batch.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ __all__ = [
     "to_bytes",
 ]
 
-# Idempotent producers of one partition: what is a duplicate, what is next, what is out of order; and which of them have
-# a transaction open. Pure, no I/O.
+# Idempotent producers of one partition: whether a batch is a duplicate, in order or out of order, and which producers
+# have an open transaction.
 #
 # A producer numbers the records it sends to a partition: a batch carries (producer id, epoch, first sequence), the last
 # sequence follows from the batch's last offset delta, and 2147483647 is followed by 0. The log keeps, per producer id,
@@ -60,8 +61,8 @@ __all__ = [
 # | same epoch, anything else (also a duplicate older than the five) | OutOfOrderSequence |
 # | in order, but not transactional while the producer has a transaction open here | OutsideTransaction |
 #
-# In version 2 of the protocol (KIP-890) a transaction begins with sequence 0 in each partition. Where the log does not
-# know the producer of a later sequence, the batches before it failed, or went with the topic that was deleted.
+# In version 2 of the protocol (KIP-890) a transaction begins with sequence 0 in each partition. If the log does not
+# know the producer of a later sequence, the earlier batches failed, or were in a topic that has been deleted.
 #
 # A transaction is open from its first batch to its marker. A marker may raise the epoch (KIP-890): the producer then
 # continues with sequence 0. The log's own batches (a group's offsets) may be transactional, but have no sequence.
@@ -69,11 +70,11 @@ RETAINED_BATCHES: Final = 5
 SEQUENCES: Final = 2**31
 
 MAX_PRODUCERS: Final = 100_000
-"""Producers remembered per partition, about 50 MB; beyond that the one idle for longest is forgotten."""
+"""Producers remembered per partition, about 50 MB; with more, the one that is idle for longest is forgotten."""
 
 
 class SequencedBatch(NamedTuple):
-    """What a batch says about its producer; ``first`` and ``last`` are sequences, -1 if it has none."""
+    """A batch's producer fields; ``first`` and ``last`` are sequences, -1 if it has none."""
 
     producer_id: int
     epoch: int
@@ -105,7 +106,7 @@ def last_sequence(first: int, last_offset_delta: int) -> int:
 
 
 def sequence_of(header: BatchHeader) -> SequencedBatch | None:
-    """What a batch says about its idempotent producer; None if it has none, or is a marker (which has no sequence)."""
+    """A batch's producer fields; None if it has no idempotent producer, or is a marker (which has no sequence)."""
     if header.producer_id < 0 or header.control:
         return None
     return SequencedBatch(
@@ -143,9 +144,9 @@ class ProducerTable:
     def check(self, batch: SequencedBatch, *, transaction_v2: bool = False) -> KnownBatch | None:
         """The batch that ``batch`` repeats; None if ``batch`` may be appended.
 
-        ``transaction_v2``: it is of a transaction of the second version, whose sequences begin with 0.
-        Raises StaleProducerEpoch, OutOfOrderSequence and OutsideTransaction, without topic and partition: the caller
-        knows them.
+        ``transaction_v2``: the batch is in a transaction of version 2, whose sequences begin with 0.
+        Raises StaleProducerEpoch, OutOfOrderSequence and OutsideTransaction without topic and partition, which the
+        caller adds.
         """
         producer = self._producers.get(batch.producer_id)
         if producer is None:
@@ -191,7 +192,7 @@ class ProducerTable:
             self._open.setdefault(batch.producer_id, base_offset)
 
     def end(self, producer_id: int, epoch: int, now_ms: int) -> int | None:
-        """Record a marker that is now in the log; returns where the transaction began, None if none was open."""
+        """Record a marker that is now in the log; returns the transaction's first offset, None if none was open."""
         self._seen(producer_id, epoch, now_ms)
         return self._open.pop(producer_id, None)
 
@@ -206,9 +207,9 @@ class ProducerTable:
         return producer
 
     def expire(self, before_ms: int) -> int:
-        """Forget producers whose last batch came before ``before_ms``; returns how many.
+        """Forget producers whose last batch came before ``before_ms``; returns their number.
 
-        Those with an open transaction stay: their coordinator will end it.
+        Producers with an open transaction stay: their coordinator will end it.
         """
         quiet = [
             number
@@ -230,7 +231,7 @@ class ProducerTable:
         ]
 
     def restore(self, rows: Sequence[Sequence[int]]) -> None:
-        """Replace everything with the rows of a `snapshot`. Raises ValueError for rows that `snapshot` never gives."""
+        """Replace everything with the rows of a `snapshot`. Raises ValueError for rows that `snapshot` cannot make."""
         restored: dict[int, _Producer] = {}
         opened: dict[int, int] = {}
         width = len(KnownBatch._fields)
@@ -254,7 +255,7 @@ def _flat(batches: deque[KnownBatch]) -> Iterator[int]:
         yield from known
 
 
-# Aborted transactions of one partition: which of them concern a reader of committed records. Pure, no I/O.
+# Aborted transactions of one partition, for readers of committed records.
 #
 # An ABORT marker makes an entry. Entries are in the order of their markers; a reader of ``[start, end)`` needs those
 # whose marker is not before ``start`` and whose first batch is before ``end``. The binary form, 34 bytes per
@@ -295,7 +296,7 @@ class AbortedIndex:
             if entry.first < end:
                 found.append(entry)
             if entry.stable >= end:
-                break  # all that were aborted later began at or after ``end``
+                break  # all later entries began at or after ``end``
         return found
 
     def marked(self, start: int, end: int) -> list[Aborted]:
@@ -303,7 +304,7 @@ class AbortedIndex:
         return [entry for entry in self._from(start) if entry.last < end]
 
     def cut_start(self, start: int) -> None:
-        """The log now starts at ``start``: drop the transactions that ended before."""
+        """The log now starts at ``start``: drop the transactions that ended before it."""
         del self._entries[: bisect_left(self._entries, start, key=_last)]
 
     def forget(self, markers: Collection[int]) -> None:
@@ -336,12 +337,12 @@ def from_bytes(data: bytes, start: int, end: int) -> Iterator[Aborted]:
         yield entry
 
 
-# Leader epochs of one partition: which epoch wrote from which offset on. Pure, no I/O.
+# Leader epochs of one partition: the offset from which on each epoch wrote.
 #
 # The store's epoch grows by one each time it is opened; a log notes the offset at which it first wrote in an epoch. A
-# consumer that was cut off asks "where did epoch N end?" (OffsetForLeaderEpoch, KIP-101, KIP-320) and learns whether
-# what it read is still there. The text form is Kafka's ``leader-epoch-checkpoint`` file: a version line, a count, then
-# ``epoch start-offset`` a line.
+# consumer that reconnects asks "where did epoch N end?" (OffsetForLeaderEpoch, KIP-101, KIP-320) and learns whether
+# the records it has read are still there. The text form is Kafka's ``leader-epoch-checkpoint`` file: a version line, a
+# count, then one line ``epoch start-offset`` per epoch.
 UNKNOWN = -1
 
 
@@ -384,7 +385,7 @@ class EpochHistory:
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
         """(epoch, end offset) of the newest epoch not above ``epoch``; (-1, -1) for an epoch of the future.
 
-        For an epoch older than all known ones: that epoch, and where the oldest known one starts.
+        For an epoch older than all known ones: that epoch, and the start offset of the oldest known one.
         """
         if epoch < 0 or epoch > self.latest:
             return UNKNOWN, UNKNOWN
@@ -422,7 +423,7 @@ class EpochHistory:
         """Read a checkpoint file. Raises ValueError."""
         version, count, *lines = text.split("\n")
         pairs = [tuple(map(int, line.split())) for line in lines if line]
-        whole = text.endswith("\n")  # or the last number may have lost digits: the file has no checksum
+        whole = text.endswith("\n")  # otherwise the last number may have lost digits: the file has no checksum
         if version != "0" or len(pairs) != int(count) or any(len(pair) != 2 for pair in pairs) or not whole:
             raise ValueError("not a leader epoch checkpoint of version 0")
         return cls((pair[0], pair[1]) for pair in pairs)
@@ -430,12 +431,12 @@ class EpochHistory:
 
 @dataclass(slots=True)
 class LogState:
-    """A log's segments (the last one is written to), and what is known about its offsets and writers.
+    """A log's segments (the last one is the active one), and the state of its offsets and writers.
 
     Everything below ``recovery_point`` was on the disk when the store opened; everything below ``cleaned`` has been
     compacted since. The next compaction waits until ``compact_after_ms``. A ``retired`` log may not touch its files.
-    The batches from the first to before the second offset of ``unchecked`` have heads that an older node believed;
-    the next check of them waits until ``check_after_ms``.
+    ``unchecked`` is a range of offsets (first, end) with batches whose headers an older version did not check; the
+    next check of them waits until ``check_after_ms``.
     """
 
     start_offset: int = 0
@@ -457,7 +458,7 @@ class LogState:
         return self.segments[-1].next_offset if self.segments else self.start_offset
 
     def heads_checked(self, segment: Segment) -> bool:
-        """Whether the largest timestamps of the segment's batches are known to be those of their records."""
+        """Whether the largest timestamps in the segment's batch headers are known to agree with the records."""
         return segment.next_offset <= self.unchecked[0] or segment.base >= self.unchecked[1]
 
     def settled_segments(self) -> Sequence[Segment]:
@@ -469,7 +470,7 @@ class LogState:
 
     @property
     def stable_offset(self) -> int:
-        """The last stable offset: every transaction below it has ended, so readers of committed records stop there."""
+        """The last stable offset: all transactions below it have ended, so readers of committed records stop there."""
         first = self.producers.first_open
         return self.end_offset if first is None else max(first, self.start_offset)
 
@@ -478,9 +479,7 @@ class LogState:
         return end < self.recovery_point and self.start_offset < self.recovery_point
 
 
-# How a batch changes what a log knows about its writers: idempotent producers, open and aborted transactions.
-#
-# Appending and recovery take the same steps.
+# The steps by which a batch changes the state of producers and transactions; append and recovery use the same.
 class Marker(NamedTuple):
     """The end of a producer's transaction in this partition."""
 
@@ -493,7 +492,7 @@ Entry: TypeAlias = SequencedBatch | Marker | None
 
 
 def entry_of(header: BatchHeader, batch: Buffer) -> Entry:
-    """What ``batch``, with its ``header``, says about its writer; None if it says nothing. Raises CorruptBatch."""
+    """The producer fields or the marker in ``batch``; None if it has neither. Raises CorruptBatch."""
     if not header.attributes & CONTROL:
         return None if header.producer_id < 0 else sequence_of(header)
     kind = control_type(memoryview(batch)[HEADER_BYTES:])

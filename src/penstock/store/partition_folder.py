@@ -1,16 +1,17 @@
-"""The directory of one partition, ``topic-partition/``, and the small files beside its segments.
+"""The directory of one partition, ``topic-partition/``, and all small files in it.
 
-| file | what |
+| file | content |
 |---|---|
 | ``partition.metadata`` | version and topic id, as Kafka writes it: tells a topic from a deleted one of the same name |
 | ``leader-epoch-checkpoint`` | `EpochHistory` as text, as Kafka writes it |
 | ``log-start-offset`` | offsets below it were deleted on request |
 | ``recovery-point`` | offsets below it are known to be on the disk |
-| ``<offset>.producers`` | `ProducerTable` as JSON, as it was when the segment of that base offset was begun |
-| ``<offset>.txnindex`` | transactions aborted in that segment, as Kafka writes it, once it is closed |
+| ``<offset>.producers`` | `ProducerTable` as JSON, as it was when the segment of that base offset was created |
+| ``<offset>.txnindex`` | transactions aborted in that segment, as Kafka writes it, once the segment is closed |
+| ``compaction.json`` | the plan of a replacement of segments (`swap`) |
 
-A line in ``partition.metadata`` says which offsets have batches whose heads nobody has checked (`batch_heads`).
-The directory is created with the first record.
+A line in ``partition.metadata`` says which offsets have batches with unchecked headers (`batch_heads`).
+The directory is created with the first record. This module also writes ``clean-shutdown.json`` of the whole store.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 
-# Small files with a checksum: the first line is the CRC-32 of the rest, so that a flipped bit is noticed.
+# Small files begin with a line that has the CRC-32 of the rest, so that a flipped bit is noticed.
 def with_checksum(content: bytes) -> bytes:
     """A file's bytes: ``content`` after a line with its checksum."""
     return b"%08x\n" % zlib.crc32(content) + content
@@ -95,12 +96,12 @@ class PartitionFolder:
         self._root = root
         self._id = topic_id
         self.saved_start = 0
-        """What this opening deleted for good. A file that was found may be one that a killed process did not sync."""
+        """The log start offset that this process saved durably. A file found at start may not have been synced."""
         self._unsynced: set[str] = set()
         self._made = False
         self._directory: Directory | None = root.folder(self.name) if exists else None
         if self._directory is not None and topic_id_of(self._directory) is None:
-            self._save_id(self._directory)  # the power was lost before it was on the disk
+            self._save_id(self._directory)  # a power loss came before the file was on the disk
 
     @property
     def exists(self) -> bool:
@@ -122,12 +123,12 @@ class PartitionFolder:
         self._save(directory, _METADATA, f"version: 0\ntopic_id: {text}\n{more}".encode())
 
     def _save(self, directory: Directory, name: str, data: bytes) -> None:
-        """Write a file that the next `sync` makes durable."""
+        """Write a file; the next `sync` makes it durable."""
         directory.replace(name, data, durable=False)
         self._unsynced.add(name)
 
     def unchecked(self) -> tuple[int, int] | None:
-        """The offsets, from and before, of batches whose heads nobody has checked; None if an older node made them."""
+        """The range of offsets (from, before) with unchecked batch headers; None if an older version wrote the log."""
         if self._directory is None:
             return 0, 0
         numbers = _metadata(self._directory).get(_UNCHECKED, "").split()
@@ -136,7 +137,7 @@ class PartitionFolder:
         return int(numbers[0]), int(numbers[1])
 
     def save_unchecked(self, unchecked: tuple[int, int]) -> None:
-        """Made durable by `sync`; an older note only makes heads be checked again."""
+        """Made durable by `sync`. If an older range is found instead, headers are only checked again."""
         self._save_id(self.directory, unchecked)
 
     @property
@@ -177,7 +178,7 @@ class PartitionFolder:
         return number or 0
 
     def save_start(self, offset: int) -> None:
-        """Durable at once: what was deleted must not come back."""
+        """Durable when it returns: deleted records must not come back."""
         self.directory.replace(_START, with_checksum(str(offset).encode()), durable=True)
         self.saved_start = offset
 
@@ -186,7 +187,7 @@ class PartitionFolder:
         return self._load_number(_POINT) or 0
 
     def save_point(self, offset: int, *, durable: bool = False) -> None:
-        """Usually not synced: an older one only makes the next start scan more. One that goes back must be."""
+        """Usually not synced: an older point only makes the next start scan more. A point that moves back must be."""
         self.directory.replace(_POINT, with_checksum(str(offset).encode()), durable=durable)
 
     def _load_number(self, name: str) -> int | None:
@@ -230,7 +231,7 @@ class PartitionFolder:
             return None
 
     def save_aborted(self, base: int, entries: Sequence[Aborted]) -> None:
-        """Durable at once: the markers of a closed segment are not read again."""
+        """Durable when it returns: the markers of a closed segment are not read again."""
         name = segment_name(base) + ".txnindex"
         if entries:
             self.directory.replace(name, to_bytes(entries), durable=True)
@@ -238,10 +239,10 @@ class PartitionFolder:
             self.directory.remove(name)
 
 
-# ``clean-shutdown.json``: the state of each log when the store closed, so that the next start need not scan.
+# ``clean-shutdown.json`` has the state of each log when the store closed, so that the next start need not scan.
 #
-# The file names the epoch that it closed. A start moves to a new epoch before it writes, so a file left over after a
-# crash is ignored.
+# The file names the epoch that ended with it. A start moves to a new epoch before it writes, so an old file that is
+# still there after a crash is ignored.
 _FILE: Final = "clean-shutdown.json"
 
 
@@ -281,19 +282,19 @@ def load_clean(directory: Directory, epoch: int) -> Mapping[str, CleanLog]:
         return {}  # scanning the logs is always safe
 
 
-# Replacing old segments with compacted ones, so that after a crash either all of them are replaced or none.
+# Replacing segments is atomic: after a crash either all of the old ones are replaced or none.
 #
 # A plan, ``compaction.json``, lists the base offsets of old and new segments; it is durable before the first file is
 # touched. Then files are renamed and removed, and the plan is deleted; a start that finds the plan repeats these steps.
 PREFIX: Final = "cleaned-"
-"""Starts the names of segments that are not in place yet."""
+"""The prefix of new segments' names until they are in place."""
 
 _PLAN: Final = "compaction.json"
 
 
 @contextlib.contextmanager
 def rewriting(folder: PartitionFolder, state: LogState, cannot: str) -> Iterator[None]:
-    """Raise WriteFailed, which says what one cannot do, for an OSError; nothing where the topic has been deleted."""
+    """Turn an OSError into WriteFailed, whose text begins with ``cannot``; ignore it if the topic is deleted."""
     try:
         yield
     except OSError as error:
@@ -304,19 +305,19 @@ def rewriting(folder: PartitionFolder, state: LogState, cannot: str) -> Iterator
 def swap(directory: Directory, old: Sequence[int], new: Sequence[int]) -> None:
     """Replace the segments at base offsets ``old`` with those at ``new``, whose names begin with `PREFIX`.
 
-    Raises OSError. If the plan is there then (`is_planned`), only the next start can do the rest.
+    Raises OSError. If there is a plan after that (`is_planned`), only the next start can complete it.
     """
     directory.replace(_PLAN, with_checksum(json.dumps({"old": list(old), "new": list(new)}).encode()), durable=True)
     finish_swap(directory)
 
 
 def is_planned(directory: Directory) -> bool:
-    """Whether there is a plan that `finish_swap` has not carried out to its end. Raises OSError."""
+    """Whether there is a plan that `finish_swap` has not completed. Raises OSError."""
     return _PLAN in directory.files()
 
 
 def finish_swap(directory: Directory) -> None:
-    """Carry out the plan, if there is one; it is safe to repeat from any point on.
+    """Complete the plan, if there is one. A call that was interrupted anywhere can be repeated.
 
     Raises OSError, StoreDamaged.
     """
@@ -342,7 +343,7 @@ def finish_swap(directory: Directory) -> None:
             directory.remove(segment_name(base) + suffix)
     directory.sync()
     directory.remove(_PLAN)
-    # Or a power loss might bring the plan back while the next compaction is half written under the same names.
+    # Otherwise a power loss might bring the plan back while the next compaction is half written under the same names.
     directory.sync()
 
 

@@ -1,14 +1,16 @@
-"""Loading a partition's log from the disk: from the clean-shutdown file, or by scanning the log.
+"""Loads a partition's log from the disk: from the clean-shutdown file, or by scanning the log.
 
-Without that file, segments from the recovery point on (at least the last one) are read in full; of older ones only the
-indexes are checked. A power loss may keep any part of what was not synced, so above the recovery point any bytes are
-possible: a segment is cut there after its last good batch. A crash explains neither the loss of batches below that
-point nor the loss of data that the clean-shutdown file lists: that is StoreDamaged, unless the owner asked for repair,
-which cuts there too. What is cut is kept aside, segments after a cut are kept and read, and everything is reported.
+Without that file, segments from the recovery point on (at least the last one) are read in full; for older ones only the
+indexes are checked. A power loss may keep any part of the unsynced bytes, so above the recovery point any bytes are
+possible: a segment is cut there after its last good batch. A crash cannot cause the loss of batches below that point,
+nor of data that the clean-shutdown file lists: that is StoreDamaged, unless the owner asked for repair, which cuts
+there too. The bytes that are cut are copied to a file, segments after a cut are kept and read, and everything is
+reported.
 
-A cut is on the disk before the log takes appends: otherwise another power loss would bring the old bytes back, behind
-which newer ones with the same offsets may have been synced. In this order, so that a crash between any two steps leaves
-a log that opens: the copy of what is cut, a recovery point that has to go back, the cut, the directory's entries.
+A cut is synced before the log takes appends. Otherwise another power loss could bring the old bytes back, while newer
+ones with the same offsets after them have been synced. The steps have this order, so that a crash between any two
+leaves a log that opens: the copy of what is cut, a recovery point that has to move back, the cut, the directory's
+entries.
 """
 
 from __future__ import annotations
@@ -29,18 +31,18 @@ from penstock.store.segment import SUFFIXES, OpenSegments, Segment, Stamp, Step,
 
 __all__ = ["Recoverer", "keep_aside"]
 
-# Keeping a copy of what recovery cuts off a segment, because it may have been acknowledged.
+# Recovery keeps a copy of what it cuts off a segment, because it may have been acknowledged.
 #
-# ``<offset>.cut-POSITION`` beside the segment holds its bytes from that position on, unchanged: Kafka's dump tool reads
-# the whole batches in it, and they can be extracted and produced again. Retention ignores it; it is deleted with its
-# topic.
+# ``<offset>.cut-POSITION`` in the same directory has the segment's bytes from that position on, unchanged: Kafka's dump
+# tool reads the whole batches in it, and they can be extracted and produced again. Retention ignores the file; it is
+# deleted with its topic.
 _PIECE = 1 << 20
 
 
 def keep_aside(directory: Directory, name: str, position: int, size: int) -> str | None:
     """Copy ``name[position:size]`` durably into its own file and return the path; None if all bytes are zero.
 
-    Repeated after a crash midway, it still leaves only one copy. Raises OSError.
+    A call that is repeated after a crash still leaves only one copy. Raises OSError.
     """
     with contextlib.closing(directory.open(name, create=False)) as file:
         if not any(any(piece) for _, piece in _pieces(file, position, size)):
@@ -65,7 +67,7 @@ def _pieces(file: File, position: int, size: int) -> Iterator[tuple[int, bytes]]
 
 
 def _is_prefix(directory: Directory, aside: str, there: int, file: File, position: int, size: int) -> bool:
-    """Whether the file ``aside``, of ``there`` bytes, is a prefix of what would be copied."""
+    """Whether the file ``aside``, of ``there`` bytes, is a prefix of the bytes to copy."""
     with contextlib.closing(directory.open(aside, create=False)) as copy:
         return there <= size - position and all(
             copy.read(at - position, len(piece)) == piece for at, piece in _pieces(file, position, position + there)
@@ -90,9 +92,9 @@ class Recoverer:
     def load(
         self, folder: PartitionFolder, clean: CleanLog | None, *, compacts: bool = False, whole: bool = False
     ) -> LogState:
-        """The log in ``folder``; offsets may be missing from one that ``compacts``. Raises StoreDamaged.
+        """The log in ``folder``; a log that ``compacts`` may have gaps in its offsets. Raises StoreDamaged.
 
-        ``whole``: read it in full, whatever is known of it.
+        ``whole``: read it in full, even after a clean shutdown.
         """
         try:
             if not folder.exists:
@@ -106,7 +108,7 @@ class Recoverer:
         return state
 
     def _without_folder(self, folder: PartitionFolder, clean: CleanLog | None) -> LogState:
-        """A partition that was never written to, unless the clean-shutdown file says otherwise."""
+        """A partition without a directory: it was never written to, unless the clean-shutdown file lists it."""
         if clean is None or not clean.segments:
             return LogState()
         end = clean.segments[-1][2]
@@ -114,7 +116,7 @@ class Recoverer:
             folder.topic, folder.partition, 0, clean.start_offset, _GONE, f"{folder.name}/", next_offset=end
         )
         self._refuse_loss(lost, folder.directory_path)
-        # Its offsets are not reused: groups may have committed them.
+        # Its offsets are not used again: groups may have committed them.
         state = LogState(end, recovered=[lost])
         self._begin_at(folder, state, end)
         return state
@@ -151,7 +153,7 @@ class Recoverer:
         return state
 
     def _missing(self, folder: PartitionFolder, clean: CleanLog, sizes: Mapping[int, int]) -> list[Recovery]:
-        """Segments in the clean-shutdown file that are gone, wholly or in part, except those deleted on request."""
+        """Segments in the clean-shutdown file that are missing or too short, except those deleted on request."""
         missing = []
         for base, size, next_offset, *_ in clean.segments:
             there = sizes.get(base)
@@ -207,7 +209,7 @@ class Recoverer:
             if row < first and limit is not None:
                 self._check(folder, state, segment, sizes[base], limit)
             else:
-                if row > first:  # the snapshot may know of batches that are no longer there, as markers
+                if row > first:  # the snapshot may know of batches (such as markers) that are gone
                     folder.save_producers(base, state.producers)
                 self._scan(folder, state, segment, sizes[base], limit)
                 if limit is not None and not compacts:
@@ -216,7 +218,7 @@ class Recoverer:
         return self._settle(folder, state)
 
     def _first_to_scan(self, folder: PartitionFolder, state: LogState, bases: list[int]) -> int:
-        """Row of the segment that holds the recovery point; 0 if the state saved at its start cannot be read."""
+        """Index of the segment that holds the recovery point; 0 if the state saved at its start cannot be read."""
         row = max(bisect_right(bases, state.recovery_point) - 1, 0)
         for first in (row, 0) if bases else ():
             epochs, producers = folder.load_epochs(), folder.load_producers(bases[first])
@@ -236,8 +238,8 @@ class Recoverer:
             if segment.next_offset > limit:
                 raise StoreDamaged("its offsets reach into the next segment", file=segment.path, position=segment.size)
         except StoreDamaged:
-            # What of it lies above the recovery point, or behind the last offset before the next segment, may be cut.
-            # A scratch state: producers and epochs this far back are not needed.
+            # The part above the recovery point, or from the next segment's base offset on, may be cut.
+            # The state is thrown away: producers and epochs this far back are not needed.
             alone = LogState(state.start_offset, recovery_point=state.recovery_point)
             self._scan(folder, alone, segment, size, limit)
             state.recovered += alone.recovered
@@ -264,7 +266,7 @@ class Recoverer:
         if limit is not None:
             segment.seal()
             folder.save_aborted(segment.base, state.aborted.marked(segment.base, segment.next_offset))
-            if scan.damage:  # it may lie below the recovery point, and is not read again then
+            if scan.damage:  # if it is below the recovery point, the segment is not read again
                 for sync in segment.syncers(sealed=True):
                     sync()
 
@@ -275,7 +277,7 @@ class Recoverer:
         note(state, entry, step, self._now_ms)
 
     def _wrote_later(self, folder: PartitionFolder) -> bool:
-        """Whether the log was written in this epoch before: then the catalog is an older one, and the log is good."""
+        """Whether the log was already written in this epoch: then the catalog is an older one, and the log is good."""
         epochs = folder.load_epochs()
         return epochs is not None and epochs.latest >= self._epoch
 
@@ -314,7 +316,7 @@ class Recoverer:
         cut, at = size - segment.size, segment.next_offset
         aside = keep_aside(folder.directory, segment.name + ".log", segment.size, size)
         if limit is None and at < state.recovery_point:
-            state.recovery_point = at  # or a crash would leave a log that lacks what was synced
+            state.recovery_point = at  # otherwise a crash would leave a log that lacks synced records
             folder.save_point(at, durable=True)
         segment.cut()
         state.recovered.append(
@@ -338,14 +340,14 @@ class Recoverer:
         for segment in emptied:
             segment.remove()
         if state.segments and state.start_offset > state.end_offset:
-            # All that the cut left had been deleted on request: continue where that deletion ended.
+            # All remaining records had been deleted on request: continue where that deletion ended.
             for segment in state.segments:
                 segment.remove()
             self._begin_at(folder, state, state.start_offset)
         if state.segments:
             state.start_offset = max(state.start_offset, state.segments[0].base)
         if emptied or state.recovered or folder.unsynced:
-            folder.sync()  # older snapshots must not come back either: they know of batches that are cut
+            folder.sync()  # older snapshots must not come back either: they know of batches that were cut
         return state
 
     def _begin_at(self, folder: PartitionFolder, state: LogState, offset: int) -> None:
@@ -360,7 +362,7 @@ class Recoverer:
 def _misses_synced(state: LogState, segment: Segment, limit: int | None) -> bool:
     """Whether a segment lacks offsets that were on the disk and not deleted on request.
 
-    ``limit`` is the base offset of the next segment: what lies behind it in this one is in that one, too.
+    ``limit`` is the base offset of the next segment, which has the offsets from there on.
     """
     end = state.recovery_point if limit is None else min(limit, state.recovery_point)
     return segment.next_offset < end and state.start_offset < end

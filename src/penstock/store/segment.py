@@ -1,7 +1,8 @@
-"""One segment: a ``.log`` file of whole record batches from a base offset on, and its two sparse indexes.
+"""One `Segment`: a ``.log`` file of whole record batches from a base offset on, and its two sparse indexes.
 
-A segment's facts (size, next offset, newest timestamp) are always in memory; its file and indexes are opened when they
-are needed and closed when too many are open (`OpenSegments`).
+A segment's facts (size, next offset, newest timestamp) are always in memory. Its file and indexes are opened when they
+are needed and closed when too many are open (`OpenSegments`). `OffsetIndex` and `TimeIndex` are the indexes; the module
+also has the functions that walk over a file's batches.
 """
 
 from __future__ import annotations
@@ -176,15 +177,15 @@ def _swap(entries: array[int]) -> None:
         entries.byteswap()
 
 
-# Walking over the batches of a segment file: by their headers alone, or each whole and with its checksum verified.
+# Walking over the batches of a segment file, either by headers alone or batch by batch with the checksum verified.
 #
-# `penstock.records.batch` reads batches that are in memory as a whole; a lookup in a file of a gigabyte must skip
-# batches without reading their records.
+# `penstock.records.batch` needs whole batches in memory; a lookup in a file of a gigabyte must skip batches without
+# reading their records.
 LENGTH_AFTER: Final = 12
 """A batch's length field counts what follows it: all but these bytes."""
 
 STAMPED: Final = struct.Struct(">qii")
-"""What a log overwrites in a batch that it appends: base offset, length, leader epoch."""
+"""The fields that a log overwrites in an appended batch: base offset, length, leader epoch."""
 
 _HEAD: Final = struct.Struct(">qi4xb6xi8xq")
 """From a header (Kafka record batch v2): base offset, length, magic, last offset delta, largest timestamp."""
@@ -261,13 +262,15 @@ class VerifiedBatches:
 
 
 def _length(window: bytes) -> int:
-    """Bytes of the batch at the start of ``window``, which need not hold all of it, nor all of the length field."""
+    """Length of the batch at the start of ``window``, which may have only a part of it, or of the length field."""
     return int.from_bytes(window[8:12], "big", signed=True) + LENGTH_AFTER
 
 
-# Which segments have their files open: descriptors are few, and logs may be thousands.
 class OpenSegments:
-    """At most ``limit`` open segments; the least recently used one is closed first."""
+    """At most ``limit`` open segments; the least recently used one is closed first.
+
+    File descriptors are few, and there may be thousands of logs.
+    """
 
     __slots__ = ("_limit", "_order", "last")
 
@@ -275,7 +278,7 @@ class OpenSegments:
         self._limit = limit
         self._order: OrderedDict[Segment, None] = OrderedDict()
         self.last: Segment | None = None
-        """The most recently used one, unless it has been closed."""
+        """The most recently used segment, unless it has been closed."""
 
     def __len__(self) -> int:
         return len(self._order)
@@ -386,13 +389,13 @@ class Segment:
     @property
     def path(self) -> str:
         """The ``.log`` file's path, for messages."""
-        if not self._path:  # readers are given it with every stretch
+        if not self._path:  # cached, since every stretch that is read needs it
             self._path = f"{self._directory.path}/{self.name}.log"
         return self._path
 
     @property
     def newest(self) -> Stamp:
-        """Its largest timestamp; `NOTHING` before it has one."""
+        """Its largest timestamp; `NOTHING` if no batch has one."""
         return Stamp(self._newest_ms, self._newest_at)
 
     @newest.setter
@@ -418,14 +421,14 @@ class Segment:
         try:
             file.write(self.size, parts)
         except OSError:
-            # If this fails too: nobody reads past ``size``, the next append overwrites it, and recovery cuts it.
+            # This may fail too: readers stop at ``size``, the next append overwrites the rest, and recovery cuts it.
             with contextlib.suppress(OSError):
                 file.truncate(self.size)
             raise
         self.note(step)
 
     def note(self, step: Step) -> None:
-        """Account for a batch in the file: update the facts and, once per interval, the indexes."""
+        """Record a batch that is in the file: update the facts and, once per interval, the indexes."""
         position, end, _, last_offset, timestamp_ms = step
         if timestamp_ms > self._newest_ms:
             self._newest_ms, self._newest_at = timestamp_ms, last_offset
@@ -464,7 +467,7 @@ class Segment:
             self._index_lost = True
 
     def syncers(self, *, sealed: bool) -> list[Callable[[], None]]:
-        """See `File.syncer`. A sealed segment also syncs its indexes, which are trusted without reading the log."""
+        """See `File.syncer`. A sealed segment also syncs its indexes, because they are trusted without a scan."""
         syncers = [self._open().file.syncer()]
         for suffix in (".index", ".timeindex") if sealed else ():
             with contextlib.closing(self._directory.open(self.name + suffix)) as file:
@@ -480,7 +483,7 @@ class Segment:
     def find(self, offset: int) -> Step | None:
         """The first batch whose last offset is not below ``offset``."""
         last = self._last
-        if last is not None and offset >= last.base_offset:  # who reads at the end wants what was just appended
+        if last is not None and offset >= last.base_offset:  # a reader at the end gets the batch that was just appended
             return last if offset <= last.last_offset else None
         for step in self._from_index(lambda offsets: offsets.floor(offset - self.base)):
             if step.last_offset >= offset:
@@ -515,7 +518,7 @@ class Segment:
         return self.size, self.next_offset
 
     def _from_index(self, look_up: Callable[[OffsetIndex], tuple[int, int]]) -> Iterator[Step]:
-        """Walk from where an index entry points; rebuild the indexes if that is not the batch it was made for."""
+        """Walk from the position of an index entry; rebuild the indexes if that position is not its batch."""
         relative, position = look_up(self._open().offsets)
         if relative >= 0 and not self._ends_at(position, self.base + relative):
             self.reindex()
@@ -554,12 +557,12 @@ class Segment:
         self.seal()
 
     def adopt(self, pool: OpenSegments) -> None:
-        """Become one of the log's own segments, which share ``pool``: the files have lost their prefix."""
+        """Become one of the log's own segments, which share ``pool``; its files no longer have a prefix."""
         self._prefix = self._path = ""
         self._pool = pool
 
     def clear(self) -> None:
-        """Forget indexes and facts, in memory and on disk; the caller then calls `note` for every batch that stays."""
+        """Reset indexes and facts, in memory and on disk; the caller then calls `note` for every batch that stays."""
         self.close()
         for suffix in (".index", ".timeindex"):
             self._directory.remove(self.name + suffix)
@@ -569,11 +572,11 @@ class Segment:
         self.size, self.next_offset, self.newest = 0, self.base, NOTHING
 
     def truncate(self) -> None:
-        """Cut the file after the last batch that was noted."""
+        """Cut the file after the last batch that was passed to `note`."""
         self._open().file.truncate(self.size)
 
     def cut(self) -> None:
-        """`truncate`, and sync: a power loss must not bring back what was cut."""
+        """`truncate` and sync, so that a power loss does not bring the cut bytes back."""
         self.truncate()
         for sync in self.syncers(sealed=False):
             sync()
@@ -587,7 +590,7 @@ class Segment:
             self._pool.forget(self)
 
     def remove(self) -> None:
-        """Delete the files, the log first: opening a store removes indexes without a log."""
+        """Delete the files, the log first, since opening a store removes indexes without a log."""
         self._index_lost = True  # nothing to save
         self.close()
         for suffix in SUFFIXES:
@@ -602,7 +605,7 @@ class Segment:
                 try:
                     self.reindex()
                 except StoreDamaged:
-                    # Batches before the damage can still be read, walking from the start.
+                    # Batches before the damage can still be read by a walk from the start.
                     self._index_lost = True
                     self._opened = _Opened(opened.file, OffsetIndex(), TimeIndex())
                 return self._open()
@@ -619,7 +622,7 @@ class Segment:
                     raise
 
     def _times(self) -> TimeIndex:
-        """The time index, loaded when first needed: serving consumers does not need it."""
+        """The time index, loaded on first use; serving consumers does not need it."""
         opened = self._open()
         if opened.times is None:
             opened.times = TimeIndex()
@@ -657,6 +660,6 @@ class Segment:
                     return False
                 unindexed += step.end - step.position
         except StoreDamaged:
-            return True  # a new index could not get past it either; reading there raises
+            return True  # damage: a new index could not get past it either, and a read there raises
         self._unindexed = unindexed
         return True

@@ -31,13 +31,13 @@ from penstock.store.segment import OpenSegments
 
 __all__ = ["Store", "delete_folders", "flush_together", "open_store", "sweep"]
 
-# Syncing many logs at once, within a time limit: what a node does when it stops.
+# A node that stops syncs many logs within a time limit.
 #
-# A disk serves many concurrent syncs at the price of one, so several threads sync. Only logs whose flush policy does
+# Several threads sync, because many concurrent syncs take a disk no longer than one. Only logs whose flush policy does
 # not promise durability can run out of time; the next start scans them.
 _THREADS: Final = 16
 _AT_ONCE: Final = 2 * _THREADS
-"""Flushes prepared at a time: each holds file handles until it has run."""
+"""Flushes prepared at the same time; each holds file handles until it has run."""
 
 
 def flush_together(
@@ -45,7 +45,7 @@ def flush_together(
 ) -> None:
     """Sync as many of ``logs`` as time allows (None: all of them); ``trouble`` gets the error of each one that fails.
 
-    Waits for every sync that has begun: a sync cannot be cancelled.
+    Waits for every sync that has started, since a sync cannot be cancelled.
     """
     if len(logs) < 2:
         for log in logs:
@@ -88,28 +88,28 @@ def _report_failure(work: Callable[[], None], trouble: Callable[[WriteFailed], N
         trouble(error)
 
 
-# Deleting the directories of a topic's partitions, and finishing deletions that a crash or a disk error interrupted.
+# Deletion of a topic's directories, which is completed later if a crash or a disk error interrupts it.
 #
 # A directory is first renamed to mark it for deletion, then deleted. The new name contains the topic's id instead of
 # its name, which may already use all 255 bytes that file systems allow.
 _DELETED: Final = ".deleted"
-"""No partition's directory ends like this: those end with a number."""
+"""The suffix of a marked directory. A partition's directory never has it, since it ends with a number."""
 
 
 def delete_folders(directory: Directory, topic: TopicState) -> None:
-    """Delete the topic's directories, as far as they exist, durably. Raises OSError; `sweep` then does the rest."""
+    """Delete those of the topic's directories that exist, durably. Raises OSError; `sweep` then does the rest."""
     there = set(directory.folders())
     for partition in range(topic.partitions):
         name = f"{topic.name}-{partition}"
         if name in there:
             _delete(directory, name, topic.id, partition)
-    directory.sync()  # or a power loss may bring them back after the catalog has forgotten them
+    directory.sync()  # otherwise a power loss may bring them back after the catalog has forgotten them
 
 
 def sweep(directory: Directory, catalog: Catalog) -> OSError | None:
-    """Finish interrupted deletions; returns the first error, None if all could be deleted.
+    """Complete interrupted deletions; returns the first error, None if everything could be deleted.
 
-    Topics whose directories are still there stay in ``catalog.deleting``.
+    Topics whose directories still exist stay in ``catalog.deleting``.
     """
     trouble: OSError | None = None
     kept: set[bytes] = set()
@@ -153,17 +153,18 @@ def _delete(directory: Directory, name: str, topic_id: bytes, partition: int) ->
 
 
 _FSCK: Final = "lost+found"
-"""What a volume's file system puts into an empty one."""
+"""The directory that a new ext file system contains; it does not count as a foreign file."""
 _SHOWN: Final = 3
 _FLUSHING: Final = 0.7
-"""Share of the time to close: the rest is for syncs that have begun, and for the clean-shutdown file."""
+"""Share of the closing time in which syncs may start; the rest is for those that run, and for the clean-shutdown
+file."""
 
 
 def _refuse_foreign_files(directory: Directory) -> None:
-    """Raise StoreError where a new store would lie among files of others. A store's own begin with its catalog."""
+    """Raise StoreError if a new store's directory already has other files. A store's first file is its catalog."""
     there = sorted({*directory.files(), *directory.folders()})
     if CATALOG in there or any(topic_id_of(directory.folder(name)) is not None for name in directory.folders()):
-        return  # a store, or what is left of one
+        return  # a store, or the remains of one
     foreign = [each for each in there if not each.startswith((".", f"{CATALOG}.")) and each != _FSCK]
     if foreign:
         shown = ", ".join(foreign[:_SHOWN]) + (", …" if len(foreign) > _SHOWN else "")
@@ -191,7 +192,7 @@ class Store:
     ) -> None:
         self.config = config
         self.recovered: list[Recovery] = []
-        """What logs lost at this start, for the owner to report."""
+        """The losses that recovery found at this start, for the owner to report."""
         self._directory = directory
         self._flushed_ms = now_ms
         self._closed = False
@@ -201,7 +202,7 @@ class Store:
             try:
                 self._catalog = self._load_catalog()
                 self._load_logs(now_ms, repair=repair, repair_whole=repair_whole)
-                # From here on the last clean-shutdown file is outdated: it names the epoch that it closed.
+                # This makes the last clean-shutdown file outdated, since it names the old epoch.
                 self._catalog.epoch += 1
                 self._catalog.save(directory)
             except BaseException:
@@ -223,9 +224,9 @@ class Store:
                     )
             catalog = Catalog.create(self.config.node_id)
         for name in self._directory.files():
-            if name.endswith(".tmp"):  # a crash came before it replaced the older file
+            if name.endswith(".tmp"):  # a crash came before it could replace the older file
                 self._directory.remove(name)
-        sweep(self._directory, catalog)  # what cannot be deleted now does no harm until its name is reused
+        sweep(self._directory, catalog)  # a directory that stays does no harm until its name is used again
         return catalog
 
     def _load_logs(self, now_ms: int, *, repair: bool, repair_whole: Callable[[str], bool] | None) -> None:
@@ -262,12 +263,12 @@ class Store:
 
     @property
     def cluster_id(self) -> str:
-        """22 characters, made with the store and kept."""
+        """22 characters, chosen when the store was created."""
         return self._catalog.cluster_id
 
     @property
     def node_id(self) -> int:
-        """This node's number, chosen with the store and kept."""
+        """This node's number, chosen when the store was created."""
         return self._catalog.node_id
 
     @property
@@ -291,7 +292,7 @@ class Store:
         return self._catalog.topics.get(name)
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
-        """A topic by its 16 bytes."""
+        """A topic by its id of 16 bytes."""
         return self._catalog.by_id(topic_id)
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicState:
@@ -357,7 +358,7 @@ class Store:
         return log_config({**self._catalog.defaults, **topic.config}, self.config)
 
     def delete_topic(self, name: str) -> None:
-        """Durable when it returns; what a crash interrupts is finished at the next start.
+        """Durable when it returns. If a crash interrupts the deletion, the next start completes it.
 
         Raises UnknownTopic, WriteFailed.
         """
@@ -371,7 +372,7 @@ class Store:
         del self._catalog.deleting[topic.id]  # saved with the next change; until then the entry is harmless
 
     def _new_logs(self, topic: TopicState, first: int) -> list[PartitionLog]:
-        """Logs of new partitions; files that are there all the same are loaded, not overwritten."""
+        """Logs of new partitions. Files that exist all the same are loaded, not overwritten."""
         config = self._log_config(topic)
         recoverer = Recoverer(self._context.pool, self.config.index_interval_bytes, self.epoch, 0, repair=False)
         there = set(self._directory.folders())
@@ -397,7 +398,7 @@ class Store:
             yield from logs
 
     def enforce_retention(self, now_ms: int, trouble: Callable[[WriteFailed], None] = _raise) -> list[Trimmed]:
-        """Delete what is past the topics' limits and return it; ``trouble`` gets the error of each log that fails."""
+        """Delete what exceeds the topics' limits and return it; ``trouble`` gets the error of each log that fails."""
         self._check_open()
         done = []
         for log in self.logs():
@@ -418,16 +419,16 @@ class Store:
         return [compaction for log in self.logs() if (compaction := log.prepare_compaction(now_ms))]
 
     def prepare_head_checks(self, now_ms: int) -> Iterator[HeadCheck]:
-        """Checks of segments that an older node wrote, oldest first: see `HeadCheck`.
+        """Checks of segments that an older version wrote, oldest first: see `HeadCheck`.
 
-        Call each one's `HeadCheck.run` in any thread, then `HeadCheck.finish` here, before the next is asked for.
+        Call each one's `HeadCheck.run` in any thread, then `HeadCheck.finish` here, before taking the next one.
         """
         self._check_open()
         for log in list(self.logs()):
             while (check := log.prepare_head_check(now_ms)) is not None:
                 yield check
                 if not check.done:
-                    break  # it failed, or closed its segment: the next round goes on here
+                    break  # it failed, or closed its segment: the next round continues here
 
     # -- flush and close
 
@@ -440,10 +441,10 @@ class Store:
         return any(log.unflushed if interval else log.flush_due(now_ms) for log in logs)
 
     def prepare_flush(self, now_ms: int, trouble: Callable[[WriteFailed], None] = _raise) -> Iterator[Flush]:
-        """Flushes that put everything on the disk, one per log: `Flush.run` in any thread, then `Flush.finish` here.
+        """Flushes for everything unsynced, one per log: `Flush.run` in any thread, then `Flush.finish` here.
 
-        Each is prepared when the iterator reaches it, since it holds file handles until it has run; ``trouble`` gets
-        the error of each log where that fails.
+        Each is prepared when the iterator reaches it, since it holds file handles until it has run. ``trouble`` gets
+        the error of each log for which that fails.
         """
         self._check_open()
         self._flushed_ms = now_ms
@@ -464,7 +465,7 @@ class Store:
                     yield flush
 
     def flush(self) -> None:
-        """Put everything on the disk and wait for it. Raises WriteFailed after trying every log."""
+        """Sync everything. Raises WriteFailed after trying every log."""
         self._flush(None)
 
     def _flush(self, within_s: float | None) -> None:
@@ -479,8 +480,7 @@ class Store:
         """Flush, write the clean-shutdown file, release files and lock. Closing again does nothing.
 
         Logs that cannot be flushed within ``within_s`` seconds are left out of that file: the next start scans them, as
-        after a crash. Raises WriteFailed on a disk error: then the file is not written, but the store is closed all the
-        same.
+        after a crash. Raises WriteFailed on a disk error: the store is closed then, but the file is not written.
         """
         if self._closed:
             return
@@ -501,7 +501,7 @@ class Store:
             self.abandon()
 
     def abandon(self) -> None:
-        """Release files and lock as a killed process would, without flush or clean-shutdown file."""
+        """Release files and lock like a killed process, without flush or clean-shutdown file."""
         if self._closed:
             return
         self._closed = True
@@ -546,7 +546,6 @@ class Store:
             raise WriteFailed(f"{what}: {error}") from error
 
 
-# Opening a store: from a URL to a directory, on disk or in memory, and the store in it.
 def open_store(
     url: str,
     *,
@@ -558,9 +557,10 @@ def open_store(
 ) -> Store:
     """Open (or create) the store at ``memory:`` or ``file:DIRECTORY``; ``flush`` overrides the policy of ``config``.
 
-    With ``repair``, damage that a crash cannot cause is cut off too, and lost files are accepted, instead of refusing
-    to open; in both cases `Store.recovered` lists what was cut and where it is kept. Logs of topics for which
-    ``repair_whole`` is true are then read in full; of others, what a clean shutdown or a sync vouches for is not read.
+    Without ``repair``, damage that a crash cannot cause and lost files raise StoreDamaged. With it, such damage is cut
+    off too, and lost files are accepted. In both cases `Store.recovered` lists what was cut and where it is kept.
+    With ``repair``, logs of topics for which ``repair_whole`` is true are read in full; of others, only what neither a
+    clean shutdown nor a sync has confirmed.
     ``now_ms`` replaces the system's wall clock. Raises ConfigError, StoreLocked, StoreDamaged, StoreError.
 
     >>> with open_store("memory:") as store:

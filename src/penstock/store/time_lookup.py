@@ -1,10 +1,9 @@
 """Looking up records by timestamp, exact to the record.
 
-A batch header has only the largest timestamp, so the batch that may hold the answer is decoded (offsets and timestamps,
-nothing else). Timestamps from producers may go back and forth: "the first record at or after t" is the one with the
-smallest offset. A segment of an older node, whose heads nobody has checked, is decoded as a whole. A transaction marker
-counts as a record with a timestamp, as it does for a real broker: reading on from it misses nothing. What must not live
-here: indexes.
+A batch header has only the largest timestamp, so the batch that may hold the answer is decoded (only offsets and
+timestamps). Timestamps from producers may go back and forth: "the first record at or after t" is the one with the
+smallest offset. A segment with unchecked headers, from an older version, is decoded as a whole. A transaction marker
+counts as a record with a timestamp, as in Kafka's broker: a reader that starts there misses nothing.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ def first_since(state: LogState, timestamp_ms: int) -> tuple[int, int] | None:
 
 
 def newest(state: LogState) -> tuple[int, int] | None:
-    """(offset, timestamp ms) of the first record with the largest timestamp, of those that can be read.
+    """(offset, timestamp ms) of the first record with the largest timestamp, among those that can be read.
 
-    If no record has a timestamp: the first of all, with -1.
+    If no record has a timestamp: the first record, with -1.
     """
     best, home, start = NOTHING, None, state.start_offset
     for segment in state.segments:
@@ -65,9 +64,9 @@ def newest(state: LogState) -> tuple[int, int] | None:
 
 
 def _stamps(segment: Segment, start: int, *, checked: bool) -> Iterator[Stamp]:
-    """Largest timestamps of the segment's records from ``start`` on; the segment knows the one of all its records.
+    """Candidates for the largest timestamp of the segment's records from offset ``start`` on.
 
-    Where heads were not ``checked``, the records say it.
+    The segment knows the largest of all its records. If headers are not ``checked``, the records are decoded.
     """
     if checked and segment.base >= start:
         yield segment.newest
@@ -101,7 +100,7 @@ def _records(segment: Segment, step: Step, start: int) -> tuple[npt.NDArray[np.i
 
 
 def _by_heads(raw: bytes, header: BatchHeader, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The same of a batch that holds a record nobody can decode: its place and time are all that is asked for.
+    """The same for a batch with a record that cannot be decoded: only offsets and timestamps are read.
 
     Raises CorruptBatch.
     """

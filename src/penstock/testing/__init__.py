@@ -1,7 +1,7 @@
-"""For tests: a node in the test's process (``Broker``), one in its own (``NodeProcess``), and faults on demand.
+"""For tests: a node in the test's process (``Broker``), one in its own process (``NodeProcess``), and fault injection.
 
-Names are loaded when they are first used: pytest's plugin lives in here, and every pytest of every project that has
-penstock installed imports this package.
+Names are loaded on first use, because this package has the pytest plugin, and pytest imports it in every project of an
+environment with penstock.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,6 @@
 """A node in the test's own process: in a thread with its own event loop, ready in milliseconds, for any client.
 
-Kill and restart happen in place: the same port, the same store. On ``memory:`` a kill loses everything, as it would.
+A killed node restarts on the same port with the same store. With ``memory:`` a kill loses everything.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from penstock.net.loops import new_loop
 from penstock.protocols import USUAL, configs, protocol
 from penstock.snode import Node
 
-# Faults on demand: delays, errors and dropped connections by API, between a client and the node's front.
+# Fault injection: delays, errors and dropped connections by API, between a client and the node's front.
 #
-# Rules are tried in the order they were added; each is used up after ``times`` requests. What is asked and answered is
-# the protocol's own business: a ``Wording`` tells a request's API and how an error answer looks.
+# Rules are tried in the order in which they were added; each is used up after ``times`` requests. A protocol's
+# ``Wording`` finds a request's API and encodes error responses.
 Moment = Literal["before", "after"]
 
 
 @dataclass(slots=True)
 class Rule:
-    """One fault: on which API ("" any), how often (None: always), and what happens."""
+    """One fault: the API ("" for any), how often (None: always), and its effect."""
 
     api: str
     times: int | None
@@ -44,15 +44,15 @@ class Rule:
 
     @property
     def final(self) -> bool:
-        """Whether the request gets no true answer."""
+        """Whether the fault replaces the real response."""
         return bool(self.error) or self.drop
 
 
 class Faults:
     """The rules of one broker. Safe to call from the test's thread while the node runs in its own.
 
-    APIs are named as the protocol names them ("Produce"), "" is any of them. ``moment`` "before" leaves the request
-    without effect, "after" lets it have its effect first. ``times`` None is always.
+    APIs have the protocol's names ("Produce"), "" is any of them. With ``moment`` "before" the request has no effect,
+    with "after" it has its effect first. ``times`` None is always.
 
     >>> broker.faults.error("Fetch", "NOT_LEADER_OR_FOLLOWER", times=2)        # doctest: +SKIP
     >>> broker.faults.delay("Produce", 0.2)                                    # doctest: +SKIP
@@ -67,15 +67,15 @@ class Faults:
         self._seen: Counter[str] = Counter()
 
     def delay(self, api: str, seconds: float, *, times: int | None = 1, moment: Moment = "before") -> None:
-        """Serve ``api``, or with "after" answer it, that much later; what its connection asks next waits behind it."""
+        """Serve ``api`` so much later, or with "after" respond later; later requests of the connection wait for it."""
         self._add(Rule(api, times, moment, delay_s=seconds))
 
     def error(self, api: str, error: str, *, times: int | None = 1, moment: Moment = "before") -> None:
-        """Answer ``api`` with an error by its name."""
+        """Respond to ``api`` with the named error."""
         self._add(Rule(api, times, moment, error=error))
 
     def drop(self, api: str, *, times: int | None = 1, moment: Moment = "before") -> None:
-        """Hang up instead of answering."""
+        """Close the connection instead of responding."""
         self._add(Rule(api, times, moment, drop=True))
 
     def clear(self) -> None:
@@ -84,20 +84,20 @@ class Faults:
             self._rules.clear()
 
     def seen(self, api: str) -> int:
-        """How many requests of ``api`` came since the broker was made, those with faults included."""
+        """The number of requests of ``api`` since the broker was created, including those with faults."""
         self._wording.check(api)
         with self._lock:
             return self._count(api)
 
     def wait_seen(self, api: str, count: int, timeout_s: float = 30.0) -> None:
-        """Wait until ``seen(api)`` is ``count`` or more: instead of a sleep. Raises RequestTimeout."""
+        """Wait until ``seen(api)`` is at least ``count``; use it instead of a sleep. Raises RequestTimeout."""
         self._wording.check(api)
         with self._lock:
             if not self._lock.wait_for(lambda: self._count(api) >= count, timeout_s):
                 raise RequestTimeout(f"{self._count(api)} of {count} requests of {api or 'any API'} in {timeout_s} s")
 
     def tap(self) -> FaultTap:
-        """The interception point to hand to a node."""
+        """The hook to pass to a node."""
         return FaultTap(self, self._wording)
 
     def _count(self, api: str) -> int:
@@ -115,7 +115,7 @@ class Faults:
             self._rules.append(rule)
 
     def take(self, api: str) -> list[Rule]:
-        """The rules that a request of ``api`` uses up: every delay that fits, and the first of errors and drops."""
+        """The rules that a request of ``api`` uses up: every matching delay, and the first matching error or drop."""
         taken: list[Rule] = []
         with self._lock:
             self._seen[api] += 1
@@ -129,7 +129,7 @@ class Faults:
 
 
 class FaultTap:
-    """Stands between a node's connections and their sessions."""
+    """Intercepts frames between a node's connections and their sessions."""
 
     def __init__(self, faults: Faults, wording: Wording) -> None:
         self._faults = faults
@@ -137,7 +137,7 @@ class FaultTap:
         self._over = asyncio.Event()
 
     def end_delays(self) -> None:
-        """Wait for nothing from now on: the node is to stop, and would wait for what waits here. In the node's loop."""
+        """End all delays, because a node that stops would wait for them. Must be called in the node's event loop."""
         self._over.set()
 
     async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Pieces | None:
@@ -154,7 +154,7 @@ class FaultTap:
             answer = await self._wording.refusal(frame, final.error, handle) if final.error else None
         await self._wait(rules, "after")
         if final is not None and (final.drop or answer is None):
-            # Also where an error has no answer to stand in: that is what servers do.
+            # Also for an error if the protocol has no error response for this request, as servers do.
             peer.hang_up()
             return None
         return answer
@@ -174,8 +174,8 @@ class Broker:
     """A running node.
 
     ``store`` is ``memory:`` or ``file:DIRECTORY``; further options are those of ``SnodeConfig``: ``listen`` names the
-    protocols, Kafka alone if it is left out. ``faults`` injects delays, errors and dropped connections (into Kafka's;
-    ``faults_of`` into another protocol's that knows how).
+    protocols, only Kafka by default. ``faults`` injects delays, errors and dropped connections into Kafka's front,
+    ``faults_of`` into that of another protocol, if it supports them.
 
     >>> from penstock.testing import Broker
     >>> with Broker() as broker:                       # doctest: +SKIP
@@ -195,11 +195,11 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    # What tests connect to.
+    # Addresses for clients.
 
     @property
     def bootstrap(self) -> str:
-        """``127.0.0.1:PORT``, as Kafka clients want it."""
+        """``127.0.0.1:PORT``, for Kafka clients."""
         return self.address.partition("://")[2]
 
     @property
@@ -209,11 +209,11 @@ class Broker:
 
     @property
     def faults(self) -> Faults:
-        """Those of Kafka's front."""
+        """The faults of Kafka's front."""
         return self.faults_of(USUAL)
 
     def faults_of(self, scheme: str) -> Faults:
-        """Delays, errors and dropped connections of a protocol's front. Raises UsageError for one that has none."""
+        """The faults of a protocol's front. Raises UsageError for a protocol without fault injection."""
         wording = protocol(scheme).faults
         if wording is None:
             raise UsageError(f"there is no fault injection for {scheme}")
@@ -222,7 +222,7 @@ class Broker:
         return self._faults[scheme]
 
     def url(self, scheme: str) -> str:
-        """Where the front of a protocol listens."""
+        """The address of a protocol's front."""
         for address in self._addresses:
             if address.startswith(f"{scheme}://"):
                 return address
@@ -230,22 +230,22 @@ class Broker:
 
     @property
     def store_folder(self) -> Path:
-        """Where a ``file:`` store is."""
+        """The directory of a ``file:`` store."""
         if not self.store.startswith("file:"):
             raise UsageError("a store in memory has no folder")
         return Path(self.store.removeprefix("file:"))
 
     @property
     def node(self) -> Node:
-        """The node itself; touch it only through ``call``."""
+        """The node itself; use it only through ``call``, since it belongs to its own event loop."""
         if self._node is None:
             raise UsageError("the broker is not running")
         return self._node
 
-    # Life.
+    # Lifecycle.
 
     def start(self) -> None:
-        """Start; after the first time on the same port. Raises ConfigError, StoreError, and UsageError if it runs."""
+        """Start, on the same port as before. Raises ConfigError, StoreError, and UsageError if it runs."""
         if self._node is not None:
             raise UsageError("the broker is running already")
         again = {"listen": self._addresses} if self._addresses else {}
@@ -266,7 +266,7 @@ class Broker:
         self._addresses = node.listening
 
     def restart(self) -> None:
-        """Stop if it runs, and start: the same port; the same records, too, on a ``file:`` store."""
+        """Stop if it runs, and start again on the same port; a ``file:`` store keeps its records."""
         if self._node is not None:
             self.stop()
         self.start()
@@ -276,7 +276,7 @@ class Broker:
         self._leave(self._drain(self.node))
 
     def kill(self) -> None:
-        """Stop as SIGKILL would: clients are cut off, nothing is flushed or answered."""
+        """Stop as SIGKILL would: connections are cut, nothing is flushed, no request gets a response."""
         self._leave(self.node.abort())
 
     async def _drain(self, node: Node) -> None:
@@ -301,14 +301,14 @@ class Broker:
         if self._node is not None:
             self.stop()
 
-    # What tests arrange.
+    # Setup without clients.
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic without a client."""
         self.call(lambda node: node.enode.create_topic(name, partitions, dict(config or {})))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic under its clients' feet."""
+        """Delete a topic while clients use it."""
         self.call(lambda node: node.enode.delete_topic(name))
 
     def call(self, work: Callable[[Node], Coroutine[Any, Any, T]]) -> T:
@@ -321,7 +321,7 @@ class Broker:
         try:
             return running.result(_PATIENCE_SECONDS)
         except BaseException:
-            running.cancel()  # does nothing to what has ended by itself
+            running.cancel()  # no effect if it has ended
             raise
 
     def _end_thread(self) -> None:
@@ -334,7 +334,7 @@ class Broker:
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """The thread: the loop until it is stopped, and nothing of it afterwards."""
+    """The thread's function: run the loop until it is stopped, and then close it."""
     try:
         loop.run_forever()
         loop.run_until_complete(_end_what_is_left())

@@ -1,7 +1,7 @@
-"""The pytest plugin: fixtures for whoever tests against a log. Installed with penstock, loaded by its entry point.
+"""The pytest plugin: fixtures for tests that need a log. It is installed with penstock and loaded by its entry point.
 
-What must not live here: anything imported before a fixture is asked for; every pytest of every project that has
-penstock installed loads this module.
+pytest loads this module in every project of an environment with penstock, so it must not import anything before a
+fixture is used.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def _spare_our_modules() -> None:
-    """Have pytest load penstock's modules as Python does.
+    """Stop pytest from rewriting assertions in penstock's modules, as it does for every package with a plugin.
 
-    It would rewrite the assertions of every module that comes with a plugin. Clients and nodes load what they need in
-    threads of their own, and CPython up to 3.12 raises SystemError at times where two threads parse at once.
+    Clients and nodes import modules in their own threads, and CPython up to 3.12 sometimes raises SystemError if two
+    threads parse at the same time.
     """
     for finder in sys.meta_path:
         marked = getattr(finder, "_must_rewrite", None)
@@ -34,7 +34,7 @@ _spare_our_modules()
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A node of this test's own, on files in ``tmp_path``; any Kafka client connects to ``broker.bootstrap``."""
+    """A node for this test only, with files in ``tmp_path``; any Kafka client connects to ``broker.bootstrap``."""
     from penstock.testing import Broker
 
     with Broker(f"file:{tmp_path / 'broker'}") as running:

@@ -1,4 +1,4 @@
-"""A node in a process of its own, for tests that kill it: real SIGKILL, real files, the same port again."""
+"""A node in its own process, for tests that kill it: with a real SIGKILL, real files, and the same port again."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _READY = re.compile(r" ready: .*kafka://127\.0\.0\.1:(\d+)")
 
 
 class NodeProcess:
-    """``penstock snode`` on a folder; started by ``start`` or on entering the block, gone after it.
+    """``penstock snode`` on a folder; ``start`` or entering the block starts it, leaving the block ends it.
 
-    It also goes when this process does, however that ends. ``arguments`` are further ones of ``penstock snode``.
+    It also ends when this process ends in any way. ``arguments`` are further arguments of ``penstock snode``.
 
     >>> with NodeProcess(folder) as node:           # doctest: +SKIP
     ...     Producer(node.address).send("t", value=b"x").result()
@@ -47,11 +47,11 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        """Of the running process."""
+        """The process id of the running node."""
         return self._running().pid
 
     def start(self) -> None:
-        """Start and wait for the ready line; after the first time on the same port. Raises UsageError."""
+        """Start and wait for the ready line, on the same port as before. Raises UsageError."""
         if self._process is not None:
             raise UsageError("the node is running already")
         listen = f"{USUAL}://127.0.0.1:{self._port}"
@@ -72,11 +72,11 @@ class NodeProcess:
         self._port = int(ready[1])
 
     def kill(self) -> None:
-        """SIGKILL; what was acknowledged is on disk."""
+        """Send SIGKILL; acknowledged records stay in the files."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """SIGTERM; waits until it has drained. Its exit code."""
+        """Send SIGTERM and wait until the node has drained; returns its exit code."""
         return self._end(signal.SIGTERM)
 
     def _end(self, how: signal.Signals | None) -> int:
@@ -84,7 +84,7 @@ class NodeProcess:
         if how is not None:
             process.send_signal(how)
         elif process.stdin is not None:
-            process.stdin.close()  # which ends it, if it has not ended by itself
+            process.stdin.close()  # this ends the node if it still runs
         try:
             code = process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
