@@ -96,8 +96,9 @@ def test_a_member_that_was_killed_is_started_again(
             try:
                 batch = consumer.poll(1)
             except ServerError as error:
-                # A broker may keep the killed member for longer than the master does. The application sees that, and polls again.
-                assert error.code == OCCUPIED, error
+                # A broker may keep the killed member for longer than the master does. The application polls again.
+                if error.code != OCCUPIED:
+                    raise
                 continue
             found += batch.value.to_pylist()
             consumer.commit(batch)
