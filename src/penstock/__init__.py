@@ -1,8 +1,8 @@
 """Message logs (TubeMQ, RocketMQ, Kafka) as Arrow columns.
 
-Names are loaded when they are first asked for (PEP 562): ``import penstock`` itself reads this file and nothing else,
-so that a command line, a Spark worker or a test that needs one of them does not pay for the others.
-What must not live here: code. A name that is public is a row of the table.
+A name is imported when it is first used (PEP 562). ``import penstock`` reads this file only, so a command line, a Spark
+worker or a test that needs one name does not pay for the others. Every public name has a row in the table below; code
+lives in the modules that the table names.
 """
 
 from importlib import import_module

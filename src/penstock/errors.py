@@ -1,7 +1,7 @@
-"""The error tree: two trunks, "you did something wrong" and "the peer did something wrong".
+"""The error tree: two trunks, LocalError (you did something wrong) and RemoteError (the peer did something wrong).
 
-Every error can say where it happened (topic, partition, offset, node) and what to do next (hint).
-What must not live here: protocol error codes; each protocol keeps its own rows and raises ServerError.
+Every error can say where it happened (topic, partition, offset, node) and what to do next (hint). Error codes of a
+protocol are rows in that protocol's folder; they are raised as ServerError.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class PenstockError(Exception):
-    """Root of everything penstock raises on purpose.
+    """Root of every error that penstock raises on purpose.
 
     ``topic``, ``partition``, ``offset`` and ``node`` are None where unknown; ``hint`` says what to do next.
     """
@@ -96,7 +96,7 @@ class PenstockError(Exception):
 
 
 def shown_id(topic_id: bytes) -> str:
-    """A topic's id as Kafka's tools show it."""
+    """A topic id in the form that Kafka's tools print."""
     import base64
 
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
@@ -110,7 +110,7 @@ def _rebuild(kind: type[PenstockError], state: dict[str, object], args: tuple[ob
 
 
 class LocalError(PenstockError):
-    """You (the caller, the configuration, the local disk) did something that cannot work."""
+    """The caller, the configuration or the local disk did something that cannot work."""
 
 
 class ConfigError(LocalError, ValueError):
@@ -118,9 +118,9 @@ class ConfigError(LocalError, ValueError):
 
 
 class MissingExtra(LocalError, ImportError):
-    """Something was used that an extra of the package brings, and that is not installed; the message says which.
+    """A feature needs an extra of the package that is not installed; the message names the extra.
 
-    ``name`` is the module that was looked for.
+    ``name`` is the module that was not found.
     """
 
     def __init__(self, message: str, *, name: str, hint: str | None = None) -> None:
@@ -129,13 +129,13 @@ class MissingExtra(LocalError, ImportError):
 
 
 class UsageError(LocalError):
-    """A call in the wrong order or with arguments that cannot be meant."""
+    """A call came in the wrong order or has invalid arguments."""
 
 
 class DeserializationError(LocalError):
-    """A key or a value is not what your deserializer takes; ``__cause__`` is what that raised.
+    """Your deserializer refused a key or a value; ``__cause__`` is the exception that it raised.
 
-    The record is there and can be read as bytes; topic, partition and offset say which one it is.
+    The record is there and can be read as bytes; topic, partition and offset say which record it is.
     """
 
 
@@ -144,7 +144,7 @@ class Closed(UsageError):
 
 
 class StoreError(LocalError):
-    """A log that a node keeps refuses something, or cannot be opened, read or written (disk, lock, damage)."""
+    """The log of a node refused an operation, or could not be opened, read or written (disk, lock, damage)."""
 
 
 class UnknownTopic(StoreError):
@@ -168,7 +168,7 @@ class InvalidPartitionCount(StoreError):
 
 
 class InvalidTopicConfig(StoreError):
-    """A topic option that the log itself obeys has a value that it cannot obey."""
+    """A topic option that the log itself applies has a value that it cannot apply."""
 
 
 class LogOffsetOutOfRange(StoreError):
@@ -185,7 +185,7 @@ class BatchTooLarge(StoreError):
 
 
 class OutOfOrderSequence(StoreError):
-    """An idempotent producer's batch is neither the next nor one of its last five: something between is missing."""
+    """An idempotent producer's batch is neither the next one nor one of its last five: a batch between is missing."""
 
 
 class StaleProducerEpoch(StoreError):
@@ -197,22 +197,22 @@ class OutsideTransaction(StoreError):
 
 
 class FencedLeaderEpoch(StoreError):
-    """The caller names a leader epoch that is over, or to an append one that is not the log's."""
+    """The caller's leader epoch is over, or an append names an epoch that is not the log's current one."""
 
 
 class UnknownLeaderEpoch(StoreError):
-    """The caller names a leader epoch that has not begun here."""
+    """The caller's leader epoch has not begun here."""
 
 
 class WriteFailed(StoreError):
     """The disk refused to write or to sync (full, I/O error); the log is as it was before the call.
 
-    After a failed *sync* nobody knows what is on the disk, so the log takes no more appends until it is reopened.
+    After a failed *sync* the content of the disk is unknown, so the log takes no more appends until it is reopened.
     """
 
 
 class Unsupported(LocalError):
-    """What was asked is impossible with the log behind the node, today and tomorrow: see ``interfaces.enode``."""
+    """The log behind the node can never do what was asked: see ``interfaces.enode``."""
 
 
 class RemoteError(PenstockError):
@@ -220,14 +220,14 @@ class RemoteError(PenstockError):
 
 
 class ProtocolViolation(RemoteError):
-    """Bytes that do not follow the protocol: a length that lies, an unknown type, a wrong correlation."""
+    """Bytes that break the protocol: a wrong length, an unknown type, a wrong correlation id."""
 
 
 class CorruptBatch(RemoteError):
     """Records that cannot be decoded: their checksum, lengths, counts or compression are wrong.
 
-    ``offset`` is the first that is lost, ``next_offset`` the place where reading can go on (None: it cannot be told),
-    ``records`` about how many are lost, and ``raw`` their bytes as the log has them.
+    ``offset`` is the first lost offset. ``next_offset`` is where reading can continue (None: unknown). ``records`` is
+    about how many records are lost, and ``raw`` holds their bytes as the log has them.
     """
 
     next_offset: int | None = None
@@ -236,46 +236,46 @@ class CorruptBatch(RemoteError):
 
 
 class ConnectionLost(RemoteError):
-    """No connection could be made, or it broke; what was in flight may or may not have happened."""
+    """No connection could be made, or it broke. Requests in flight may or may not have taken effect."""
 
     retriable = True
 
 
 class FirstContactTimeout(ConnectionLost):
-    """No server has answered this client since it was first used, for ``first_contact_timeout_ms``.
+    """No server has answered this client since its first use, for ``first_contact_timeout_ms``.
 
-    The message says which addresses were tried, and what happened at each: more likely they are wrong than that all
-    servers are away. It ends everything that waits, without another attempt; what is called later counts anew.
+    The message lists the addresses that were tried and what happened at each: it is more likely that they are wrong
+    than that all servers are down. All waiting calls fail without another attempt; a later call starts a new timeout.
     """
 
 
 class RequestTimeout(RemoteError):
-    """The peer did not answer in time; what was asked may or may not have happened."""
+    """The peer did not answer in time; the request may or may not have taken effect."""
 
     retriable = True
 
 
 class ErrorKind(enum.Enum):
-    """What a server's answer means, whatever its protocol calls it; ``OTHER`` is all that nobody has to tell apart."""
+    """The meaning of a server's error code in any protocol; ``OTHER`` covers the codes that need no distinction."""
 
     OTHER = "other"
     TOO_LARGE = "too_large"
-    """The batch is larger than the server takes; smaller ones may do."""
+    """The batch is larger than the server accepts; smaller batches may pass."""
     RECORD_TOO_LARGE = "record_too_large"
-    """So is one record, by itself."""
+    """A single record is larger than the server accepts."""
     OFFSET_OUT_OF_RANGE = "offset_out_of_range"
     NOT_LEADER = "not_leader"
     UNKNOWN_TOPIC = "unknown_topic"
     TOPIC_EXISTS = "topic_exists"
     TOO_FEW_NODES = "too_few_nodes"
-    """There are not as many nodes as replicas were asked for."""
+    """The topic asks for more replicas than there are nodes."""
     NOT_AUTHORIZED = "not_authorized"
     FENCED = "fenced"
     """Another process took this member's or producer's identity."""
     NOT_A_MEMBER = "not_a_member"
-    """The group goes on without this member, or is sharing out anew: it has to join again."""
+    """The group continues without this member, or is rebalancing: the member has to join again."""
     WRONG_TRANSACTION_STATE = "wrong_transaction_state"
-    """The transaction is not in a state for this call: it was ended, perhaps otherwise."""
+    """The transaction's state does not allow this call; perhaps it was ended another way."""
     TRANSACTION_TIMEOUT_TOO_LONG = "transaction_timeout_too_long"
     THROTTLED = "throttled"
     UNAVAILABLE = "unavailable"
@@ -283,18 +283,18 @@ class ErrorKind(enum.Enum):
 
 
 class UpstreamLost(RemoteError):
-    """What is behind the node cannot be reached or did not answer; what was asked may or may not have happened.
+    """The log behind the node is unreachable or did not answer; the request may or may not have taken effect.
 
-    Not the client's fault, and no trouble of the disk: fronts answer it by a code that their clients try again on.
+    Neither the client nor the disk is at fault. Servers answer it with a code that their clients retry.
     """
 
     retriable = True
 
 
 class OutcomeUnknown(UpstreamLost):
-    """What is behind the node took a write and did not answer in time: it may be stored, now or later.
+    """The log behind the node took a write and did not answer in time: it may be stored, now or later.
 
-    Fronts answer it by a code that no client tries again on, because nothing there makes a repeated message one.
+    Servers answer it with a code that no client retries, because nothing there would deduplicate a repeated message.
     """
 
     retriable = False
@@ -303,7 +303,7 @@ class OutcomeUnknown(UpstreamLost):
 class ServerError(RemoteError):
     """The peer answered with an error code of its protocol.
 
-    ``code`` and ``name`` are the protocol's own; ``kind`` is what they mean in any protocol.
+    ``code`` and ``name`` are the protocol's own; ``kind`` is their meaning in any protocol.
     """
 
     kind: ErrorKind = ErrorKind.OTHER
@@ -330,16 +330,16 @@ class ServerError(RemoteError):
 
 
 class OffsetOutOfRange(ServerError):
-    """The offset asked for was deleted by retention, or does not exist yet."""
+    """The requested offset was deleted by retention, or does not exist yet."""
 
     kind = ErrorKind.OFFSET_OUT_OF_RANGE
 
 
 class LogTruncated(OffsetOutOfRange):
-    """What was read is not in the log any more: its end was cut off, and other records may stand there by now.
+    """Records that were read are no longer in the log: its end was cut off.
 
-    This happens when a replica that had not got all records was made leader (an unclean election), or a server came
-    back without its disk. Up to ``parted_at`` the log is as it was read.
+    Other records may now have their offsets. This happens when a replica that lacked some records became leader (an
+    unclean election), or when a server came back without its disk. Up to ``parted_at`` the log is unchanged.
     """
 
     def __init__(
@@ -362,9 +362,9 @@ class LogTruncated(OffsetOutOfRange):
 
 
 class TopicRecreated(OffsetOutOfRange):
-    """The topic was deleted, and another one has its name: an offset of the old topic means nothing in the new one.
+    """The topic was deleted and another one has its name: offsets of the old topic mean nothing in the new one.
 
-    ``old_id`` and ``new_id`` are the 16 bytes of the topics' ids; the message shows them as Kafka's tools do.
+    ``old_id`` and ``new_id`` are the 16 bytes of the topic ids; the message shows them as Kafka's tools do.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""What comes with which extra of the package (``pip install 'penstock[fast]'``), and what to say where one is missing.
+"""The extras of the package (``pip install 'penstock[fast]'``): what each brings, and the error where one is missing.
 
-Without any, penstock is clients, node and ``penstock.testing`` for protocols that need none. What must not live here:
-imports of what extras bring, and what one protocol needs; that is in its folder.
+Without any extra, penstock has the clients, the node and ``penstock.testing`` for protocols that need no extra. This
+module imports no package of an extra, so it always loads. Extras of one protocol are declared in its folder.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Extra:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The modules that are not here; none is imported to find out, but the package around one."""
+        """The modules that are not installed. The check imports no module, only the package around it."""
         return tuple(each for each in self.modules if not _is_there(each))
 
     @property
     def command(self) -> str:
-        """What installs it."""
+        """The command that installs the extra."""
         return f"pip install 'penstock[{self.name}]'"
 
 
@@ -50,22 +50,19 @@ EXTRAS: Final = {
 
 
 def absent() -> list[Extra]:
-    """The extras that are not installed here, or not wholly: what each would bring, and the command that does it.
-
-    Those of protocols are among them.
-    """
-    of_protocols: list[Extra] = import_module("penstock.protocols").extras()  # which stands on this
+    """The extras that are not installed, or only in part, those of protocols included."""
+    of_protocols: list[Extra] = import_module("penstock.protocols").extras()  # imported here: it imports this module
     return [each for each in (*EXTRAS.values(), *of_protocols) if each.missing]
 
 
 def need(name: str, who: str) -> None:
-    """Raise MissingExtra, which says what ``who`` needs and how to install it, unless the extra is there."""
+    """Raise MissingExtra, with what ``who`` needs and how to install it, unless the extra is installed."""
     if EXTRAS[name].missing:
         raise refusal(name, who)
 
 
 def refusal(which: str | Extra, who: str) -> MissingExtra:
-    """What to raise where ``who`` cannot do without an extra."""
+    """The error for ``who``, which needs an extra that is missing."""
     extra = EXTRAS[which] if isinstance(which, str) else which
     wanted = extra.missing or extra.modules
     packages = " and ".join(each.rpartition(".")[2] for each in wanted)
@@ -75,5 +72,5 @@ def refusal(which: str | Extra, who: str) -> MissingExtra:
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except (ModuleNotFoundError, ValueError):  # the package around it; a module that somebody has put there by hand
+    except (ModuleNotFoundError, ValueError):  # the parent package is missing, or the module was put there by hand
         return False

@@ -1,7 +1,7 @@
-"""The nouns every layer shares: plain frozen data, no behaviour beyond what their names promise, no I/O.
+"""The data types that every layer shares: frozen dataclasses and tuples, without I/O.
 
-Words are DESIGN-wide: a *node* keeps *partitions* of a *topic*; a partition is an ordered run of records with
-*offsets*; a *group* shares partitions and *commits* offsets. Protocol folders translate their own words to these.
+A *node* keeps *partitions* of a *topic*; a partition is an ordered run of records with *offsets*; a *group* shares
+partitions and *commits* offsets. Each protocol folder translates its own words to these.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ else:
     from typing import TypeVar
 
     K, V = TypeVar("K"), TypeVar("V")
-"""What keys and values are: bytes, unless something else is made of them. (Defaults: PEP 696.)"""
+"""The types of keys and values: bytes, unless a deserializer makes something else of them. (Defaults: PEP 696.)"""
 
 __all__ = [
     "Assignment",
@@ -55,7 +55,7 @@ class Codec(enum.IntEnum):
 
 
 class TimestampType(enum.IntEnum):
-    """Who set a record's timestamp; the values are those of Spark's and Java's ``timestampType`` column."""
+    """Where a record's timestamp comes from; the values are those of Spark's and Java's ``timestampType`` column."""
 
     NONE = -1
     CREATE = 0
@@ -63,16 +63,16 @@ class TimestampType(enum.IntEnum):
 
 
 class Offset(enum.IntEnum):
-    """Offsets that are asked for by name."""
+    """Offsets with a name."""
 
     LATEST = -1
     EARLIEST = -2
 
 
 class Partition(NamedTuple):
-    """One partition: topic, id, and the node's name where the protocol's partitions have one (else "").
+    """One partition: topic, id, and the node's name in protocols whose partitions belong to a node (else "").
 
-    A tuple, because it is looked up many times a request.
+    A tuple, because a partition is a dictionary key many times per request.
     """
 
     topic: str
@@ -84,7 +84,7 @@ class Partition(NamedTuple):
 
     @classmethod
     def of(cls, place: Partition | PartitionInfo | LogRange | Record[Any, Any]) -> Partition:
-        """The partition that something is about."""
+        """The partition of a record, a range or a PartitionInfo."""
         if isinstance(place, LogRange | Record):
             return cls(place.topic, place.partition, place.node or "")
         return place.partition if isinstance(place, PartitionInfo) else place
@@ -94,7 +94,8 @@ class Partition(NamedTuple):
 class LogRange:
     """Offsets ``[start, end)`` of one partition.
 
-    ``topic_id`` is the id of the topic they are meant for, where that is known: another topic of that name is not read.
+    ``topic_id`` is the id of the topic that the offsets belong to, where known: another topic of the same name is not
+    read.
     """
 
     topic: str
@@ -112,7 +113,7 @@ class LogRange:
 
 
 class Endpoint(NamedTuple):
-    """A TCP address; a tuple, because it is looked up with each request."""
+    """A TCP address; a tuple, because it is looked up for each request."""
 
     host: str
     port: int
@@ -123,7 +124,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A server of the log: its protocol-wide name or id as text, and where to reach it."""
+    """A server of the log: its name or id in the protocol as text, and its address."""
 
     name: str
     endpoint: Endpoint
@@ -132,9 +133,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """What is known of a partition: who leads it (None while nobody does) and in which epoch (-1 unknown).
+    """A partition with its leader (None while it has none) and the leader epoch (-1: unknown).
 
-    ``racks`` are those of the nodes that keep a copy of it; empty where nodes do not tell theirs.
+    ``racks`` are the racks of the nodes that keep a copy of it; empty where nodes do not report theirs.
     """
 
     partition: Partition
@@ -144,7 +145,7 @@ class PartitionInfo:
 
 
 PartitionLike = Partition | PartitionInfo
-"""What is taken wherever a partition, or a list of them, is wanted."""
+"""Every public method that takes a partition, or a list of them, takes either of the two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSpec:
-    """Ask a log for an offset: earliest, latest, or the first record at or after ``timestamp_ms``."""
+    """A query for an offset: the earliest, the latest, or that of the first record at or after ``timestamp_ms``."""
 
     name: Offset | None = None
     timestamp_ms: int | None = None
@@ -167,10 +168,10 @@ class OffsetSpec:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A group's committed offset: the offset of the *next* record to read, with free text beside it.
+    """A group's committed offset: the offset of the *next* record to read, with free text as ``metadata``.
 
-    ``topic_id`` is the id of the topic that the offset is of, None where that is unknown. It is not committed for
-    another topic of the same name. Equality ignores it.
+    ``topic_id`` is the id of the topic that the offset belongs to, None where unknown. It is not committed for another
+    topic of the same name. Equality ignores it.
     """
 
     offset: int
@@ -182,7 +183,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one member of a group owns in one generation."""
+    """The partitions that one member of a group owns in one generation."""
 
     generation: int
     partitions: frozenset[Partition]
@@ -190,9 +191,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """As whom offsets are committed: a group, and, unless it is nobody in particular, one member in one generation.
+    """The identity for a commit of offsets: a group, and optionally one member of it in one generation.
 
-    What a transaction needs so that a member that was replaced cannot commit (KIP-447).
+    A transaction needs the member so that a replaced member cannot commit (KIP-447).
     """
 
     group: str
@@ -203,9 +204,9 @@ class GroupMetadata:
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """A transaction whose records are all stored, to be committed or aborted by whoever holds this; plain data.
+    """A transaction whose records are all stored; the holder of this value may commit or abort it. Plain data.
 
-    ``producer_id`` -1: nothing was written, there is nothing to end.
+    ``producer_id`` -1: nothing was written, so there is nothing to end.
     """
 
     transactional_id: str
@@ -215,11 +216,12 @@ class PreparedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[K, V]):
-    """One record as Python objects; made only where a user iterates or sends one by one.
+    """One record as Python objects; only made where a user iterates over records or sends them one by one.
 
-    ``timestamp_ms`` is milliseconds since 1970 UTC, -1 where the record has none. ``headers`` may repeat a name.
-    Key and value are bytes, or what a deserializer made of those. ``node`` names the broker that keeps the partition,
-    None where partitions do not belong to brokers (Kafka): partitions of several brokers have the same ids and offsets.
+    ``timestamp_ms`` is milliseconds since 1970 UTC, -1 where the record has none. ``headers`` may repeat a name. Key
+    and value are bytes, or the result of a deserializer. ``node`` names the broker that keeps the partition. It is None
+    where partitions do not belong to brokers (Kafka); elsewhere partitions of several brokers have the same ids and
+    offsets.
     """
 
     topic: str

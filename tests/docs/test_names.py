@@ -18,7 +18,7 @@ from penstock.cli.snode import arguments
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    *(ROOT / name for name in ("README.md", "PACKAGE.md", "FINDINGS.md", "examples/README.md")),
+    *(ROOT / name for name in ("README.md", "PACKAGE.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "src").rglob("*.md")),
 ]

@@ -106,6 +106,7 @@ def moments(dice: random.Random, steps: tuple[str, ...]) -> list[str]:
     return wires
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_lost_and_readers_can_leave_out_what_is_repeated(node: str, tmp_path: Path, seed: int) -> None:
     dice = random.Random(f"at least once {seed}")

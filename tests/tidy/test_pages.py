@@ -5,7 +5,7 @@ import re
 from tests.tidy.tree import ROOT, name, text, tracked
 from tools.dev import VERBS
 
-PAGES = ("README.md", "ARCHITECTURE.md", "FINDINGS.md", ".ci/run")
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/limitations.md", ".ci/run")
 
 # In pieces, so that this file does not find itself. Folders of one machine, and addresses of package indexes: what
 # builds here must build anywhere, from wherever that machine gets its packages.
@@ -69,7 +69,7 @@ def test_every_relative_link_leads_somewhere() -> None:
 def test_every_path_a_page_names_is_there() -> None:
     named = {
         (page, path)
-        for page in ("README.md", "ARCHITECTURE.md", "FINDINGS.md")
+        for page in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
         for path in re.findall(r"`((?:tests|tools|bench|docs|src|requirements)/[\w/.-]*)`", text(ROOT / page))
     }
     assert len(named) > 20

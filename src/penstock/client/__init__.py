@@ -1,6 +1,7 @@
-"""Clients of a log: consumers, producers, range readers and admins, for asyncio and for plain synchronous code.
+"""Clients of a log: consumers, producers, range readers and admins, for asyncio and for synchronous code.
 
-Names are loaded when they are first asked for (PEP 562): who reads ranges pays neither for asyncio nor for threads.
+A name is imported when it is first used (PEP 562), so a program that only reads ranges loads neither asyncio nor
+threads.
 """
 
 from importlib import import_module

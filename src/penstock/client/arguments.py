@@ -1,4 +1,9 @@
-"""What callers give: topics, partitions, offsets, numbers. Of the right kind, or refused at once, in one sentence."""
+"""Checks of the arguments that callers pass: topics, partitions, offsets, times, numbers.
+
+An argument has the right type or is refused at once with UsageError and one sentence. Also here: looking up offsets by
+name and by time for consumers, admins and range readers, hiding internal topics, and running an ``answer_checks``
+callback.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +45,15 @@ __all__ = [
 _LARGEST_PARTITION: Final = 2**31 - 1
 LARGEST_OFFSET: Final = 2**63 - 1
 OffsetLike = int | Committed | FoundOffset
-"""A place in a partition: a number, or what ``committed`` and ``offsets_for_times`` tell."""
+"""A place in a partition: a number, or a result of ``committed`` or ``offsets_for_times``."""
 _LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1_000
-"""What a column of microseconds can say: readers have one."""
+"""The largest value of a column of microseconds, which readers have."""
 
 _ENDS: Final = "seek_to_beginning() and seek_to_end() find the ends"
 
 
 class TopicNames:
-    """Names that topics of a log may have; ``known`` are those that were looked at and found good."""
+    """Checks topic names by the rules of a log; ``known`` are the names that have passed the check."""
 
     __slots__ = ("_rule", "known")
 
@@ -57,7 +62,7 @@ class TopicNames:
         self.known: set[str] = set()
 
     def one(self, given: object) -> str:
-        """A topic's name. Raises UsageError."""
+        """One topic name. Raises UsageError."""
         if not isinstance(given, str):
             hint = "Decode it first: topic.decode()" if isinstance(given, bytes | bytearray) else None
             raise UsageError(f"a topic is {_shown(given)}, wanted is text", hint=hint)
@@ -72,7 +77,7 @@ class TopicNames:
         return name
 
     def some(self, given: object) -> frozenset[str]:
-        """One name or several. Raises UsageError, also for none."""
+        """One topic name or several. Raises UsageError, also if there is none."""
         if isinstance(given, str | bytes | bytearray):
             given = [given]
         if not isinstance(given, Iterable):
@@ -84,7 +89,7 @@ class TopicNames:
 
 
 def whole_number(name: str, given: object) -> int:
-    """An int, or what counts as one (NumPy's), but no bool. Raises UsageError."""
+    """An int, or an object that converts to one (NumPy's), but no bool. Raises UsageError."""
     if not isinstance(given, bool):
         try:
             return operator.index(given)  # type: ignore[arg-type]
@@ -94,10 +99,13 @@ def whole_number(name: str, given: object) -> int:
 
 
 def seconds(name: str, given: object) -> float:
-    """A number of seconds; less than 0 is as good as 0, what is left of a time that is over. Raises UsageError."""
+    """A number of seconds; negative values pass, because they are the rest of a deadline that has passed.
+
+    Raises UsageError.
+    """
     if given.__class__ is not float and (isinstance(given, bool) or not isinstance(given, int | float)):
         raise UsageError(f"{name} is {_shown(given)}, wanted is a number of seconds")
-    if given != given:  # noqa: PLR0124 -- not a number; each poll asks
+    if given != given:  # noqa: PLR0124 -- tests for NaN; every poll runs this
         raise UsageError(f"{name} is {given}, wanted is a number of seconds")
     return given
 
@@ -114,7 +122,7 @@ def check_timestamp(given: object) -> int:
 
 
 def check_partition_id(given: object, topic: str) -> int:
-    """The number of a partition. Raises UsageError."""
+    """The id of a partition. Raises UsageError."""
     number = whole_number("partition", given)
     if not 0 <= number <= _LARGEST_PARTITION:
         raise UsageError(f"there is no partition {number}", topic=topic)
@@ -122,7 +130,7 @@ def check_partition_id(given: object, topic: str) -> int:
 
 
 def check_partition(given: object) -> Partition:
-    """A Partition with a name and a number. Raises UsageError."""
+    """A Partition with a valid topic and id. Raises UsageError."""
     if isinstance(given, PartitionInfo):
         given = given.partition
     if not isinstance(given, Partition):
@@ -135,7 +143,7 @@ def check_partition(given: object) -> Partition:
 
 
 def check_partitions(given: object) -> list[Partition]:
-    """Several. Raises UsageError."""
+    """A list of partitions. Raises UsageError."""
     if isinstance(given, PartitionLike):
         raise UsageError("partitions are one Partition, wanted is a list of them", hint=f"Write [{given!r}]")
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -144,7 +152,7 @@ def check_partitions(given: object) -> list[Partition]:
 
 
 def check_offset(partition: Partition, given: object) -> int:
-    """An offset of a partition, as a number or as it was found or committed. Raises UsageError."""
+    """An offset of a partition: a number, a found or a committed offset. Raises UsageError."""
     if isinstance(given, Committed | FoundOffset):
         given = given.offset
     try:
@@ -167,14 +175,14 @@ def check_starts(
 
 
 def check_times(given: object) -> dict[Partition, int]:
-    """Partitions with milliseconds since 1970. Raises UsageError."""
+    """Partitions, each with milliseconds since 1970. Raises UsageError."""
     if not isinstance(given, Mapping):
         raise UsageError(f"times are {_shown(given)}, wanted are partitions with milliseconds since 1970")
     return {partition: whole_number("a time", at) for partition, at in _by_partition(given)}
 
 
 def check_offsets(given: object) -> dict[Partition, int]:
-    """Partitions with an offset each. Raises UsageError."""
+    """Partitions, each with an offset. Raises UsageError."""
     if not isinstance(given, Mapping):
         raise UsageError(f"offsets are {_shown(given)}, wanted are partitions with offsets")
     return {partition: check_offset(partition, offset) for partition, offset in _by_partition(given)}
@@ -200,21 +208,23 @@ def _is_unicode(text: str) -> bool:
 
 
 def _shown(given: object) -> str:
-    """What was given, short, with its type: ``None`` needs none."""
+    """The value as short text with its type, for an error; ``None`` without."""
     if given is None:
         return "None"
     text = ascii(given)
     return f"{type(given).__name__} ({text if len(text) <= 40 else text[:37] + '...'})"
 
 
-# What a log asks about transactions of earlier producers, put to a function of the application.
+# Checks of transactions: a log asks about transactions of earlier producers, and the application's callback answers.
 CheckCallback: TypeAlias = Callable[[Record], "bool | Awaitable[bool | None] | None"]
-"""What ``answer_checks`` takes: True for a record whose transaction was committed, None if that is not known yet."""
+"""For ``answer_checks``: returns True if the transaction of this record was committed, None if not known yet."""
 
 
 def checking(callback: CheckCallback, log: ClientLog) -> AnswerCheck:
-    """``callback`` in a thread, since it may look something up, or on the loop if it is a coroutine function. One that
-    raises is logged, and has said nothing."""
+    """Runs ``callback`` in a thread, since it may block, or on the loop if it is a coroutine function.
+
+    An exception is logged and counts as "not known yet".
+    """
 
     async def answer(record: Record) -> bool | None:
         try:
@@ -229,7 +239,7 @@ def checking(callback: CheckCallback, log: ClientLog) -> AnswerCheck:
     return answer
 
 
-# What users say of single records that are to be found, checked.
+# Searches for single records (``Admin.find``).
 EVER: Final = (0, LARGEST_OFFSET)
 """All times, in ms since 1970."""
 
@@ -239,7 +249,7 @@ _MOST: Final = 10_000
 def check_finding(
     topic: object, key: object, record_id: object, between_ms: tuple[object, object], most: object
 ) -> None:
-    """Raises UsageError for what no log could be asked."""
+    """Raise UsageError for a search that no log supports."""
     for name, given in (("topic", topic), ("key", key), ("record_id", record_id)):
         if given is not None and (not isinstance(given, str) or not given):
             raise UsageError(f"{name} is {given!r}, it must be text", hint="Keys and ids are text")
@@ -252,19 +262,19 @@ def check_finding(
         raise UsageError(f"most is {most}, it must be between 1 and {_MOST}")
 
 
-# Which topics are shown to who asks for all of them: not those that a log keeps its own state in.
+# Topics in which a log keeps its own state are hidden from a list of all topics.
 def public_topics(
     found: Mapping[str, TopicInfo], named: Collection[str] | None, *, internal: bool
 ) -> Mapping[str, TopicInfo]:
-    """What was found; of all topics (``named`` is None) without internal ones, unless those are asked for."""
+    """The topics in ``found``; of a list of all topics (``named`` is None), internal ones only with ``internal``."""
     if internal or named is not None:
         return found
     return {name: topic for name, topic in found.items() if not topic.internal}
 
 
-# Offsets of a log by name and by time, in the words of consumers and admins.
+# Offsets by name and by time, for consumers, admins and range readers.
 class KnowsOffsets(Protocol):
-    """The one thing that is asked here of a LogClient."""
+    """The part of a LogClient that this module needs."""
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
         """See `penstock.interfaces.LogClient`."""

@@ -1,7 +1,7 @@
-"""BadRecords: what a reader does about records that cannot be decoded, and those that a deserializer refuses.
+"""BadRecords: what a reader does with records that cannot be decoded, and with those that a deserializer refuses.
 
-The only place that looks at ``on_bad_record``: the consumers' buffers, the range reader and deserialization come here
-when an error was raised, and never before.
+Only this module evaluates ``on_bad_record``. The consumers' buffers, the range reader and the deserializers call it
+after an error was raised, and never before.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["BadRecords"]
 
 _QUIET_S: Final = 60.0
 _MOST_BYTES: Final = 256 << 20
-"""What the pieces of one fetch may become; the rest is fetched again."""
+"""How large the decoded pieces of one fetch may become; the rest is fetched again."""
 
 
 class BadRecords:
-    """One reader's. ``skips`` is what `OnBadRecord.AUTO` means for its log.
+    """The policy of one reader. ``skips`` is the meaning of `OnBadRecord.AUTO` for its log.
 
-    ``total`` counts the records that were skipped or passed on raw. Used from any thread; a pickled one counts and
-    warns for itself.
+    ``total`` counts the records that were skipped or passed on raw. Thread-safe; an unpickled copy counts and warns by
+    itself.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class BadRecords:
     def decode(
         self, fetched: Fetched, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> tuple[Messages, int, PenstockError | None]:
-        """``fetched.decode`` around what is damaged: the messages, the offset to read next, and what ended them early.
+        """As ``fetched.decode``, around damage: the messages, the next offset to read, and the error that ended them.
 
-        Raises that error at once where nothing is before it, and every other error of ``decode``.
+        Raises that error at once if no messages come before it, and every other error of ``decode``.
         """
         try:
             messages, following = fetched.decode(stop=stop, columns=columns)
@@ -72,7 +72,7 @@ class BadRecords:
 
     @property
     def refused(self) -> Refused | None:
-        """What becomes of a record that a deserializer refuses; None where that is an error."""
+        """The handler for a record that a deserializer refuses; None where that is an error."""
         return None if self._of_deserializers is OnBadRecord.FAIL else self._refused
 
     def decode_around(
@@ -83,7 +83,7 @@ class BadRecords:
         stop: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> tuple[Messages, int, PenstockError | None]:
-        """The same, of what cannot be decoded because of ``error``."""
+        """As `decode`, for an answer whose decoding has already failed with ``error``."""
         place, offset = fetched.partition, fetched.offset
         if not isinstance(fetched, DecodesInPieces):
             raise _worded(error, place)
@@ -123,7 +123,7 @@ class BadRecords:
         )  # fmt: skip
 
     def _count(self, place: Partition, error: CorruptBatch | DeserializationError) -> None:
-        """Count, and warn once a partition and minute."""
+        """Count the records, and warn once per partition and minute."""
         records = error.records if isinstance(error, CorruptBatch) else 1
         now, unsaid = self._now(), 0
         with self._lock:
@@ -145,7 +145,10 @@ def _rebuilt(choice: OnBadRecord, skips: bool) -> BadRecords:
 
 
 def _append(parts: list[Part], part: Part) -> None:
-    """A part without rows only moves the position: it is put into the part before it, so that no slice loses it."""
+    """Append a part.
+
+    A part without rows only moves the position. It is merged into the part before it, so that no slice drops it.
+    """
     if part.num_rows or not parts:
         parts.append(part)
         return
@@ -165,7 +168,7 @@ def _raw(place: Partition, error: CorruptBatch) -> Record:
 
 
 def _worded(error: CorruptBatch | ProtocolViolation, place: Partition) -> CorruptBatch | ProtocolViolation:
-    """With the place and how to go on."""
+    """The same error with the place, and a hint how to continue."""
     error.topic, error.partition, error.node = place.topic, place.id, error.node or place.node or None
     following = error.next_offset if isinstance(error, CorruptBatch) else None
     if following is None:

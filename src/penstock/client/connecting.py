@@ -1,6 +1,7 @@
-"""Connecting: from an address to its protocol, and from settings to a client over the asyncio or blocking transport.
+"""From an address and options to a client: the protocol, the settings, and the asyncio or blocking transport.
 
-Protocols come from their registry. Nothing connects before the first request.
+Protocols come from their registry. Nothing connects before the first request. Also here: the clock, randomness and
+backoff of the engines, and the file in which a member without a server keeps its offsets.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ Config = TypeVar("Config", bound=ClientConfig)
 
 
 def protocol_of(address: str) -> WireProtocol:
-    """The protocol of an address. Raises ConfigError for a scheme that is not there."""
+    """The protocol of an address. Raises ConfigError for an unknown scheme."""
     return protocol(address_of(address).scheme)
 
 
 def open_asyncio(wire_protocol: WireProtocol, settings: Settings[Config]) -> LogClient:
-    """A client over asyncio; called inside the loop that it will live on."""
+    """A client over asyncio; call it on the loop that the client will use."""
     from penstock.net.asyncio_channel import AsyncioChannel
 
     options = _transport(settings.config, _tried_until(settings.config))
@@ -79,18 +80,18 @@ def open_blocking(wire_protocol: WireProtocol, settings: Settings[Config], stop:
 
 
 def _options_for(dialect: Dialect[Any], options: TransportOptions) -> TransportOptions:
-    """The same, but without TLS for a dialect that is never spoken over it."""
+    """The same options, without TLS for a dialect that never uses it."""
     return replace(options, ssl=None) if getattr(dialect, "plaintext", False) else options
 
 
 def _first_contact(config: ClientConfig) -> FirstContact:
-    """One for all channels of a client."""
+    """One FirstContact, shared by all channels of a client."""
     longest_pause_ms = max(config.retry_backoff_max_ms, config.reconnect_backoff_max_ms)
     return FirstContact(config.first_contact_timeout_ms, longest_pause_ms)
 
 
 def _tried_until(config: ClientConfig) -> str:
-    """For how long a server that is away is tried, and which option says so."""
+    """Text for errors: how long an unreachable server is retried, and the option that sets it."""
     if isinstance(config, ProducerConfig):
         return f"a record waits for delivery_timeout_ms={config.delivery_timeout_ms}{_before(config)}"
     return f"it is tried as long as this client reads; {_a_call(config)}"
@@ -116,13 +117,13 @@ def _transport(config: ClientConfig, tried_until: str = "") -> TransportOptions:
     )
 
 
-# Settings of a client as its constructor gets them: address, keyword arguments, and the file one of them may name.
+# Options of a constructor: the address, keyword arguments, and the file that one of them may name.
 FILE_OPTION = "config_file"
 _FORM = "An address looks like kafka://127.0.0.1:9092/topic?group=name"
 
 
 def _check_is_text(address: object, role: str) -> None:
-    """Raise ConfigError for what other clients' constructors take, with what to write instead."""
+    """Raise ConfigError for a configuration in a dict, as other clients take it, with the call to write instead."""
     if isinstance(address, str):
         return
     if not isinstance(address, Mapping):
@@ -136,7 +137,7 @@ def _check_is_text(address: object, role: str) -> None:
 
 
 def _servers_in(given: Mapping[object, object]) -> tuple[str, object]:
-    """Whose word for servers is a key of ``given``, and its value."""
+    """The scheme whose name for servers is a key of ``given``, and the value of that key."""
     for scheme in schemes():
         words = [word for row in protocol(scheme).config.spellings if row.ours == BOOTSTRAP for word in row.also]
         for name, value in given.items():
@@ -148,7 +149,10 @@ def _servers_in(given: Mapping[object, object]) -> tuple[str, object]:
 def split_options(
     address: str, options: Mapping[str, OptionValue], role: str
 ) -> tuple[str, dict[str, OptionValue], dict[str, OptionValue]]:
-    """(address without config_file, keyword options without it, what the file says). Raises ConfigError."""
+    """The address without config_file, the keyword options without it, and the options in the file.
+
+    Raises ConfigError.
+    """
     _check_is_text(address, role)
     keywords = dict(options)
     parsed = address_of(address, ProducerConfig if role == "producer" else ConsumerConfig)
@@ -173,9 +177,9 @@ def split_options(
 def with_their_defaults(
     address: str, options: Mapping[str, OptionValue], file: Mapping[str, OptionValue]
 ) -> dict[str, OptionValue]:
-    """What a consumer's ``file`` says, and the defaults of the client for whose users it, or the address, is written.
+    """A consumer's ``file`` options, with the defaults of the client for which the file or the address was written.
 
-    ``address`` and ``options`` are those of `split_options`, ``file`` is what it returned.
+    ``address`` and ``options`` are those of `split_options`, and ``file`` is its result.
     """
     parsed = address_of(address)
     words = protocol(parsed.scheme).config
@@ -186,7 +190,7 @@ def with_their_defaults(
     return {**{name: value for name, value in theirs.items() if name not in said}, **file}
 
 
-# Time and dice of the engine, so that a simulation can replace them. Monotonic time is the event loop's.
+# Time and randomness of the engines, so that a simulation can replace them. Monotonic time is the event loop's.
 _JITTER = 0.2
 
 
@@ -197,7 +201,7 @@ def wall_clock_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClientClock:
-    """``dice`` is uniform in [0, 1); ``now_ns`` the wall clock, in what Python has a function for."""
+    """``dice`` is uniform in [0, 1); ``now_ns`` is the wall clock in nanoseconds."""
 
     dice: Callable[[], float] = random.random
     now_ns: Callable[[], int] = field(default_factory=lambda: time.time_ns)
@@ -205,7 +209,7 @@ class ClientClock:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential with jitter (20 %), as Kafka's clients do it (KIP-580)."""
+    """Exponential backoff with 20 % jitter, as in Kafka's clients (KIP-580)."""
 
     first_ms: int
     max_ms: int
@@ -217,12 +221,12 @@ class Backoff:
         return delay_ms * (1 - _JITTER + 2 * _JITTER * self.dice()) / 1_000
 
 
-# One file with one member's offsets: saved whole or not at all, and nobody else's while this process has it.
+# One file with one member's offsets. It is saved completely or not at all, and no other process has it meanwhile.
 #
-# A lock file beside it stays; what is locked in it ends with the process, however that ends.
+# The lock file next to it stays; its lock ends with the process, even after a crash.
 T = TypeVar("T")
 
-# Not on Windows: there two members may take one file.
+# Windows has no fcntl: two members could use the same file there.
 _fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 
 _MOST_BYTES: Final = 16 << 20
@@ -230,22 +234,22 @@ _HINT: Final = "Give offsets_folder a folder that can be written to, and each me
 
 
 class FileOfOffsets:
-    """``penstock.interfaces.extensions.OffsetsFile``."""
+    """Implements ``penstock.interfaces.extensions.OffsetsFile``."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()
         self._lock: int | None = None
 
     async def load(self) -> bytes | None:
-        """Take the file, and read it."""
+        """Lock the file and read it."""
         return await self._beside(self._load)
 
     async def save(self, content: bytes) -> None:
-        """Write beside it, sync, and put that into its place; what it had before stays under ``.bak``."""
+        """Write a new file, sync it, and replace the old one by it; the old content is kept under ``.bak``."""
         await self._beside(lambda: self._save(content))
 
     def close(self) -> None:
-        """Give it up."""
+        """Release the lock."""
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)

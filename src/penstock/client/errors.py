@@ -1,4 +1,4 @@
-"""Errors that only the engine raises: what the log itself cannot know. The rest are `penstock.errors`."""
+"""Errors that only the client's engines raise, because the log cannot know of them. All others: `penstock.errors`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ __all__ = ["BufferFull", "CommitFailed", "DeliveryTimeout", "NoOffset", "Transac
 
 
 class BufferFull(LocalError):
-    """Records come faster than the log takes them: ``buffer_memory_bytes`` stayed full for ``max_block_ms``."""
+    """Records come faster than the log stores them: ``buffer_memory_bytes`` stayed in use for ``max_block_ms``."""
 
     retriable = True
 
 
 class CommitFailed(RemoteError):
-    """The group went on without this consumer, or is sharing out: others may have its partitions and be further.
+    """The group continued without this consumer, or is rebalancing: other members may have its partitions by now.
 
-    Nothing was committed. ``poll()`` joins again; what was not committed comes again to whoever has the partitions.
-    Java's CommitFailedException and RebalanceInProgressException.
+    Nothing was committed. ``poll()`` joins again; records that were not committed are delivered again to the new owner
+    of the partitions. Java's CommitFailedException and RebalanceInProgressException.
     """
 
 
@@ -30,8 +30,8 @@ class NoOffset(LocalError):
 
 
 class TransactionAborted(LocalError):
-    """A record was not stored, or is hidden for ever, because the transaction it was put into was aborted."""
+    """A record was not stored, or stays hidden for ever, because its transaction was aborted."""
 
 
 class WakeUp(LocalError):
-    """``Consumer.wakeup()`` was called: the consumer is as it was, and may go on or be closed."""
+    """``Consumer.wakeup()`` was called: the consumer is unchanged, and may be used further or closed."""

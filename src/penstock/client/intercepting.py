@@ -1,4 +1,7 @@
-"""Calling interceptors, so that none of them can lose a record: what one raises, or returns in vain, is only told."""
+"""Calls interceptors so that none of them can lose a record, and applies deserializers to polled batches.
+
+If an interceptor raises, or returns the wrong type, the failure is only reported and the record stays as it was.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ Kind = TypeVar("Kind", ConsumerInterceptor, ProducerInterceptor)
 
 
 def interceptors_of(kind: type[Kind], given: object) -> tuple[Kind, ...]:
-    """Those of one client. Raises ConfigError for what is none."""
+    """The interceptors of one client. Raises ConfigError for an object of another class."""
     if given is None:
         return ()
     listed: Sequence[object] = given if isinstance(given, list | tuple) else [given]
@@ -45,7 +48,7 @@ class _Interceptors(Generic[Kind]):
         return bool(self.all)
 
     def closed(self) -> None:
-        """Tell all of them."""
+        """Call ``closed`` of all interceptors."""
         for each in self.all:
             self._call(each.closed, (), ())
 
@@ -64,7 +67,7 @@ class _Interceptors(Generic[Kind]):
         arguments: tuple[Any, ...],
         topics: tuple[str, ...],
     ) -> T:
-        """What a method makes of ``before``."""
+        """The result of a method, or ``before`` if it returns None, raises, or returns the wrong type."""
         found = self._call(method, arguments, topics)
         if found is None or isinstance(found, wanted):
             return before if found is None else found
@@ -74,10 +77,10 @@ class _Interceptors(Generic[Kind]):
 
 
 class ConsumerInterceptors(_Interceptors[ConsumerInterceptor]):
-    """Of one consumer."""
+    """The interceptors of one consumer."""
 
     def polled(self, batch: Messages[Any, Any]) -> Messages[Any, Any]:
-        """What all of them make of a batch."""
+        """The batch after all interceptors."""
         if batch:
             topics = tuple(sorted({partition.topic for partition in batch.partitions}))
             for each in self.all:
@@ -85,14 +88,14 @@ class ConsumerInterceptors(_Interceptors[ConsumerInterceptor]):
         return batch
 
     def committed(self, offsets: Mapping[Partition, Committed]) -> None:
-        """Tell all of them."""
+        """Call ``committed`` of all interceptors."""
         topics = tuple(sorted({partition.topic for partition in offsets}))
         for each in self.all:
             self._call(each.committed, (offsets,), topics)
 
 
 class ProducerInterceptors(_Interceptors[ProducerInterceptor]):
-    """Of one producer."""
+    """The interceptors of one producer."""
 
     def record(
         self,
@@ -104,7 +107,7 @@ class ProducerInterceptors(_Interceptors[ProducerInterceptor]):
         partition: int | None,
         timestamp_ms: int | None,
     ) -> RecordToPut:
-        """What ``put`` makes of what all of them make of a record. Raises as ``put``."""
+        """Apply all interceptors to a record, then ``put``. Raises as ``put``."""
         record = Outgoing(topic, value, key, headers, partition, timestamp_ms)
         for each in self.all:
             record = self._changed(each.sending, Outgoing, record, (record,), (str(topic),))
@@ -113,14 +116,14 @@ class ProducerInterceptors(_Interceptors[ProducerInterceptor]):
     def tables(
         self, put: Callable[[str | None, RowsLike], Iterator[TableToPut]], topic: str | None, rows: RowsLike
     ) -> Iterator[TableToPut]:
-        """What ``put`` makes of what all of them make of a table. Raises as ``put``."""
+        """Apply all interceptors to a table, then ``put``. Raises as ``put``."""
         for each in self.all:
             found = self._call(each.sending_table, (topic, rows), (topic or "",))
             rows = rows if found is None else found
         return put(topic, rows)
 
     def watch(self, delivery: Delivery) -> None:
-        """Tell all of them what becomes of it. That does not count as somebody having looked at its error."""
+        """Report the result of a delivery to all interceptors. The delivery's error still counts as unread."""
         delivery.add_done_callback(self._ended)
 
     def _ended(self, delivery: Delivery) -> None:
@@ -129,12 +132,12 @@ class ProducerInterceptors(_Interceptors[ProducerInterceptor]):
             self._call(each.acknowledged, (topic, stored, error), (topic,))
 
 
-# What a consumer does to a batch between its engine and its user: what keys and values become, and interceptors.
+# The steps of a consumer between its engine and its user: deserializers, then interceptors.
 _NOTHING_OF_NODES: Final = Messages(named_nodes=True)
 
 
 def check_callable(name: str, given: object, hint: str) -> None:
-    """Raises ConfigError for what is neither a function nor left out."""
+    """Raise ConfigError unless the value is callable or None."""
     if given is not None and not callable(given):
         raise ConfigError(f"{name} is {given!r:.60}, wanted is a function", hint=hint)
 
@@ -147,7 +150,7 @@ def receiving(
     *,
     named_nodes: bool = False,
 ) -> Callable[[Messages], Messages[Any, Any]]:
-    """What each batch goes through. Raises ConfigError for what cannot be called.
+    """The function that every polled batch goes through. Raises ConfigError for an argument that is not callable.
 
     ``named_nodes``: tables have the column node, also those of polls that return nothing.
     """

@@ -1,6 +1,6 @@
-"""Interceptors: code of yours that sees, and may change, what clients read and send. Names users derive from.
+"""Interceptors: base classes for user code that sees, and may change, the records that clients read and send.
 
-What must not live here: when they are called, and what becomes of what they raise (`_intercepting`).
+When they are called, and what happens to their exceptions, is in `penstock.client.intercepting`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._dataclasses import dataclass
 
-if TYPE_CHECKING:  # a consumer of a handful of records does without Arrow
+if TYPE_CHECKING:  # a consumer of a handful of records needs no Arrow
     from penstock.client.producer.delivery import RecordMetadata
     from penstock.client.producer.validation import RowsLike
     from penstock.errors import PenstockError
@@ -22,31 +22,32 @@ __all__ = ["ConsumerInterceptor", "Outgoing", "ProducerInterceptor"]
 
 
 class ConsumerInterceptor:
-    """Derive from it, override what you need, and give consumers a list of them: ``interceptors=[…]``.
+    """Derive from it, override the methods you need, and pass a list of instances to consumers: ``interceptors=[…]``.
 
-    Each gets what the one before it made. What one raises is logged (``penstock.consumer``) and told to
-    ``on_callback_error``; records go on as if it had not been there.
+    Each interceptor gets the result of the one before it. An exception is logged (``penstock.consumer``) and passed to
+    ``on_callback_error``; the records continue as if the interceptor were not there.
     """
 
     def polled(self, batch: Messages[Any, Any]) -> Messages[Any, Any] | None:
-        """``poll`` is about to return this batch, which has records; None leaves it, another one takes its place.
+        """``poll`` is about to return this batch, which has records. Return another batch to replace it, or None.
 
-        In the thread that polls. Positions and automatic commits cover what was read, whatever is returned.
+        Runs in the thread that polls. Positions and automatic commits cover the records that were read, whatever you
+        return.
         """
         del batch
         return None
 
     def committed(self, offsets: Mapping[Partition, Committed]) -> None:
-        """The group has committed these. Runs on the client's loop: be quick, and wait for nothing."""
+        """The group has committed these offsets. Runs on the client's event loop: be quick, and never block."""
         del offsets
 
     def closed(self) -> None:
-        """The consumer is closed."""
+        """The consumer has been closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A record as ``send`` got it, before serializers and partitioner; ``dataclasses.replace`` makes a changed one."""
+    """The arguments of ``send``, before serializers and partitioner; ``dataclasses.replace`` makes a changed copy."""
 
     topic: str
     value: Any = None
@@ -57,25 +58,25 @@ class Outgoing:
 
 
 class ProducerInterceptor:
-    """Derive from it, override what you need, and give producers a list of them: ``interceptors=[…]``.
+    """Derive from it, override the methods you need, and pass a list of instances to producers: ``interceptors=[…]``.
 
-    Each gets what the one before it made. What one raises is logged (``penstock.producer``) and told to
-    ``on_callback_error``; records are sent as if it had not been there.
+    Each interceptor gets the result of the one before it. An exception is logged (``penstock.producer``) and passed to
+    ``on_callback_error``; the records are sent as if the interceptor were not there.
     """
 
     def sending(self, record: Outgoing) -> Outgoing | None:
-        """``send`` was called; None leaves the record, another one takes its place. In the thread that sends."""
+        """``send`` was called. Return another record to replace this one, or None. Runs in the thread that sends."""
         del record
         return None
 
     def sending_table(self, topic: str | None, rows: RowsLike) -> RowsLike | None:
-        """``send_batch`` was called; None leaves the rows, others take their place. In the thread that sends."""
+        """``send_batch`` was called. Return other rows to replace these, or None. Runs in the thread that sends."""
         del topic, rows
         return None
 
     def acknowledged(self, topic: str, stored: RecordMetadata | None, error: PenstockError | None) -> None:
-        """A record of ``send`` is stored, or has failed for good. Where callbacks of deliveries run."""
+        """A record of ``send`` is stored, or has finally failed. Runs where the callbacks of deliveries run."""
         del topic, stored, error
 
     def closed(self) -> None:
-        """The producer is closed."""
+        """The producer has been closed."""

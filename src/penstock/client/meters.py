@@ -1,7 +1,7 @@
-"""Meters: what clients count as they go, cheap enough for every fetch, request and poll, and read by ``metrics()``.
+"""Meters: a client's counters, cheap enough for every fetch, request and poll; ``metrics()`` reads them.
 
-Counted where things happen, by one thread at a time each; who reads them from another thread sees numbers that may be
-one event apart.
+Each counter is written by one thread at a time. A reader in another thread may see numbers that are one event apart.
+`Measuring` passes snapshots to the application's ``on_metrics`` function at intervals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ConsumerMeter", "Measuring", "MetricsHook", "ProducerMeter", "Stopwa
 
 
 class Stopwatch:
-    """How often something took how long, in seconds."""
+    """Counts events and their durations in seconds."""
 
     __slots__ = ("count", "longest_s", "total_s")
 
@@ -28,20 +28,20 @@ class Stopwatch:
         self.total_s = self.longest_s = 0.0
 
     def add(self, seconds: float) -> None:
-        """It happened once more."""
+        """Record one event."""
         self.count += 1
         self.total_s += seconds
-        if seconds > self.longest_s:  # noqa: PLR1730 -- a call of max costs as much as all of this
+        if seconds > self.longest_s:  # noqa: PLR1730 -- a call of max costs as much as this whole method
             self.longest_s = seconds
 
     @property
     def timing(self) -> Timing:
-        """As users read it."""
+        """The same as public data, in milliseconds."""
         return Timing(self.count, self.total_s * 1_000, self.longest_s * 1_000)
 
 
 class ConsumerMeter:
-    """Of one consumer. Times are the loop's."""
+    """The counters of one consumer. Times are the loop's."""
 
     __slots__ = (
         "begun", "between_polls", "commit", "fetch", "fetch_failed", "fetched_bytes", "heartbeat", "last_heartbeat",
@@ -57,7 +57,7 @@ class ConsumerMeter:
         self.last_heartbeat: float | None = None
 
     def fetched(self, seconds: float, answers: Sequence[Fetched] | Exception) -> None:
-        """A fetch was answered, or not."""
+        """A fetch was answered or failed."""
         if isinstance(answers, Exception):
             self.fetch_failed += 1
             return
@@ -66,12 +66,12 @@ class ConsumerMeter:
             self.fetched_bytes += answer.size
 
     def beaten(self, begun: float, ended: float) -> None:
-        """A heartbeat was answered, whatever it told."""
+        """A heartbeat was answered, with or without an error."""
         self.heartbeat.add(ended - begun)
         self.last_heartbeat = ended
 
     def polled(self, begun: float, ended: float, records: int) -> None:
-        """A poll began and ended."""
+        """A poll ended."""
         if self.last_poll is not None:
             self.between_polls.add(begun - self.last_poll if begun > self.last_poll else 0.0)
         self.poll.add(ended - begun)
@@ -80,7 +80,7 @@ class ConsumerMeter:
 
 
 class ProducerMeter:
-    """Of one producer. Times are the loop's."""
+    """The counters of one producer. Times are the loop's."""
 
     __slots__ = ("batch_bytes", "batches", "begun", "errors", "request", "retries", "sent")
 
@@ -90,13 +90,13 @@ class ProducerMeter:
         self.batches = self.batch_bytes = self.sent = self.retries = self.errors = 0
 
     def stored(self, records: int, size: int) -> None:
-        """A batch is stored."""
+        """A batch has been stored."""
         self.batches += 1
         self.batch_bytes += size
         self.sent += records
 
     def metrics(self, now: float, buffer_bytes: int, requests_in_flight: int) -> ProducerMetrics:
-        """As users read it."""
+        """A snapshot as public data."""
         return ProducerMetrics(
             seconds=now - self.begun,
             request=self.request.timing,
@@ -110,21 +110,19 @@ class ProducerMeter:
         )
 
 
-# Measuring: what a client measured, told to a function of the application every so often.
-#
-# A synchronous client's function runs in a thread of its own, so that it is called while nobody polls or sends; an
-# asynchronous one's on the user's loop.
+# Periodic snapshots for a function of the application. A synchronous client calls it in a thread of its own, so that
+# it also runs while no thread polls or sends; an asynchronous client calls it on the user's loop.
 M = TypeVar("M", ConsumerMetrics, ProducerMetrics)
 
 MetricsHook: TypeAlias = Callable[[M], object]
-"""What ``on_metrics`` takes."""
+"""The type of ``on_metrics``."""
 
 
 class Measuring(Generic[M]):
-    """Of one client: from its first use to its end. ``callbacks`` says where the function runs.
+    """Calls ``on_metrics`` of one client, from its first use to its close; ``callbacks`` decides where it runs.
 
-    What it raises is told, as of any callback. While it is still at one snapshot, others are left out, not kept.
-    Raises ConfigError for what cannot be called.
+    Exceptions are reported as those of any callback. While a call is running, further snapshots are dropped, not
+    queued. Raises ConfigError for a hook that is not callable.
     """
 
     def __init__(self, hook: object, interval_ms: int, told: Told) -> None:
@@ -138,12 +136,12 @@ class Measuring(Generic[M]):
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, snapshot: Callable[[], M]) -> None:
-        """Call it an interval from now, and so on. On the client's loop."""
+        """Call the hook in one interval from now, and so on. Call this on the client's loop."""
         if self._hook is not None:
             self._arm(asyncio.get_running_loop(), self._hook, snapshot)
 
     def end(self) -> None:
-        """Call it no more; one that is under way in a thread goes on."""
+        """Stop calling the hook; a call that is running in a thread is not interrupted."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

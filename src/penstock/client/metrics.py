@@ -1,8 +1,8 @@
-"""Metrics of a consumer and of a producer: snapshots, as data. Names users read.
+"""Metrics of a consumer and of a producer: snapshots, as public data.
 
-The names mean what those of Kafka's Java clients mean ("Monitoring", Apache Kafka 4.x), with the unit in the name. What
-is counted is counted since the client began; ``since`` makes a span of two snapshots.
-What must not live here: counting (`_meters`), and other libraries' words (`prometheus`).
+Names have the meaning of those in Kafka's Java clients ("Monitoring", Apache Kafka 4.x), with the unit in the name.
+Counters count since the client started; ``since`` subtracts an earlier snapshot. The counting itself is in
+`penstock.client.meters`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ConsumerMetrics", "ProducerMetrics", "Timing"]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How often something happened, and how long it took: in all, and at most (of one since the client began)."""
+    """How often something happened, its total duration, and the longest single one since the client started."""
 
     count: int = 0
     total_ms: float = 0.0
@@ -27,11 +27,11 @@ class Timing:
 
     @property
     def avg_ms(self) -> float:
-        """How long it took on average; 0 if it never happened."""
+        """The average duration; 0 if it never happened."""
         return self.total_ms / self.count if self.count else 0.0
 
     def since(self, earlier: Timing) -> Timing:
-        """What has happened after ``earlier``; the longest stays that of all the time."""
+        """The events after ``earlier``; the maximum stays that of the whole time."""
         return replace(self, count=self.count - earlier.count, total_ms=self.total_ms - earlier.total_ms)
 
 
@@ -53,17 +53,19 @@ def _since(later: M, earlier: M) -> M:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMetrics:
-    """A consumer at one moment. Java's names: ``fetch`` fetch-latency, fetch-total; ``fetched_bytes_total``
-    bytes-consumed-total; ``records_total`` records-consumed-total; ``commit``, ``rebalance`` commit-latency and
-    rebalance-latency, with their totals (``rebalance``: from the join to the assignment); ``rebalance_failed_total``
-    failed-rebalance-total; ``poll`` time in ``poll``, ``between_polls`` time-between-poll; ``last_poll_ms_ago``
-    last-poll-seconds-ago, None before the first; ``heartbeat`` heartbeat-response-time and heartbeat-total (answered
-    ones), ``last_heartbeat_ms_ago`` last-heartbeat-seconds-ago, None before the first; ``lag`` records-lag, of
-    partitions whose position and end are known.
+    """A snapshot of a consumer.
+
+    Java's names: ``fetch`` is fetch-latency and fetch-total; ``fetched_bytes_total`` bytes-consumed-total;
+    ``records_total`` records-consumed-total; ``commit`` and ``rebalance`` are commit-latency and rebalance-latency with
+    their totals (``rebalance``: from the join to the assignment); ``rebalance_failed_total`` failed-rebalance-total;
+    ``poll`` is the time in ``poll``; ``between_polls`` time-between-poll; ``last_poll_ms_ago`` last-poll-seconds-ago,
+    None before the first; ``heartbeat`` heartbeat-response-time and heartbeat-total (answered ones);
+    ``last_heartbeat_ms_ago`` last-heartbeat-seconds-ago, None before the first; ``lag`` records-lag, for partitions
+    whose position and end are known.
     """
 
     seconds: float = 0.0
-    """How long the consumer has been there, or the span between two snapshots."""
+    """The age of the consumer, or the time between two snapshots."""
     fetch: Timing = _NEVER
     fetch_failed_total: int = 0
     fetched_bytes_total: int = 0
@@ -80,55 +82,56 @@ class ConsumerMetrics:
     last_heartbeat_ms_ago: float | None = None
     assigned_partitions: int = 0
     buffered_bytes: int = 0
-    """What has arrived and was not polled yet."""
+    """Received and not polled yet."""
     lag: Mapping[Partition, int] = field(default_factory=dict)
 
     def since(self, earlier: ConsumerMetrics) -> ConsumerMetrics:
-        """The span between two snapshots: what was counted in it; lag and the like as they are now."""
+        """The counters between two snapshots; lag and other present values are those of the later one."""
         return _since(self, earlier)
 
     @property
     def records_lag_max(self) -> int | None:
-        """The largest lag; None where none is known."""
+        """The largest lag; None where no lag is known."""
         return max(self.lag.values(), default=None)
 
     @property
     def fetch_rate(self) -> float:
-        """Fetches a second."""
+        """Fetches per second."""
         return self.fetch.count / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def fetch_size_avg_bytes(self) -> float:
-        """Bytes a fetch."""
+        """Bytes per fetch."""
         return self.fetched_bytes_total / self.fetch.count if self.fetch.count else 0.0
 
     @property
     def records_consumed_rate(self) -> float:
-        """Records a second."""
+        """Records per second."""
         return self.records_total / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def bytes_consumed_rate(self) -> float:
-        """Bytes a second, as they were sent, compressed or not."""
+        """Bytes per second as they were sent, compressed or not."""
         return self.fetched_bytes_total / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def poll_idle_ratio(self) -> float:
-        """The share of time that was spent in ``poll``: near 1 where who handles batches has time to spare."""
+        """The share of time spent in ``poll``: near 1 where the code that handles batches has time to spare."""
         all_ms = self.poll.total_ms + self.between_polls.total_ms
         return self.poll.total_ms / all_ms if all_ms else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerMetrics:
-    """A producer at one moment. Java's names: ``request`` request-latency, request-total; ``batches_total`` and
-    ``batch_bytes_total`` make batch-size-avg; ``record_send_total``, ``record_retry_total``, ``record_error_total`` are
-    Java's (stored; sent once more, each time; failed for good); ``buffer_bytes`` is buffer-total-bytes less
-    buffer-available-bytes.
+    """A snapshot of a producer.
+
+    Java's names: ``request`` is request-latency and request-total; ``batches_total`` and ``batch_bytes_total`` make
+    batch-size-avg; ``record_send_total`` (stored), ``record_retry_total`` (each retry) and ``record_error_total``
+    (finally failed) are Java's; ``buffer_bytes`` is buffer-total-bytes less buffer-available-bytes.
     """
 
     seconds: float = 0.0
-    """How long the producer has been there, or the span between two snapshots."""
+    """The age of the producer, or the time between two snapshots."""
     request: Timing = _NEVER
     batches_total: int = 0
     batch_bytes_total: int = 0
@@ -136,29 +139,29 @@ class ProducerMetrics:
     record_retry_total: int = 0
     record_error_total: int = 0
     buffer_bytes: int = 0
-    """What was put in and is not acknowledged yet."""
+    """Sent to the producer and not acknowledged yet."""
     requests_in_flight: int = 0
 
     def since(self, earlier: ProducerMetrics) -> ProducerMetrics:
-        """The span between two snapshots: what was counted in it; the buffer and the like as they are now."""
+        """The counters between two snapshots; the buffer and other present values are those of the later one."""
         return _since(self, earlier)
 
     @property
     def batch_size_avg_bytes(self) -> float:
-        """Bytes a batch, compressed if it was."""
+        """Bytes per batch, after compression."""
         return self.batch_bytes_total / self.batches_total if self.batches_total else 0.0
 
     @property
     def records_per_request_avg(self) -> float:
-        """Stored records a request."""
+        """Stored records per request."""
         return self.record_send_total / self.request.count if self.request.count else 0.0
 
     @property
     def record_send_rate(self) -> float:
-        """Stored records a second."""
+        """Stored records per second."""
         return self.record_send_total / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def request_rate(self) -> float:
-        """Requests a second."""
+        """Requests per second."""
         return self.request.count / self.seconds if self.seconds > 0 else 0.0

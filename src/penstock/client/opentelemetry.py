@@ -1,9 +1,9 @@
-"""Clients' metrics for OpenTelemetry, whose API the extra ``opentelemetry`` brings: imported by who wants it.
+"""Clients' metrics for OpenTelemetry, whose API the extra ``opentelemetry`` brings. Import it only where you use it.
 
-Observable instruments: an SDK's reader asks, and each answer is made of snapshots. Which there are is one table, from
-which docs/clients/metrics.md is written. Names, units and kinds follow OpenTelemetry's "Metrics semantic conventions"
-(1.x): no unit in a name, UCUM's units, what may be added up over clients is a sum. What must not live here: what is
-measured (`metrics`), and an SDK.
+The instruments are observable: the SDK's reader asks, and each answer is made from snapshots of
+`penstock.client.metrics`. They are one table, from which docs/clients/metrics.md is written. Names, units and kinds
+follow OpenTelemetry's "Metrics semantic conventions" (1.x): no unit in a name, UCUM units, and a sum for each value
+that may be added up over clients.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _S: Final = 1_000.0
 
 
 class Measured(Protocol):
-    """A consumer or a producer, of either kind."""
+    """A consumer or a producer, synchronous or asynchronous."""
 
     def metrics(self) -> Snapshot:
         """A snapshot."""
@@ -51,7 +51,7 @@ class Kind(enum.Enum):
 
 
 class Instrument(NamedTuple):
-    """One instrument, and the field of a snapshot that it shows; ``read`` makes its value, None where there is none."""
+    """One instrument and the snapshot field that it shows; ``read`` computes its value, None where there is none."""
 
     name: str
     kind: Kind
@@ -61,7 +61,7 @@ class Instrument(NamedTuple):
     read: Callable[[object], float | None]
 
     def observed(self, snapshot: Snapshot, attributes: Attributes) -> Iterator[Observation]:
-        """What one client has to say."""
+        """The observations of one client."""
         found = getattr(snapshot, self.field)
         if self.field == "lag":
             for place, behind in found.items():
@@ -73,18 +73,18 @@ class Instrument(NamedTuple):
 
 
 class OpenTelemetryMetrics:
-    """Clients' metrics as OpenTelemetry's observable instruments, read whenever a reader of its SDK asks.
+    """Clients' metrics as OpenTelemetry's observable instruments, read whenever a reader of the SDK asks.
 
-    One of these a process, whatever number of clients: an instrument can be made once only, and never be taken back.
-    ``meter`` is by default that of the global provider. A client is observed until `forget`, or until nobody holds it
-    any more; a closed one says what it counted last.
+    Create one per process for any number of clients: an instrument can be created only once and never removed.
+    ``meter`` defaults to that of the global provider. A client is observed until `forget`, or until it is
+    garbage-collected; a closed client reports its last counters.
 
     >>> OpenTelemetryMetrics().observe(consumer, {"messaging.client.id": "stats"})          # doctest: +SKIP
     """
 
     def __init__(self, meter: Meter | None = None) -> None:
         self._clients: WeakKeyDictionary[Measured, Attributes] = WeakKeyDictionary()
-        self._changing = threading.Lock()  # readers ask in threads of their own
+        self._changing = threading.Lock()  # readers ask in their own threads
         meter = meter or get_meter("penstock")
         makers = {
             Kind.COUNTER: meter.create_observable_counter,
@@ -97,13 +97,15 @@ class OpenTelemetryMetrics:
                 makers[each.kind](each.name, [callback], unit=each.unit, description=each.about)
 
     def observe(self, client: Measured, attributes: Attributes | None = None) -> None:
-        """From now on, tell of this consumer or producer too; ``attributes`` tell clients apart, as no two may share
-        all of theirs."""
+        """Observe this consumer or producer from now on.
+
+        ``attributes`` distinguish clients: no two may have equal ones.
+        """
         with self._changing:
             self._clients[client] = dict(attributes or {})
 
     def forget(self, client: Measured) -> None:
-        """Tell of it no more; nothing happens if it was not observed."""
+        """Stop observing it; harmless if it was not observed."""
         with self._changing:
             self._clients.pop(client, None)
 
@@ -206,4 +208,4 @@ INSTRUMENTS: Final[Mapping[type[Snapshot], tuple[Instrument, ...]]] = {
         Instrument(f"{_P}.uptime", Kind.GAUGE, "s", "how long the producer has been there", "seconds", _same),
     ),
 }
-"""All instruments, by the snapshots that they show."""
+"""All instruments, by the kind of snapshot that they show."""

@@ -1,7 +1,4 @@
-"""Clients' metrics for ``prometheus_client``, which the extra ``metrics`` brings: imported by who wants it.
-
-What must not live here: what is measured (`metrics`).
-"""
+"""Clients' metrics for ``prometheus_client``, which the extra ``metrics`` brings. Import it only where you use it."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _MS: Final = 1_000.0
 
 
 class Measured(Protocol):
-    """A consumer or a producer, of either kind."""
+    """A consumer or a producer, synchronous or asynchronous."""
 
     def metrics(self) -> ConsumerMetrics | ProducerMetrics:
         """A snapshot."""
@@ -33,9 +30,9 @@ class Measured(Protocol):
 
 
 class PrometheusCollector(Collector):
-    """A client's metrics for ``prometheus_client``, read when somebody scrapes: the extra ``metrics`` brings that.
+    """A client's metrics for ``prometheus_client``, read at each scrape. Needs the extra ``metrics``.
 
-    Counters end in ``_total``, times are seconds. ``labels`` tell clients of one process apart.
+    Counters end in ``_total``, times are seconds. ``labels`` distinguish the clients of one process.
 
     >>> prometheus_client.REGISTRY.register(PrometheusCollector(consumer, client="stats"))    # doctest: +SKIP
     """
@@ -45,11 +42,11 @@ class PrometheusCollector(Collector):
         self._labels = labels
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing beforehand: what there is depends on the client."""
+        """Empty: the metrics depend on the client."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """What ``metrics()`` says now, in Prometheus' words."""
+        """The present snapshot as Prometheus metrics."""
         found = self._client.metrics()
         kind = "consumer" if isinstance(found, ConsumerMetrics) else "producer"
         names, values = list(self._labels), list(self._labels.values())

@@ -1,4 +1,4 @@
-"""RebalanceListener: how an application hears that partitions come and go."""
+"""RebalanceListener: an application's callbacks for partitions that are assigned or taken away."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["RebalanceListener"]
 
 
 class RebalanceListener:
-    """Derive from it, override what you need, and give it to ``subscribe``.
+    """Derive from it, override the methods you need, and pass it to ``subscribe``.
 
-    Methods run inside ``poll`` (and ``close``), in the thread that called it; they may commit, seek and pause. Under an
-    AsyncConsumer they may also be coroutine functions. An exception is raised from that ``poll``, once the rebalance is
-    through.
+    Methods run inside ``poll`` (and ``close``), in the thread that called it; they may commit, seek and pause. With an
+    AsyncConsumer they may also be coroutine functions. ``poll`` raises an exception of theirs when the rebalance is
+    complete.
 
     >>> class Told(RebalanceListener):
     ...     def assigned(self, partitions):
@@ -24,15 +24,15 @@ class RebalanceListener:
     """
 
     def assigned(self, partitions: Collection[Partition]) -> Awaitable[None] | None:
-        """These are this consumer's from now on; a ``seek`` here wins over the committed offset."""
+        """This consumer has these partitions from now on; a ``seek`` here overrides the committed offset."""
         del partitions
         return None
 
     def revoked(self, partitions: Collection[Partition]) -> Awaitable[None] | None:
-        """These will be given up when this returns; they can still be committed."""
+        """These partitions are given up when this method returns; until then their offsets can be committed."""
         del partitions
         return None
 
     def lost(self, partitions: Collection[Partition]) -> Awaitable[None] | None:
-        """These belong to others already; committing them would fail. Calls ``revoked`` unless overridden."""
+        """Other members already have these partitions, so a commit would fail. Calls ``revoked`` unless overridden."""
         return self.revoked(partitions)

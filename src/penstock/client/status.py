@@ -1,4 +1,7 @@
-"""Where each partition of a consumer stands, and why a poll came back with nothing. Data and one rule; no requests."""
+"""The state of each partition of a consumer, and the reason why a poll returned nothing.
+
+Data and one rule; no requests.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +18,26 @@ class ReadState(enum.Enum):
     """What a partition waits for."""
 
     STARTING = "starting"
-    """Where to begin is being looked up; TubeMQ: its broker is being asked for it."""
+    """Its first offset is being looked up; TubeMQ: its broker is being asked for it."""
     READING = "reading"
-    """The next records are being asked for, or will be in a moment; maybe again and again, because there are none."""
+    """The next records have been requested, or will be in a moment; perhaps repeatedly, because there are none."""
     BUFFERED = "buffered"
-    """Records (or an error) are here, for the next poll."""
+    """Records (or an error) are ready for the next poll."""
     IN_USE = "in use"
-    """Its batch is with the application, and nothing more comes before that is confirmed. TubeMQ's groups only."""
+    """The application has its batch, and no more records come before that is confirmed. TubeMQ's groups only."""
     WAITING = "waiting"
-    """Left alone for a while: after an error; TubeMQ: for flow control."""
+    """Not read for a while: after an error; TubeMQ: for flow control."""
     PAUSED = "paused"
-    """Held back by ``pause``."""
+    """Paused by ``pause``."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """One partition. ``position`` is the offset of the next record that poll returns (TubeMQ: of the next batch behind
-    the last confirmed one); ``end_offset`` that of the next record to be written, as the log said last. None: unknown.
-    ``drained``: the log was asked for what comes next, and had nothing (that this reader may see yet).
+    """The state of one partition.
+
+    ``position`` is the offset of the next record that poll returns (TubeMQ: of the batch after the last confirmed one).
+    ``end_offset`` is the offset of the next record to be written, as the log last reported it. None: unknown.
+    ``drained``: the log was asked for the next records and had none (that this reader may see yet).
     """
 
     partition: Partition
@@ -43,29 +48,29 @@ class PartitionStatus:
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything that the log was last known to have has been read."""
+        """Whether all records up to the last known end of the log have been read."""
         return self.position is not None and self.end_offset is not None and self.position >= self.end_offset
 
 
 class EmptyReason(enum.Enum):
-    """Why a poll returned nothing; in brackets the code that TubeMQ's Java client gives."""
+    """Why a poll returned nothing; in brackets the error code of TubeMQ's Java client."""
 
     NONE_ASSIGNED = "no partition is assigned"
-    """(406) The group has given this consumer nothing, now or yet."""
+    """(406) The group has not assigned any partition to this consumer, now or yet."""
     ALL_PAUSED = "all partitions are paused"
     """(405)"""
     ALL_IN_USE = "all partitions wait for their batches to be confirmed"
     """(408) Commit what polls returned. TubeMQ's groups only."""
     ALL_WAITING = "no partition may be read just now"
-    """(407) Each is left alone for a while, in use or being looked up: flow control, errors, the beginning."""
+    """(407) Every partition is in use, not started, or not read for a while: flow control, errors, the first lookup."""
     NOT_YET = "some partitions have not been read to their ends yet"
-    """(404) Records may be there: an answer is under way, or a partition is left alone for a while. Poll again."""
+    """(404) There may be records: a fetch is in flight, or a partition is not read for a while. Poll again."""
     NOTHING_NEW = "there is nothing new"
-    """(404) All partitions were read to their ends, but those that are paused or in use."""
+    """(404) All partitions were read to their ends, except those that are paused or in use."""
 
 
 def empty_reason(statuses: Collection[PartitionStatus]) -> EmptyReason:
-    """What keeps a poll from returning anything, where partitions stand like this."""
+    """Why a poll returns nothing, from the states of all partitions."""
     if not statuses:
         return EmptyReason.NONE_ASSIGNED
     wanted = [each for each in statuses if each.state is not ReadState.PAUSED]

@@ -1,4 +1,8 @@
-"""Work that would block the event loop: in a thread, or on the loop in small steps."""
+"""Work that would block the event loop: run in a thread, or on the loop in small steps.
+
+`BackgroundWorker` uses a thread. `LoopBudget` and `RequestPacer` count steps of about ten microseconds of the loop. All
+clients of a front share the steps of one loop iteration, so that a small request never waits behind a whole large one.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,11 @@ from penstock.errors import UsageError
 __all__ = ["ENTRY_BYTES", "STEP_BYTES", "BackgroundWorker", "LoopBudget", "LoopTurn", "RequestPacer"]
 
 
-# How much all clients of a node do in one turn of its event loop, so that a small request waits for few of them.
 class LoopTurn:
-    """``most`` is done in each turn of the loop, or little more; who comes when that is used up waits for a later one.
+    """A budget of ``most`` units of work for each iteration of the event loop, shared by all clients.
 
-    ``soon`` calls back in the next turn.
+    Work may overrun the budget slightly. Callers that find it used up wait for a later iteration, first come, first
+    served. ``soon`` schedules a callback for the next iteration of the loop.
     """
 
     def __init__(self, most: int, soon: Callable[[Callable[[], None]], object]) -> None:
@@ -28,21 +32,21 @@ class LoopTurn:
 
     @property
     def over(self) -> bool:
-        """Whether this one is used up."""
+        """Whether this iteration's budget is used up."""
         return self._left <= 0
 
     @property
     def waited_for(self) -> bool:
-        """Whether somebody waits for a later one."""
+        """Whether a callback waits for a later iteration."""
         return bool(self._waiting)
 
     def spend(self, count: int) -> None:
-        """So much is done in this turn."""
+        """Count ``count`` units as done in this iteration."""
         self._left -= count
         self._end_soon()
 
     def wait(self, callback: Callable[[], None]) -> None:
-        """Call it in the next turn that has something left, after all who came before; there it spends what it does."""
+        """Call it in the next iteration with budget left, after all earlier callers; the callback calls `spend`."""
         self._waiting.append(callback)
         self._end_soon()
 
@@ -67,11 +71,11 @@ _STEPS: Final = 1_000
 _AT_ONCE: Final = 200
 _ENTRIES_A_HOLD: Final = 1_000
 ENTRY_BYTES: Final = 1_000
-"""What one entry of a request takes, decoded, with what is answered to it: measured from 300 to 900 bytes."""
+"""Memory that one decoded entry of a request takes together with its answer: 300 to 900 bytes were measured."""
 
 
 class BackgroundWorker:
-    """One a front."""
+    """Runs blocking work in a thread, one piece at a time; one instance per front."""
 
     def __init__(self, runtime: Runtime, memory: Memory) -> None:
         self._runtime = runtime
@@ -79,7 +83,7 @@ class BackgroundWorker:
         self._busy: Promise[Any] | None = None
 
     async def run(self, work: Callable[[], T], holds: int = 0) -> T:
-        """What ``work`` returns, which is begun after all that was asked for before, and takes ``holds`` bytes."""
+        """Run ``work`` in a thread after all earlier calls; return its result. It takes ``holds`` bytes meanwhile."""
         while self._busy is not None:
             await self._busy
         busy = self._busy = self._runtime.promise()
@@ -92,9 +96,9 @@ class BackgroundWorker:
 
 
 class LoopBudget:
-    """What all clients of a front do in one turn of the loop is bounded, so that small requests come in between.
+    """A limit on the work that all clients of a front do in one loop iteration, so that small requests come in between.
 
-    It is counted in steps of about ten microseconds; to copy ``STEP_BYTES`` is one.
+    Work is counted in steps of about ten microseconds; copying ``STEP_BYTES`` is one step.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -102,7 +106,7 @@ class LoopBudget:
         self._turn = LoopTurn(_STEPS, lambda callback: runtime.call_later(0, callback))
 
     async def take(self, steps: int) -> None:
-        """Return in a turn in which so much may be done, after all who came before."""
+        """Return in a loop iteration that has ``steps`` left, after all earlier callers."""
         if self._turn.over or self._turn.waited_for:
             mine: Promise[None] = self._runtime.promise()
             self._turn.wait(lambda: self._grant(steps, mine))
@@ -111,7 +115,7 @@ class LoopBudget:
             self._turn.spend(steps)
 
     async def through(self, things: Collection[T], steps: int) -> AsyncIterator[T]:
-        """One after the other, each taking so many steps."""
+        """Yield ``things`` one by one, counting ``steps`` for each."""
         at_once = max(1, _AT_ONCE // steps)
         for row, thing in enumerate(things):
             if not row % at_once:
@@ -124,9 +128,9 @@ class LoopBudget:
 
 
 class RequestPacer:
-    """How one request goes through its entries: the loop is given back between them, and their answers are counted.
+    """Limits one request while it works through its entries: yields to the loop in between, and counts answers' memory.
 
-    A request of few entries never waits for its turn.
+    A request of few entries never waits.
     """
 
     __slots__ = ("_held", "_left", "_memory", "_most", "_turns", "entries")
@@ -140,9 +144,9 @@ class RequestPacer:
         self.entries = 0
 
     async def spend(self, entries: int = 1, steps: float = 1) -> None:
-        """To be called for so many entries, which took, or are about to take, so many steps of about ten microseconds.
+        """Count ``entries`` that took, or are about to take, ``steps`` steps of about ten microseconds together.
 
-        An entry takes a fifth of a step at least. Raises UsageError for an answer that has too many entries.
+        An entry takes at least a fifth of a step. Raises UsageError for an answer that has too many entries.
         """
         self.entries += entries
         self._left -= steps
@@ -150,11 +154,11 @@ class RequestPacer:
             await self._rest()
 
     def through(self, things: Iterable[T], steps: float = 1, entries: int = 1) -> AsyncIterator[T]:
-        """One after the other, each so many entries that take so many steps."""
+        """Iterate over ``things``; each counts as ``entries`` entries and takes ``steps`` steps."""
         return _Paced(self, things, steps, entries)
 
     def again(self, things: Iterable[T], steps: float = 0.2) -> AsyncIterator[T]:
-        """The same for entries that have been counted before."""
+        """As `through`, for entries that have been counted before."""
         return _Paced(self, things, steps, 0)
 
     async def _rest(self) -> None:
@@ -169,14 +173,14 @@ class RequestPacer:
         self._left += due
 
     def end(self) -> None:
-        """The request is answered: what its answer took is given back."""
+        """Release the memory counted for the answer, once it is sent."""
         if self._held:
             self._memory.keep(-self._held * ENTRY_BYTES)
             self._held = 0
 
 
 class _Paced(AsyncIterator[T]):
-    """No asynchronous generator: a loop would register each of them, which costs a small request 2 µs."""
+    """Not an asynchronous generator: an event loop registers each of those, which costs a small request 2 µs."""
 
     __slots__ = ("_entries", "_pace", "_steps", "_things")
 

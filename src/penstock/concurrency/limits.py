@@ -1,4 +1,8 @@
-"""What clients may make a node hold: with a limit over all, for each address, and for each connection."""
+"""Limits on what clients may make a node hold: in all, for each client address, and for each connection.
+
+`Memory` is the budget of bytes, `Portion` the part of it that one kind of work may take, and `Shares` counts things
+that are kept for clients, by owner.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,8 @@ __all__ = [
 ]
 
 
-# Memory: what all connections of a node may hold together, as fronts see it.
 class Memory(Protocol):
-    """What all connections of a node may hold together."""
+    """The bytes that all connections of a node may hold together, as fronts see them."""
 
     @property
     def limit(self) -> int:
@@ -37,15 +40,15 @@ class Memory(Protocol):
 
     @property
     def free(self) -> int:
-        """Bytes that are left, 0 at least. An answer takes a part of it, so that there is some for the next one."""
+        """Bytes that are left, at least 0. An answer takes only part of them, to leave some for the next answer."""
         ...
 
     def reserved(self, size: int) -> AbstractContextManager[None]:
-        """While it is entered, work on somebody's behalf takes ``size`` bytes, whether or not they are left."""
+        """A context in which work for a client takes ``size`` bytes, whether or not they are free."""
         ...
 
     def keep(self, change: int) -> None:
-        """State that the node keeps for its clients has grown by ``change`` bytes, or shrunk if that is below 0."""
+        """Count ``change`` more bytes of state kept for clients, or fewer where ``change`` is negative."""
         ...
 
 
@@ -64,7 +67,7 @@ UNLIMITED: Final = _Unlimited()
 
 
 class MemoryReservation:
-    """Bytes that one piece of work has of a `Portion`."""
+    """The bytes that one piece of work has taken of a `Portion`."""
 
     __slots__ = ("_portion", "size")
 
@@ -73,13 +76,13 @@ class MemoryReservation:
         self.size = size
 
     def change(self, size: int) -> None:
-        """It has so much from now on. To grow needs no wait, because the work is amid something."""
+        """Set the size to ``size``. Growing never waits, because the work has already begun."""
         before, self.size = self.size, size
         self._portion.changed(size - before)
 
 
 class Portion:
-    """The part of a node's memory that one kind of work may take together; more work waits, in the order it came."""
+    """The part of a node's memory that one kind of work may take; further work waits, first come, first served."""
 
     def __init__(self, memory: Memory, most: int, promise: Callable[[], Promise[Any]]) -> None:
         self._memory = memory
@@ -90,12 +93,12 @@ class Portion:
 
     @property
     def used(self) -> int:
-        """Bytes that are taken now."""
+        """Bytes taken now."""
         return self._used
 
     @asynccontextmanager
     async def held(self, size: int) -> AsyncIterator[MemoryReservation]:
-        """Entered when ``size`` bytes are left, or all of them where it asks for more than there are."""
+        """Enter when ``size`` bytes are free. A request for more than the whole portion takes the whole portion."""
         size = min(size, self._most)
         if self._waiting or self._used + size > self._most:
             mine = self._promise()
@@ -117,7 +120,7 @@ class Portion:
             hold.change(0)
 
     def changed(self, change: int) -> None:
-        """So many bytes more are taken, or fewer if that is below 0."""
+        """Count ``change`` more bytes as taken, or fewer where it is negative, and admit waiting work that now fits."""
         self._used += change
         self._memory.keep(change)
         while self._waiting and self._used + self._waiting[0][0] <= self._most:
@@ -130,12 +133,12 @@ class Portion:
 K = TypeVar("K", bound=Hashable)
 
 ADDRESS_PERCENT: Final = 50
-"""Of a total, where an operator does not say."""
+"""An address's percentage of a total, unless the operator sets another."""
 _CONNECTION_PERCENT: Final = 5
 _LEAST_OF_CONNECTION: Final = 100
 _LEAST_BYTES: Final = 64 << 10
 _BYTES_OF_CONNECTION_PERCENT: Final = 30
-"""More than of their number: what one client keeps may well be larger than what others do."""
+"""Larger than the percentage of the number, because one client's entries may well be larger than others'."""
 _PART_OF_MEMORY: Final = 16
 _ORDINALS: Final = {16: "sixteenth", 8: "eighth", 4: "quarter"}
 _NOTHING: Final[Sequence[int]] = (0, 0)
@@ -143,7 +146,7 @@ _SHARE_OPTION: Final = "address_share_percent"
 
 
 class NoRoom(PenstockError):
-    """What a client wants kept is above a limit; the text says which, and which option raises it."""
+    """A client wants something kept that is above a limit; the text names the limit and the option that raises it."""
 
 
 class Owner(Protocol):
@@ -155,7 +158,7 @@ class Owner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """A total, and the most of it that one address and one connection may have."""
+    """A total, and the maximum of it that one address and one connection may have."""
 
     total: int
     address: int
@@ -168,7 +171,7 @@ def divided(
     least: int = _LEAST_OF_CONNECTION,
     connection_percent: int = _CONNECTION_PERCENT,
 ) -> Divided:
-    """A total with its parts; neither part is below ``least``, as far as the total has so much.
+    """Split a total into the parts for an address and a connection; each is at least ``least`` if the total allows.
 
     >>> divided(10_000)
     Divided(total=10000, address=5000, connection=500)
@@ -181,13 +184,13 @@ def divided(
 
 
 class Shares(Generic[K]):
-    """Things that are kept for clients, by key: whose they are, how many they count as, how many bytes they take.
+    """Counts things that are kept for clients: by key, each with an owner, a number and a size in bytes.
 
-    ``what`` names them in refusals, ``option`` names the total. ``most`` bounds their number. Their bytes, which are
-    estimates, count as ``memory``, and all of them may have one ``part``th of that.
+    ``what`` names the things in refusals, ``option`` names the option that sets the total, and ``most`` limits their
+    number. Sizes are estimates; they count as ``memory``, and all of them together may take one ``part``th of it.
 
-    The owner is a connection for what goes with it, and an address (its host) for what outlives connections. Without
-    an owner, as for what was found in a log, only the totals are looked at.
+    The owner is a connection for things that end with it, and an address (its host) for things that outlive
+    connections. Things without an owner, such as those found in a log, are checked against the totals only.
     """
 
     def __init__(
@@ -225,7 +228,7 @@ class Shares(Generic[K]):
         return self._size
 
     def put(self, key: K, owner: Owner | str | None, size: int, number: int = 1) -> str | None:
-        """Keep ``key`` for ``owner``, instead of what is kept under it. Or why not; nothing has changed then."""
+        """Keep ``key`` for ``owner``, replacing what it had. If refused, return the reason and change nothing."""
         if key in self._kept:
             why = self.refusal(key, owner, size, number)
             if why is None:
@@ -237,7 +240,7 @@ class Shares(Generic[K]):
         return why
 
     def refusal(self, key: K, owner: Owner | str | None, size: int, number: int = 1) -> str | None:
-        """Why `put` would refuse this; None where it would not. To keep no more than before is always allowed."""
+        """Return why `put` would refuse this; None if it would not. Keeping no more than before is always allowed."""
         before = self._kept.get(key)
         if before is None:
             return self._why_not(owner, size, number)
@@ -251,7 +254,7 @@ class Shares(Generic[K]):
             self._keep(key, *before)
 
     def take(self, key: K, owner: Owner | str | None, size: int, number: int = 1) -> None:
-        """Keep it whatever the limits are: it is there already."""
+        """Keep it whatever the limits are, because it exists already."""
         before = self._kept.get(key)
         if before is None:
             self._keep(key, owner, size, number)
@@ -264,13 +267,13 @@ class Shares(Generic[K]):
             self._keep(key, owner, size, number)
 
     def shrink(self, key: K, size: int) -> None:
-        """What is kept under ``key`` takes no more bytes than that."""
+        """Lower the size of ``key`` to ``size`` bytes; a smaller size stays."""
         found = self._kept.get(key)
         if found is not None and found[1] > size:
             self.take(key, found[0], size, found[2])
 
     def drop(self, key: K) -> None:
-        """It is kept no more; nothing happens if it is not kept."""
+        """Stop keeping ``key``; nothing happens if it is not kept."""
         found = self._kept.get(key)
         if found is not None:
             self._forget(key, found)

@@ -1,4 +1,7 @@
-"""Locks: by name, for coroutines that check and then act; and one that two threads try and neither waits for."""
+"""Two kinds of lock.
+
+`Locks` are locks by name, for coroutines that check and then act. `TryLock` is for two threads that never wait for it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _NOBODY: Final[deque[Promise[None]]] = deque()
 
 
 class Locks(Generic[K]):
-    """One lock a name, first come, first served. Where nobody waits it costs no promise, and nothing stays of it.
+    """One lock per name, first come, first served. A free lock costs no promise, and a released one leaves no entry.
 
     >>> async with locks.held("topic"):    # doctest: +SKIP
     ...     topic = await enode.topic("topic")
@@ -26,11 +29,11 @@ class Locks(Generic[K]):
         self._lines: dict[K, deque[Promise[None]]] = {}
 
     def held(self, name: K) -> _Held[K]:
-        """To be entered with ``async with``; the place in the line is taken there, before anything is waited for."""
+        """A context for ``async with``. Entering it takes a place in the queue before anything is awaited."""
         return _Held(self, name)
 
     async def take(self, name: K) -> None:
-        """Return when everybody who came before has left."""
+        """Return when all earlier callers have released the lock."""
         line = self._lines.get(name)
         if line is None:
             self._lines[name] = _NOBODY
@@ -49,18 +52,18 @@ class Locks(Generic[K]):
             raise
 
     def take_free(self, name: K) -> bool:
-        """Take it if nobody holds it; else False."""
+        """Take the lock if it is free; else return False."""
         if name in self._lines:
             return False
         self._lines[name] = _NOBODY
         return True
 
     def free(self, name: K) -> bool:
-        """Whether nobody holds it, so that `take` would wait for nothing."""
+        """Whether the lock is free, so that `take` would not wait."""
         return name not in self._lines
 
     def leave(self, name: K) -> None:
-        """The next one goes on."""
+        """Release the lock; the next waiter gets it."""
         line = self._lines[name]
         if line:
             line.popleft().set(None)
@@ -85,16 +88,21 @@ class _Held(Generic[K]):
         self._locks.leave(self._name)
 
 
-# Hold: which of two threads may touch something, where neither ever waits for the other.
-#
-# A lock would not do: a signal's handler that comes while a thread has it may wait for the other thread, which would
-# wait for the lock. Whoever does not get a hold leaves the thing alone, and goes another way.
+# The two threads that may hold a `TryLock`.
 LOOP: Final = "the loop"
 READER: Final = "the thread that reads"
 
 
 class TryLock:
-    """Free at first. Taken and left by name, so that nobody who was interrupted in between needs to know how far."""
+    """Says which of two threads may touch something, where neither ever waits for the other. Free at first.
+
+    A thread that does not get the lock leaves the thing alone and takes another way. A lock that waits would not
+    do: a signal handler that runs while its thread holds the lock may wait for the other thread, which would wait for
+    the lock.
+
+    Both calls take the thread's name and may be repeated, so code that was interrupted in between need not know how
+    far it came.
+    """
 
     __slots__ = ("_by",)
 
@@ -102,10 +110,10 @@ class TryLock:
         self._by: dict[None, str] = {}
 
     def take(self, who: str) -> bool:
-        """Whether it is ``who``'s now, or was already."""
-        return self._by.setdefault(None, who) == who  # one step of the interpreter
+        """Take it for ``who``; True if ``who`` has it now, also if it did before."""
+        return self._by.setdefault(None, who) == who  # atomic: one step of the interpreter
 
     def leave(self, who: str) -> None:
-        """It is free, unless somebody else has it."""
+        """Release it if ``who`` has it."""
         if self._by.get(None) == who:
             self._by.pop(None, None)

@@ -1,4 +1,9 @@
-"""Runtime: the node side's only clock, timers and waiting. Pure code gets one and imports no asyncio."""
+"""Runtime, the node side's only clock, timers and waiting; and helpers for values and deadlines that are yet to come.
+
+Protocol code gets a `Runtime` passed in and imports no asyncio. `Deferred` is an answer that comes later, without a
+task. `WaiterSet` has the waiters of one connection, `retry_while_unreachable` retries while an enode is unreachable,
+and `Deadlines` are timeouts by key.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ class Timer(Protocol):
 
 
 class Promise(Awaitable[T], Protocol[T]):
-    """A value that will be set once; awaiting it parks the caller. Setting it again does nothing."""
+    """A value that will be set once; awaiting it suspends the caller. Setting it again does nothing."""
 
     def set(self, value: T) -> None: ...
 
@@ -33,28 +38,28 @@ class Runtime(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back, in which the node served; deadlines of clients are counted in it.
+        """Seconds that never go back, counted only while the node can serve. Deadlines of clients use this clock.
 
-        It stands still while the node cannot serve: while work holds the loop, or the process is stopped.
+        It stops while work holds the loop, or while the process is stopped.
         """
         ...
 
     def promise(self) -> Promise[Any]: ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
-        """Call back when `monotonic` has gone on by ``delay_s`` seconds; 0: in the loop's next turn."""
+        """Call back when `monotonic` has advanced by ``delay_s`` seconds; 0 means the loop's next iteration."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run beside everything else until it ends or the node stops; its exception is logged and ends the node."""
+        """Run ``work`` concurrently until it ends or the node stops; its exception is logged and ends the node."""
         ...
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """As `spawn`, but what needs no waiting is done when it returns, outside any task (see `Session.at_once`)."""
+        """As `spawn`, but run ``work`` up to its first wait before returning, outside any task (`Session.at_once`)."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """A pause of the loop's own time; for periodic work, not for deadlines."""
+        """Pause in the loop's own time; for periodic work, not for deadlines."""
         ...
 
     async def in_thread(self, work: Callable[[], T]) -> T:
@@ -64,13 +69,10 @@ class Runtime(Protocol):
     def random_bytes(self, count: int) -> bytes: ...
 
 
-# Later: an answer that is not there yet and that no task waits for. Who makes it gives it, who wants it is called.
-#
-# A task that waits for an answer costs a node more than most answers do.
-
-
 class Deferred(Generic[T]):
-    """Given once, and told once: either by a call of what `tell` was given, or to who awaits it.
+    """A deferred answer: set once with `give`, and delivered once, to a callback (`tell`) or to one ``await``.
+
+    No task waits for it, because a waiting task costs a node more than most answers do.
 
     >>> later: Later[int] = Later(runtime.promise)    # doctest: +SKIP
     >>> later.tell(print)                             # doctest: +SKIP
@@ -87,21 +89,21 @@ class Deferred(Generic[T]):
         self._value: T
 
     def give(self, value: T) -> None:
-        """Here it is. Raises what the one who is told raises."""
+        """Set the value, and call the callback if there is one. Raises what the callback raises."""
         if self._tell is not None:
             self._tell(value)
         else:
             self._value, self._given = value, True
 
     def tell(self, told: Callable[[T], None]) -> None:
-        """Have ``told`` called with it: when it comes, or now if it came already."""
+        """Register the callback ``told``; it is called at once if the value is set already."""
         if self._given:
             told(self._value)
         else:
             self._tell = told
 
     def come(self) -> T | None:
-        """It, where it is here already: then nobody need be told."""
+        """Return the value if it is set already, so that no callback is needed; else None."""
         return self._value if self._given else None
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -111,13 +113,15 @@ class Deferred(Generic[T]):
 
 
 async def arrived(answer: T | Deferred[T] | None) -> T | None:
-    """What it is in the end, whether it came at once, comes later, or is none."""
+    """Return the final answer, whether it is there already, comes later, or is None."""
     return await answer if isinstance(answer, Deferred) else answer
 
 
-# Where a connection's handlers wait: for promises that come early when nobody is there to be answered.
 class WaiterSet:
-    """One connection's. ``over``: it has ended, or the node stops."""
+    """The promises that one connection's handlers await. All are set early when the connection ends or the node stops.
+
+    ``over``: that has happened.
+    """
 
     __slots__ = ("_parked", "over")
 
@@ -141,22 +145,19 @@ class WaiterSet:
             self._parked.discard(promise)
 
     def release(self) -> None:
-        """Nothing is worth waiting for any more."""
+        """Set all promises, because no answer is wanted any more."""
         self.over = True
         for promise in list(self._parked):
             promise.set(None)
 
 
-# Patience with an enode that was lost for a moment: what may be done twice is tried again before anybody is told.
-#
-# For what a client cannot ask for again: answers that have no place for an error, and what belongs to a deed that is
-# done already. Everything else is answered by a code, and who asked tries again.
-
+# For work whose client cannot ask again: answers without a place for an error, and the rest of a change that has been
+# made already. All other work answers with an error code, and the client retries.
 _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 async def retry_while_unreachable(runtime: Runtime, work: Callable[[], Awaitable[T]]) -> T:
-    """The result of ``work``, tried again for about three seconds. Raises UpstreamLost where that is not enough."""
+    """Return the result of ``work``, retried for about three seconds. Raises UpstreamLost if the last attempt does."""
     for pause_s in _PAUSES_S:
         try:
             return await work()
@@ -165,15 +166,14 @@ async def retry_while_unreachable(runtime: Runtime, work: Callable[[], Awaitable
     return await work()
 
 
-# Deadlines by key, the earliest first, with the clock passed in.
-#
-# A heartbeat moves its member's deadline further away thousands of times before it is ever due, so moving one later
-# only notes the new time; the heap learns of it when the old entry comes up.
 K = TypeVar("K", bound=Hashable)
 
 
 class Deadlines(Generic[K]):
-    """At most one deadline a key. Times are seconds of a monotonic clock.
+    """Deadlines by key, at most one per key, the earliest first. Times are seconds of a monotonic clock, passed in.
+
+    A heartbeat moves its member's deadline thousands of times before it is ever due. So moving a deadline later only
+    notes the new time; the heap is corrected when the old entry comes up.
 
     >>> deadlines = Deadlines[str]()
     >>> deadlines.set("a", 5.0)
@@ -195,20 +195,20 @@ class Deadlines(Generic[K]):
         return key in self._times
 
     def set(self, key: K, when: float) -> None:
-        """Give ``key`` a deadline, instead of the one it may have."""
+        """Set the deadline of ``key``, replacing an earlier one."""
         self._times[key] = when
         scheduled = self._scheduled.get(key)
         if scheduled is None or when < scheduled:
             self._push(key, when)
 
     def cancel(self, key: K) -> None:
-        """Take the deadline of ``key`` away; nothing happens if it has none."""
+        """Remove the deadline of ``key``; nothing happens if it has none."""
         self._times.pop(key, None)
 
     def due(self, now: float) -> Iterator[K]:
-        """Take out, one by one, the keys whose deadline is not after ``now``; the earliest first.
+        """Remove and yield the keys whose deadline is not after ``now``, the earliest first.
 
-        What the caller sets or cancels between two of them counts.
+        Deadlines that the caller sets or cancels between two keys are respected.
         """
         while (when := self.next()) is not None and when <= now:
             _, _, key = heapq.heappop(self._heap)
@@ -217,7 +217,7 @@ class Deadlines(Generic[K]):
             yield key
 
     def next(self) -> float | None:
-        """The earliest deadline, None if there is none."""
+        """The earliest deadline; None if there is none."""
         while self._heap:
             when, _, key = self._heap[0]
             wanted = self._times.get(key)
@@ -234,7 +234,7 @@ class Deadlines(Generic[K]):
         return None
 
     def not_before(self) -> float | None:
-        """Nothing is due before that; None if nothing ever is. Costs nothing, and may be earlier than `next`."""
+        """A time before which nothing is due; None if nothing ever is. Cheap, and may be earlier than `next`."""
         return self._heap[0][0] if self._heap else None
 
     def _push(self, key: K, when: float) -> None:

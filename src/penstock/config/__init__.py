@@ -1,9 +1,9 @@
-"""Configuration: one frozen dataclass a role, and the parsers of addresses, options and TOML files that fill them.
+"""Configuration: one frozen dataclass per role, and the parsers of addresses, options and TOML files that fill them.
 
-Nothing here opens a file, a socket or a clock, and nothing heavy is imported. What one protocol adds is in its folder
-(`ProtocolConfig`); names that were here before it was there are still found here.
+Nothing here opens a file, a socket or a clock, and no heavy module is imported. A protocol's own options are in its
+folder (`ProtocolConfig`); names that used to be here are still found here.
 
-Names are loaded when they are first asked for, as those of `penstock` are: a client does without a node's options.
+Names are imported on first use, as in `penstock` itself, so that a client never loads a node's options.
 """
 
 from importlib import import_module
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> object:
         value: object = getattr(import_module(f"penstock.config.{home}"), name)
         globals()[name] = value
         return value
-    # Not in the table: protocols stand on configuration, not under it.
+    # Names of protocols are not in the table, because protocols depend on the configuration, not the other way round.
     try:
         return import_module("penstock.protocols").of_config(name)
     except LookupError:

@@ -1,8 +1,8 @@
 """Addresses: ``scheme://host:port[,host:port…]/topic[,topic…]?group=…&option=value``.
 
-One form for every protocol, and one reader of ``host:port`` for what users write and for what servers say. IPv6 hosts
-stand in brackets, which may be left out where nothing but the host can be meant; topics, names and values may be
-percent-encoded (RFC 3986, 2.1). What must not live here: what the options mean (`options`).
+There is one form for every protocol, and one parser of ``host:port`` for texts of users and of servers. IPv6 hosts are
+in brackets, which may be left out where only a host is possible. Topics, names and values may be percent-encoded
+(RFC 3986, 2.1). `options` knows what the options mean.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FORM: Final = "An address looks like kafka://127.0.0.1:9092/topic?group=name"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A parsed address: whom to ask first, which topics, and the options as they were written."""
+    """A parsed address: the servers to ask first, the topics, and the options as they were written."""
 
     scheme: str
     endpoints: tuple[Endpoint, ...]
@@ -40,14 +40,14 @@ class Address:
 
 
 def _no_port(_: str) -> None:
-    """Every host has to say its port."""
+    """The default: every host must have a port."""
 
 
 def parse_address(text: str, port_of: Callable[[str], int | None] = _no_port) -> Address:
-    """Take an address apart. Raises ConfigError, which says what is wrong in which part.
+    """Parse an address. Raises ConfigError, which says what is wrong in which part.
 
-    ``port_of`` is asked for the port of a scheme's servers where a host has none (`penstock.protocols.default_port`).
-
+    ``port_of`` returns the default port of a scheme's servers, for hosts without one
+    (`penstock.protocols.default_port`).
     >>> parse_address("kafka://10.0.0.1:9092,10.0.0.2:9093/flights?group=stats").endpoints
     (Endpoint(host='10.0.0.1', port=9092), Endpoint(host='10.0.0.2', port=9093))
     """
@@ -67,9 +67,9 @@ def parse_address(text: str, port_of: Callable[[str], int | None] = _no_port) ->
 
 
 def parse_endpoints(text: str, default_port: Callable[[], int | None]) -> tuple[Endpoint, ...]:
-    """``host:port,host,[::1]:port…``, also with semicolons and blanks, and with nothing between two commas or behind
-    the last one; empty text is no endpoint at all. Raises ConfigError.
+    """Parse ``host:port,host,[::1]:port…``. Semicolons and blanks are allowed, too, and so are empty parts.
 
+    Empty text has no endpoints. Raises ConfigError.
     >>> parse_endpoints("a:9092, [::1]:9093,", lambda: None)
     (Endpoint(host='a', port=9092), Endpoint(host='::1', port=9093))
     """
@@ -83,7 +83,7 @@ def parse_endpoints(text: str, default_port: Callable[[], int | None]) -> tuple[
 
 
 def host_and_port(text: str) -> tuple[str, str]:
-    """``host:port`` as servers say it: an IPv6 host with brackets or without, the port behind the last colon."""
+    """Split ``host:port`` as servers write it: an IPv6 host with or without brackets, the port after the last colon."""
     host, _, port = text.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), port
 
@@ -107,7 +107,7 @@ def _endpoint(part: str, default_port: Callable[[], int | None], whole: str) -> 
     else:
         host, colon, port = part.partition(":")
         if ":" in port and _is_ipv6(part) and not _is_ipv6(part.rpartition(":")[0]):
-            host, colon, port = part, "", ""  # its last part can be no port
+            host, colon, port = part, "", ""  # its last part cannot be a port
         elif ":" in port:
             before, _, last = part.rpartition(":")
             written = f"[{before}]:{last}" if _is_ipv6(before) else "[HOST]:PORT"

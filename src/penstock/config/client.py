@@ -1,4 +1,4 @@
-"""What clients, consumers and producers are told. Data and its bounds only."""
+"""Options of clients, consumers and producers, with their bounds; and the loggers that name a client in each line."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """Shared by consumers, producers, readers and admins. Defaults are those of Kafka's Java clients 4.x but for:
+    """Options shared by consumers, producers, readers and admins.
 
-    ``client_id``: servers' logs, quotas and group descriptions show it; an empty one helps nobody.
+    Defaults are those of Kafka's Java clients 4.x, except ``client_id``: servers show it in logs, quotas and group
+    descriptions, where an empty one helps no one.
 
-    The others: ``request_timeout_ms`` bounds one request (30 s: longer than a leader election, shorter than a user's
-    patience); ``api_timeout_ms`` bounds one call of yours over all its retries; ``first_contact_timeout_ms`` bounds
-    all of them together from a client's first use until a server has answered once (10 s: by then the address is more
-    likely wrong than every server away): what waits ends by FirstContactTimeout, and what is called later counts anew;
-    ``connect_timeout_ms`` one attempt to connect, TLS and
-    greeting included; ``reconnect_backoff_ms`` and ``retry_backoff_ms`` double, give or take 20 %, up to their
-    ``…_max_ms``, so that a restarted server is not stormed; ``metadata_max_age_ms`` is how long a new partition may
-    stay unseen; ``metrics_interval_ms`` is the window that Java samples metrics in. ``close_timeout_ms`` bounds a
-    clean end, which is there to finish things; ``close_on_error_timeout_ms`` (2 s: enough for servers that answer) one
-    under an exception, which wants to be seen and not to wait for a minute.
+    Times: ``request_timeout_ms`` limits one request (30 s: longer than a leader election, shorter than a user's
+    patience). ``api_timeout_ms`` limits one call of yours with all its retries. ``first_contact_timeout_ms`` limits all
+    calls together from a client's first use until a server has answered once (10 s: by then the address is more likely
+    wrong than every server down). Waiting calls then raise FirstContactTimeout, and later calls start a new deadline.
+    ``connect_timeout_ms`` limits one attempt to connect, TLS and greeting included. ``reconnect_backoff_ms`` and
+    ``retry_backoff_ms`` double, give or take 20 %, up to their ``…_max_ms``, so that a restarted server is not flooded.
+    ``metadata_max_age_ms`` is how long a new partition may stay unseen. ``metrics_interval_ms`` is the window in which
+    Java samples metrics. ``close_timeout_ms`` limits a normal close, which finishes work; ``close_on_error_timeout_ms``
+    (2 s: enough for servers that answer) limits a close after an exception, which should be seen soon.
 
-    ``tls`` encrypts; servers are believed if their certificate is signed by one of ``tls_ca_file`` (PEM; None: those
-    the system trusts) and names the host, or ``tls_server_name`` if that is set; ``tls_check_server_name`` false leaves
-    the name out, as TubeMQ's Java client does. ``tls_certificate_file`` and ``tls_key_file`` are this client's own, for
-    servers that ask for one; the key may stand in the file of its certificate. ``tls_key_password`` is what an
-    encrypted key asks for.
+    ``tls`` encrypts. A server is trusted if its certificate is signed by an authority in ``tls_ca_file`` (PEM; None:
+    those the system trusts) and names the host, or ``tls_server_name`` if that is set. ``tls_check_server_name`` false
+    ignores the name, as TubeMQ's Java client does. ``tls_certificate_file`` and ``tls_key_file`` are this client's own,
+    for servers that ask for a certificate; the key may be in the certificate's file. ``tls_key_password`` is the
+    password of an encrypted key.
     """
 
     client_id: str = text("penstock", about="what servers' logs, quotas and group descriptions call this client")
@@ -125,12 +125,12 @@ class ClientConfig:
                 raise ConfigError(f"there is a {name}, but no tls_certificate_file")
 
 
-# What a consumer has beyond a client: its group, its fetches, its commits. Data and its bounds only.
+# Options of a consumer beyond those of a client: its group, fetches and commits.
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 class OffsetReset(enum.Enum):
-    """Where to begin when a partition has no committed offset, or one that is no longer there."""
+    """Where to begin in a partition without a committed offset, or with one that no longer exists."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -138,7 +138,7 @@ class OffsetReset(enum.Enum):
 
 
 class GroupProtocol(enum.Enum):
-    """How a group shares out: its members among themselves, or the broker for them (KIP-848)."""
+    """Who assigns a group's partitions: its members, or the broker (KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -152,39 +152,41 @@ class IsolationLevel(enum.Enum):
 
 
 class OnBadRecord(enum.Enum):
-    """What happens to records that cannot be decoded, and to those that a deserializer refuses."""
+    """What happens to records that cannot be decoded, or that a deserializer rejects."""
 
     AUTO = "auto"
-    """As the log's own client does: Kafka's fails, RocketMQ's and TubeMQ's skip. What a deserializer refuses fails."""
+    """As the log's own client: Kafka's fails, RocketMQ's and TubeMQ's skip. A deserializer's rejection fails."""
     FAIL = "fail"
     """An error that names the offset; reading stays there until the application seeks past it."""
     SKIP = "skip"
-    """They are left out and counted, with a warning a partition and minute."""
+    """They are left out and counted, with at most one warning per partition and minute."""
     RAW = "raw"
-    """A record with the raw bytes as its value, and a header ``penstock.error`` that says what is wrong."""
+    """A record with the raw bytes as its value, and a header ``penstock.error`` with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
-    """Defaults are those of Kafka's Java consumer 4.x but for these, which lose nothing and feed columns:
+    """Options of a consumer. Defaults are those of Kafka's Java consumer 4.x, except for these, which lose no records
+    and suit columns:
 
-    ``enable_auto_commit`` off: what was polled is not yet done; ``commit()`` says when it is. With it on, offsets are
-    committed every ``auto_commit_interval_ms``, each only after a later ``poll`` showed that its batch was handled.
-    ``auto_offset_reset`` earliest: a new group, and a partition added later, are read from their first record;
-    "latest" silently skips what is written before the consumer's first look. ``max_poll_records`` 50,000: a poll hands
-    over columns, where 500 rows would be nearly all overhead. ``max_partition_fetch_bytes`` 4 MiB: one request's fixed
-    cost is then spread over some 40,000 records of 100 bytes. ``fetch_max_bytes`` 8 MiB, for two such partitions:
-    larger answers leave the processor's caches, and nothing is decoded while they come. ``fetch_buffer_bytes`` 64 MiB:
-    the most that is held undecoded ahead of the user; a fetch is not sent while it could go over that, nor while two
-    of a node's full answers wait, and asks for no more than the node's share of it.
+    ``enable_auto_commit`` off: a record that was polled is not yet processed; ``commit()`` says when it is. With it on,
+    offsets are committed every ``auto_commit_interval_ms``, each only after a later ``poll`` showed that its batch was
+    processed. ``auto_offset_reset`` earliest: a new group, and a partition added later, are read from the first record;
+    "latest" silently skips records written before the consumer's first look. ``max_poll_records`` 50,000: a poll
+    returns columns, and with 500 rows it would be nearly all overhead. ``max_partition_fetch_bytes`` 4 MiB spreads a
+    request's fixed cost over some 40,000 records of 100 bytes. ``fetch_max_bytes`` 8 MiB has room for two such
+    partitions; larger answers do not fit the processor's caches, and nothing is decoded while they arrive.
+    ``fetch_buffer_bytes`` 64 MiB: the maximum held undecoded ahead of the user. A fetch is not sent while it could
+    exceed that, nor while two full answers of a node wait, and asks for no more than the node's share of it.
 
-    Java's: ``session_timeout_ms`` (without a heartbeat for so long, the group goes on without this member),
-    ``heartbeat_interval_ms`` (a third or less of it), ``max_poll_interval_ms`` (without a poll for so long this member
-    leaves; also how long a rebalance waits for it), ``fetch_min_bytes`` / ``fetch_max_wait_ms`` (when a server answers
-    a fetch), ``isolation_level``, ``on_bad_record`` auto, ``assignors`` in order of preference (if all of them are
-    cooperative, members keep what they own while the group shares out anew; beside these names, classes derived from
-    `penstock.Assignor`), ``client_rack``, ``group_protocol`` (classic, which every broker has; by the newer one the
-    broker decides how long members may be silent, and who gets what: by ``group_remote_assignor``, if it has that).
+    As in Java: ``session_timeout_ms`` (without a heartbeat for so long, the group goes on without this member),
+    ``heartbeat_interval_ms`` (at most a third of it), ``max_poll_interval_ms`` (without a poll for so long, this member
+    leaves; also how long a rebalance waits for it), ``fetch_min_bytes`` and ``fetch_max_wait_ms`` (when a server
+    answers a fetch), ``isolation_level``, ``on_bad_record`` auto, ``client_rack``. ``assignors`` are in order of
+    preference: names, or classes derived from `penstock.Assignor`; if all of them are cooperative, members keep what
+    they own during a rebalance. ``group_protocol`` is classic, which every broker has. With the newer one, the broker
+    decides how long members may be silent and how partitions are assigned: by ``group_remote_assignor``, if it has
+    that.
     """
 
     group: str | None = optional_text(
@@ -256,7 +258,7 @@ class ConsumerConfig(ClientConfig):
 
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""
-        # Not super(): a slotted dataclass is a copy of its class, and the zero-argument form looks at the original.
+        # Not super(): a slotted dataclass is a copy of its class, and super() without arguments refers to the original.
         ClientConfig.validate(self)
         if self.group is None:
             for name, given in (
@@ -286,7 +288,7 @@ class ConsumerConfig(ClientConfig):
             )
 
     def _check_protocol(self) -> None:
-        """What the other protocol's members know is refused, as by Java: it would not mean what it says."""
+        """Refuse options of the other protocol, as Java does, because they would have no effect."""
         if self.group_protocol is GroupProtocol.CLASSIC:
             if self.group_remote_assignor is not None:
                 raise ConfigError(
@@ -307,9 +309,9 @@ _CLASSIC_ONLY: Final = {
 _DEFAULTS: Final = {each.name: each.default for each in fields(ConsumerConfig)}
 
 
-# What a producer has beyond a client: batches, acknowledgements, memory. Data and its bounds only.
+# Options of a producer beyond those of a client: batches, acknowledgements, memory.
 class Acks(enum.Enum):
-    """Who must have a batch before it counts as sent: nobody asked, the leader, or all in-sync replicas."""
+    """Which replicas must have a batch before it counts as sent: none, the leader, or all in-sync replicas."""
 
     NONE = 0
     LEADER = 1
@@ -317,12 +319,14 @@ class Acks(enum.Enum):
 
 
 class Partitioner(enum.Enum):
-    """Where records go that name no partition; "anywhere" fills one partition's batch after the other's.
+    """How records without a partition are placed; "anywhere" fills a batch of one partition, then of another.
 
-    ``LOG``: as the log's own clients do (Kafka's Java producer: murmur2 of the key, without one anywhere). The others
-    but two are librdkafka's, with its results: CRC-32, murmur2 or FNV-1a of the key; those in ``…_RANDOM`` send records
-    without a key anywhere (CRC-32's also those with an empty one), the others all to one partition. ``RANDOM``
-    ignores keys; ``ROUND_ROBIN`` does, too, and takes one partition after the other, as Java's RoundRobinPartitioner.
+    ``LOG``: as the log's own clients do (Kafka's Java producer: murmur2 of the key; without a key, anywhere).
+    ``RANDOM`` ignores keys. ``ROUND_ROBIN`` also ignores keys and takes the partitions in turn, as Java's
+    RoundRobinPartitioner.
+
+    The others are librdkafka's, with the same results: CRC-32, murmur2 or FNV-1a of the key. Those in ``…_RANDOM`` send
+    records without a key anywhere (CRC-32's also those with an empty key); the others send them all to one partition.
     """
 
     LOG = "log"
@@ -338,22 +342,22 @@ class Partitioner(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
-    """Defaults are those of Kafka's Java producer 4.x but for these:
+    """Options of a producer. Defaults are those of Kafka's Java producer 4.x, except for these:
 
-    ``batch_size_bytes`` 256 KiB, not 16: encoding and compressing a batch has a fixed cost in Python that some 2,000
-    records share well and 150 do not; a batch smaller than that goes out after ``linger_ms`` all the same.
-    ``buffer_memory_bytes`` 64 MiB, so that several partitions' worth of such batches fit.
+    ``batch_size_bytes`` 256 KiB, not 16: encoding and compressing a batch has a fixed cost in Python, which is small
+    for some 2,000 records but not for 150. A smaller batch is sent after ``linger_ms`` all the same.
+    ``buffer_memory_bytes`` 64 MiB holds such batches for several partitions. ``unknown_topic_timeout_ms``: how long a
+    topic that the servers do not have is waited for, instead of ``max_block_ms`` as in Java. It may be new, but more
+    often its name is misspelt.
 
-    Java's: ``acks`` all and ``enable_idempotence`` (a retried batch is stored once, in order); ``linger_ms`` 5;
+    As in Java: ``acks`` all and ``enable_idempotence`` (a retried batch is stored once, in order); ``linger_ms`` 5;
     ``delivery_timeout_ms`` (from ``send`` to success or error, retries included); ``max_block_ms`` (how long ``send``
     waits for metadata or for memory); ``max_in_flight`` requests to one node, at most 5 when idempotent because servers
-    remember that many batches of a producer; ``max_request_bytes``, which bounds a batch and a single record too;
-    ``unknown_topic_timeout_ms``: a topic that the servers say they do not have is waited for that long, not for
-    ``max_block_ms`` as in Java: it may be new, but more often its name is misspelt.
-    ``partitioner`` is the log's own, so that equal keys meet whoever wrote them; a topic that librdkafka's default has
-    filled goes on with ``consistent_random``.
-    ``transactional_id``, the name under which this producer's transactions go on after a restart, and
-    ``transaction_timeout_ms``, after which the log aborts one that was not ended.
+    remember that many batches of a producer; ``max_request_bytes``, which also limits a batch and a single record.
+    ``partitioner`` is the log's own, so that equal keys meet whatever client wrote them; for a topic that librdkafka's
+    default has filled, use ``consistent_random``.
+    ``transactional_id`` is the name under which this producer's transactions continue after a restart, and
+    ``transaction_timeout_ms`` the time after which the log aborts a transaction that was not ended.
     """
 
     acks: Acks = field(
@@ -392,7 +396,7 @@ class ProducerConfig(ClientConfig):
 
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""
-        # Not super(): a slotted dataclass is a copy of its class, and the zero-argument form looks at the original.
+        # Not super(): a slotted dataclass is a copy of its class, and super() without arguments refers to the original.
         ClientConfig.validate(self)
         if self.enable_idempotence and self.acks is not Acks.ALL:
             raise ConfigError(
@@ -418,11 +422,11 @@ class ProducerConfig(ClientConfig):
             )
 
 
-# Whose line it is: clients' loggers, which put the client's id and its group before each line.
+# Loggers of clients, which begin each line with the client's id and its group.
 #
-# Loggers are named for what users know ("Log" in `docs/clients/README.md` has the table), not for modules.
+# Their names are those that users know (see the table under "Log" in `docs/clients/README.md`), not modules.
 class ClientLog(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose lines begin with ``who``, as `whose` gives it."""
+    """A logger whose lines begin with ``who``, the text from `whose`."""
 
     def __init__(self, name: str, who: str = "") -> None:
         super().__init__(logging.getLogger(name), {})
@@ -438,14 +442,14 @@ def client_log(name: str, config: ClientConfig) -> ClientLog:
 
 
 def whose_config(config: ClientConfig) -> str:
-    """What the lines of a client with these options begin with."""
+    """The beginning of log lines for a client with these options."""
     group = config.group if isinstance(config, ConsumerConfig) else None
     transactional_id = config.transactional_id if isinstance(config, ProducerConfig) else None
     return whose(config.client_id, group, transactional_id)
 
 
 def whose(client_id: str, group: str | None = None, transactional_id: str | None = None) -> str:
-    """What the lines of a client begin with: ``[client orders, group stats] ``."""
+    """The beginning of a client's log lines: ``[client orders, group stats] ``."""
     parts = [f"client {client_id}"]
     if group:
         parts.append(f"group {group}")

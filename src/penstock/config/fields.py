@@ -1,4 +1,4 @@
-"""How one option is declared: its default, how text becomes its value, what is allowed, how its name is spelled."""
+"""How an option is declared: its default, how text becomes its value, which values are allowed, and its spellings."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ class DataclassInstance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """``read`` makes the option's value of whatever was given; ``check`` raises ConfigError for values not allowed.
+    """``read`` converts a given value to the option's type; ``check`` raises ConfigError for values that are not
+    allowed.
 
-    Both are called with the option's name for their error messages. ``about`` says in half a sentence what the option
-    is, ``allowed`` which values it takes: pages and help texts are made of them.
+    Both get the option's name for their error messages. ``about`` describes the option in half a sentence, ``allowed``
+    lists its values; documentation pages and help texts are made of them.
     """
 
     read: Callable[[str, object], object]
@@ -68,7 +69,7 @@ def kind_of(option: Field[Any]) -> Kind:
 
 
 def check(config: DataclassInstance) -> None:
-    """Hold every field of ``config`` that has a Kind against it. Raises ConfigError for the first that does not fit."""
+    """Check every field of ``config`` that has a Kind. Raises ConfigError for the first invalid one."""
     for option in fields(config):
         if _KEY in option.metadata:
             kind_of(option).check(option.name, getattr(config, option.name))
@@ -98,7 +99,7 @@ def number(default: int, *, low: int, high: int = INT32_MAX, about: str) -> int:
 
 
 def optional_number(*, low: int, high: int = INT32_MAX, about: str) -> int | None:
-    """A whole number as in `number`, or None: not said."""
+    """A whole number as in `number`, or None if not given."""
     options: Field[Any] = cast("Field[Any]", number(low, low=low, high=high, about=about))
     said = kind_of(options)
 
@@ -127,7 +128,7 @@ def flag(default: bool, *, about: str) -> bool:
 
 
 def optional_flag(*, about: str) -> bool | None:
-    """True or false as in `flag`, or None: not said."""
+    """True or false as in `flag`, or None if not given."""
     options: Field[Any] = cast("Field[Any]", flag(False, about=about))
     said = kind_of(options)
 
@@ -159,7 +160,7 @@ def ratio(default: float, *, low: float = 0.0, high: float = 1.0, about: str) ->
 
 
 def text(default: str, *, about: str, allowed: str = "text") -> str:
-    """Any text; ``allowed`` says in words what its owner checks."""
+    """Any text; ``allowed`` describes the values that the option's owner accepts."""
 
     def check_text(name: str, value: object) -> None:
         if not isinstance(value, str):
@@ -179,7 +180,7 @@ def optional_text(*, about: str) -> str | None:
 
 
 def secret(*, about: str) -> str | None:
-    """Text that is not empty, or None; shown nowhere."""
+    """Text that is not empty, or None; never shown."""
 
     def check_text(name: str, value: object) -> None:
         if value is not None and not (isinstance(value, str) and value):
@@ -191,7 +192,7 @@ def secret(*, about: str) -> str | None:
 def names(
     default: tuple[str, ...], *, known: tuple[str, ...], about: str, classes: bool = False
 ) -> tuple[str | type[object], ...]:
-    """Some of these names, separated by commas; or, with ``classes``, classes, which their owner looks at."""
+    """Some of the ``known`` names, separated by commas; with ``classes`` also classes, which their owner checks."""
 
     def read(name: str, given: object) -> object:
         if isinstance(given, str):
@@ -213,7 +214,7 @@ def names(
 
 
 def texts(*, about: str, allowed: str) -> tuple[str, ...]:
-    """Any number of texts, in order; as one text with blanks between them."""
+    """Any number of texts, in order; as one text they are separated by blanks."""
 
     def read(name: str, given: object) -> object:
         if isinstance(given, str):
@@ -228,7 +229,7 @@ def texts(*, about: str, allowed: str) -> tuple[str, ...]:
 
 
 def without_brackets(given: str) -> str:
-    """A list's text without those that Java prints around it."""
+    """The text of a list without the brackets that Java prints around it."""
     bare = given.strip()
     return bare[1:-1] if bare[:1] == "[" and bare[-1:] == "]" else bare
 
@@ -236,9 +237,9 @@ def without_brackets(given: str) -> str:
 def choice(
     kind: type[Word], aliases: Mapping[str, Word] | None = None, *, optional: bool = False, about: str
 ) -> Mapping[str, Kind]:
-    """Metadata of a member of the enum ``kind``: by its name or value in small letters, or by one of ``aliases``.
+    """Metadata for a member of the enum ``kind``, given by its name or value in lower case, or by one of ``aliases``.
 
-    ``optional``: or None.
+    ``optional``: None is allowed, too.
     """
     words = {**{str(word.value).lower(): word for word in kind}, **(aliases or {})}
     shown = ", ".join(word.name.lower() for word in kind)
@@ -261,18 +262,18 @@ def _as_given(name: str, given: object) -> object:
     return given
 
 
-# How options are called: the form in which names are compared, and what others call an option of ours.
+# Names of options: the form in which they are compared, and other clients' names for them.
 #
-# Names are compared with dots and dashes read as underscores, so ``auto.offset.reset``, ``auto-offset-reset`` and
-# ``auto_offset_reset`` are one.
+# Dots and dashes count as underscores, so ``auto.offset.reset``, ``auto-offset-reset`` and ``auto_offset_reset`` are
+# the same option.
 BOOTSTRAP: Final = "bootstrap_servers"
 TOPICS: Final = "topics"
-"""Not fields of a config: they fill the address."""
+"""These two are not fields of a config; they become part of the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """Other names of one option of ours; ``unit`` is what one of their units is in ours."""
+    """Other names of one of our options; ``unit`` is what one of their units is in ours."""
 
     ours: str
     also: tuple[str, ...] = ()

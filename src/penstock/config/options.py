@@ -1,7 +1,7 @@
-"""From an address, keyword arguments and a file's options to one checked config.
+"""From an address, keyword arguments and the options of a file to one checked config.
 
-The same names everywhere. What is said in a keyword argument wins over the address, the address over the file, the
-file over the default.
+Names are the same everywhere. A keyword argument overrides the address, the address overrides the file, and the file
+overrides the default.
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ __all__ = [
     "toml_options",
 ]
 
-# ProtocolConfig: what one protocol adds to addresses and options; its folder hands it to the registry.
+# What a protocol adds to addresses and options; its folder hands it to the registry.
 Word = TypeVar("Word")
 
 AddressForm: TypeAlias = "Callable[[str, type[ClientConfig]], Address | None]"
-"""Reads an address of another form for a role; None for a text that is none. Raises ConfigError."""
+"""Parses an address in another form for a role; returns None for a text that is not one. Raises ConfigError."""
 
 FileReader: TypeAlias = "Callable[[str, str, str], dict[str, OptionValue]]"
-"""Text, role and name of a file to the options in it. Raises ConfigError."""
+"""Parses a configuration file: text, role and name of the file to its options. Raises ConfigError."""
 
 Jobs: TypeAlias = "Callable[[type[ClientConfig], Mapping[str, str], Collection[str]], tuple[dict[str, str], set[str]]]"
-"""Options as jobs give them to another connector: (those that mean something here, names of those that do not).
+"""Translates options that jobs give to another connector: returns (options with a meaning here, names of the others).
 
-The role, the options, and those that the address's protocol calls its own. Raises ConfigError for what cannot be
-honoured.
+Its arguments are the role, the options, and the names that the address's protocol has for itself. Raises ConfigError
+for options that cannot be honoured.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProtocolConfig:
-    """Every part may be missing.
+    """A protocol's part of the configuration. Every field may be empty.
 
-    ``port``: where its servers listen by themselves. ``options``: names of client options beyond those every client
-    has. ``spellings``: what its other clients call options. ``absent``: options of theirs, by their `normal` names,
-    that we know and do not have: what to do instead; ``*`` at the end stands for any, ``name=value`` for one value.
-    ``values``: their words for values of an option of ours, in small letters. ``address``: another form of address that
-    its users know. ``files``: readers of configuration files other than TOML, by how a file's name ends.
-    ``defaults``: those of our options that are different for this protocol. ``theirs``: defaults of its other clients'
-    consumers that differ from ours; they hold for such an address or file. ``jobs``: the options of connectors that
-    jobs move from. ``front``: the dataclass of a node's options that only its front has, of
+    ``port``: the default port of its servers. ``options``: names of client options that only this protocol has.
+    ``spellings``: its other clients' names for options. ``absent``: options of those clients, by their `normal` names,
+    that we do not have, with advice; ``*`` at the end stands for any ending, ``name=value`` for one value.
+    ``values``: their words, in lower case, for values of our options. ``address``: parses another form of address that
+    its users know. ``files``: readers of configuration files other than TOML, by the ending of the file name.
+    ``defaults``: our options whose default differs for this protocol. ``theirs``: defaults of its other clients'
+    consumers that differ from ours; they apply to such an address or file. ``jobs``: translates options of connectors
+    that users move from. ``front``: the dataclass of a node's options that only its front has, made of
     `penstock.config.fields`.
     """
 
@@ -87,11 +87,11 @@ class ProtocolConfig:
     front: type[DataclassInstance] | None = None
 
     def meaning(self, name: str) -> tuple[str, int]:
-        """(our name of an option, what one of its units is in ours); an unknown name means itself."""
+        """Return (our name of an option, what one of its units is in ours); an unknown name is returned as it is."""
         return _meanings(self).get(normal(name), (normal(name), 1))
 
     def value(self, ours: str, given: OptionValue) -> OptionValue:
-        """The value of an option of ours, where it was given in their words; else as it was given."""
+        """Translate a value of one of our options from their words; other values are returned as they are."""
         words = self.values.get(ours)
         if words is None:
             return given
@@ -101,7 +101,7 @@ class ProtocolConfig:
         return _translated(given, words) if isinstance(given, Sequence) else given
 
     def instead(self, name: str, value: OptionValue = None) -> str | None:
-        """What to do instead of an option of theirs, or of that value of it; None where nothing is known of it."""
+        """The advice for an option of theirs, or for that value of it; None if there is none."""
         if isinstance(value, str):
             return self.absent.get(f"{normal(name)}={value.strip().lower()}")
         found = self.absent.get(normal(name))
@@ -109,17 +109,17 @@ class ProtocolConfig:
         return found or next(begins, None)
 
     def names(self, known: Collection[str]) -> Mapping[str, str]:
-        """Every name that one of these options of ours may be given under, and that option."""
+        """Every name that one of the ``known`` options may be given under, with that option."""
         found = {name: name for name in known}
         return found | {name: ours for name, (ours, _) in _meanings(self).items() if ours in known}
 
 
 PLAIN: Final = ProtocolConfig()
-"""Our own names, and nothing else."""
+"""Our own names and nothing else."""
 
 
 def both(first: ProtocolConfig, second: ProtocolConfig) -> ProtocolConfig:
-    """The first one, where what the second one's clients call options is understood as well."""
+    """Return ``first``, with the spellings of the second protocol's clients understood as well."""
     spellings = (*second.spellings, *first.spellings)
     absent = {**second.absent, **first.absent}
     return replace(first, spellings=spellings, absent=absent, values={**second.values, **first.values})
@@ -134,23 +134,23 @@ def _meanings(protocol: ProtocolConfig) -> Mapping[str, tuple[str, int]]:
     return {normal(name): (row.ours, row.unit) for row in protocol.spellings for name in row.also}
 
 
-# What somebody meant who wrote a name that is not there: the one it looks like, or else the few nearest.
+# Suggestions for an unknown name: the one it resembles, or else the few nearest.
 _SURE: Final = 0.7
 _FEW: Final = 3
 
 
 def nearest(word: str, spellings: Mapping[str, str]) -> list[str]:
-    """One name that ``word`` is surely meant for, or a few; ``spellings`` maps what may be written to names."""
-    from difflib import get_close_matches  # rarely needed
+    """Return the one name that ``word`` resembles, or a few; ``spellings`` maps possible spellings to names."""
+    from difflib import get_close_matches  # imported late: rarely needed
 
     near = get_close_matches(word, spellings, n=1, cutoff=_SURE)
-    # Some are spellings of the same name.
+    # Several may be spellings of the same name.
     near = near or get_close_matches(word, spellings, n=_FEW * 3, cutoff=0.0)
     return list(dict.fromkeys(spellings[each] for each in near))[:_FEW]
 
 
 OptionValue: TypeAlias = str | int | float | bool | Sequence[str | type[object]] | None
-"""What an option may be given as; None stands for "not given"."""
+"""The types of option values; None means "not given"."""
 
 Config = TypeVar("Config", bound=ClientConfig)
 
@@ -164,7 +164,7 @@ Role = TypeVar("Role", bound=ClientConfig, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Settings(Generic[Role]):
-    """Where to connect, how, and the options that only the address's protocol knows (as they were given)."""
+    """Where and how to connect, and the options of the address's protocol alone (as they were given)."""
 
     address: Address
     config: Role
@@ -204,7 +204,7 @@ def reader_settings(
     file: Mapping[str, OptionValue] | None = None,
     protocol: ProtocolConfig = PLAIN,
 ) -> Settings[ConsumerConfig]:
-    """Settings of a range reader or an admin: those of a consumer, whose group and commits they leave alone."""
+    """Settings of a range reader or an admin: a consumer's, of which its group and commits are not used."""
     return _settings(ConsumerConfig, address, options, file or {}, protocol)
 
 
@@ -230,7 +230,7 @@ def _settings(
 
 @contextlib.contextmanager
 def as_written(written: Mapping[str, str]) -> Iterator[None]:
-    """Errors about options call them what their user called them: ``written`` has that by our names."""
+    """Make errors about options use the names that the user wrote; ``written`` has these by our names."""
     try:
         yield
     except ConfigError as error:
@@ -243,7 +243,7 @@ def as_written(written: Mapping[str, str]) -> Iterator[None]:
 def names_written(
     given: Mapping[str, object], prefixes: Sequence[str], protocol: ProtocolConfig = PLAIN
 ) -> dict[str, str]:
-    """For ``as_written``: what options with one of these prefixes before them are called without it, and by us."""
+    """For ``as_written``: options with one of ``prefixes``, by their names without it and by our names."""
     written: dict[str, str] = {}
     for name in given:
         for prefix in prefixes:
@@ -255,7 +255,7 @@ def names_written(
 
 
 def _in_their_words(text: str, written: Mapping[str, str]) -> str:
-    """Where it is an option's name for sure: ``group`` is a word, too."""
+    """Replace names that are certainly options'; ``group``, for example, is also a word."""
     sure = {ours: name for ours, name in written.items() if not ours.isalpha() or ours in _NO_OTHER_MEANING}
     return _WORD.sub(lambda word: sure.get(word[0], word[0]), text)
 
@@ -294,7 +294,7 @@ def _texts(value: OptionValue) -> Sequence[str]:
 
 
 def read_options(role: type[Config], given: Mapping[str, OptionValue]) -> Config:
-    """The config of ``role`` from options under our names. Raises ConfigError."""
+    """Make the config of ``role`` from options under our names. Raises ConfigError."""
     kinds = {option.name: kind_of(option) for option in fields(role)}
     values: dict[str, Any] = {name: kinds[name].read(name, value) for name, value in given.items()}
     return role(**values)
@@ -307,9 +307,9 @@ def canonical_options(
     *,
     written: dict[str, str] | None = None,
 ) -> dict[str, OptionValue]:
-    """The same options under our names, in our units; ``written`` learns what each was called.
+    """Return the options under our names and in our units; ``written`` collects the names as given.
 
-    Raises ConfigError for one that is unknown or given twice.
+    Raises ConfigError for an option that is unknown or given twice.
     """
     known = {option.name for option in fields(role)} | {BOOTSTRAP, TOPICS} | protocol.options
     found: dict[str, OptionValue] = {}
@@ -341,7 +341,7 @@ def _in_our_unit(name: str, value: OptionValue, unit: int) -> OptionValue:
 
 
 def _unknown(name: str, role: type[ClientConfig], known: Collection[str], protocol: ProtocolConfig) -> ConfigError:
-    """The error for an option that ``role`` does not have, with the most useful thing there is to say."""
+    """The error for an option that ``role`` does not have, with the most useful advice."""
     wanted = normal(name)
     if instead := protocol.instead(name):
         return ConfigError(f"there is no option {name!r} here", hint=instead)
@@ -354,21 +354,21 @@ def _unknown(name: str, role: type[ClientConfig], known: Collection[str], protoc
     return ConfigError(f"there is no option {name!r}", hint=hint)
 
 
-# Options in a TOML file: tables ``[client]`` (everyone) and ``[consumer]``, ``[producer]``, ``[reader]`` (one role).
+# Options in a TOML file: tables ``[client]`` (all roles) and ``[consumer]``, ``[producer]``, ``[reader]`` (one role).
 #
-# Names as everywhere; dotted ones need no quotes: ``auto.offset.reset = "latest"``.
+# Names are the same as everywhere; dotted ones need no quotes: ``auto.offset.reset = "latest"``.
 TABLES: Final = ("client", "consumer", "producer", "reader", "snode")
 _DEEPEST: Final = 32
-"""Dots of a name; those of options have three at most."""
+"""The maximum of dots in a name; those of options have at most three."""
 
 
 def toml_options(text: str, role: str, source: str = "the TOML file") -> dict[str, OptionValue]:
-    """The options that ``text`` holds for ``role``; what its own table says wins over ``[client]``. Raises ConfigError.
+    """Return the options in ``text`` for ``role``; its own table overrides ``[client]``. Raises ConfigError.
 
     >>> toml_options('[consumer]\\ngroup = "stats"\\nfetch.min.bytes = 10', "consumer")
     {'group': 'stats', 'fetch.min.bytes': 10}
     """
-    import tomllib  # who has no such file does without
+    import tomllib  # imported late: not needed without such a file
 
     try:
         document = tomllib.loads(text)

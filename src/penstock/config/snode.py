@@ -1,4 +1,4 @@
-"""Options of a service node: its store, its listeners, what it advertises, its topics, and which topic lives where."""
+"""Options of a service node: store, listeners, advertised addresses, topics; and the rules for several logs."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ __all__ = [
     "snode_config",
 ]
 
-# Rules of a node with several logs: which topic lives where, by its name.
+# Rules of a node with several logs: where each topic lives, by its name.
 #
-# A rule is ``PATTERN[,PATTERN…]=PLACE``. A pattern is a topic's name, in which ``*`` stands for any letters and ``?``
-# for one; the first rule whose pattern fits counts. Which cluster a word means, what can never count and what says two
-# things is found here, before anything is opened.
+# A rule is ``PATTERN[,PATTERN…]=PLACE``. A pattern is a topic's name, in which ``*`` stands for any characters and
+# ``?`` for one. The first rule with a matching pattern counts. Unknown or ambiguous places, rules that can never count
+# and contradictions are errors here, before anything is opened.
 STORE: Final = "store"
-"""What rules call the log that a node keeps itself."""
+"""The place that is the node's own log."""
 OWN: Final = "__"
-"""So begin the topics that servers keep for themselves, which no rule is about."""
+"""The prefix of topics that servers keep for themselves; rules do not apply to them."""
 _FORM: Final = "Write PATTERN=PLACE, for example 'orders-*=kafka://HOST:9092'"
 _PATTERN: Final = re.compile(r"[a-zA-Z0-9._%|*?-]+")
 _ANY: Final = "*"
@@ -46,7 +46,7 @@ _ANY: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Topics whose names ``fits`` matches in full live at a place, by its number; ``text`` is what was written."""
+    """Topics whose whole names match ``fits`` live at a place, given by its number; ``text`` is the rule as written."""
 
     pattern: str
     fits: re.Pattern[str]
@@ -56,14 +56,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where topics may live, as addresses, the usual one first; and the rules, in the order in which they count."""
+    """The addresses where topics may live, the default one first; and the rules, in the order in which they count."""
 
     addresses: Sequence[str]
     rules: Sequence[Rule]
 
     def of(self, topic: str) -> int:
         """The number of the place where a topic of that name lives.
-
         >>> places = read_places("memory:", ["kafka://a:9092"], ["orders-*=kafka://a:9092"])
         >>> places.of("orders-eu"), places.of("flights")
         (1, 0)
@@ -72,17 +71,17 @@ class Places:
 
 
 def is_cluster(address: str) -> bool:
-    """Whether it is not this node that keeps what is there."""
+    """Whether the address is that of a cluster, not of the node's own log."""
     return "://" in address
 
 
 def shown(address: str) -> str:
-    """Without what may be secret."""
+    """The address without parts that may be secret."""
     return address.partition("?")[0].rstrip("/") if is_cluster(address) else address
 
 
 def read_places(store: str, enodes: Sequence[str], topics: Sequence[str]) -> Places:
-    """All of it. Raises ConfigError for what contradicts itself, with what to do about it."""
+    """Parse addresses and rules. Raises ConfigError for contradictions, with advice."""
     addresses = [store, *enodes]
     _check_addresses(addresses)
     if topics and not enodes:
@@ -116,7 +115,7 @@ def _check_addresses(addresses: Sequence[str]) -> None:
 
 
 def _is_used(number: int, rules: Sequence[Rule]) -> bool:
-    """Whether anything can live there: by a rule, or as the usual place where no rule takes everything."""
+    """Whether a topic can live there: by a rule, or as the default place where no rule matches everything."""
     if any(rule.place == number for rule in rules):
         return True
     return not number and all(rule.pattern != _ANY for rule in rules)
@@ -166,7 +165,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _check_new(rule: Rule, before: Sequence[Rule]) -> None:
-    """Raise ConfigError where a rule can never count, because one before it fits whatever it fits."""
+    """Raise ConfigError if a rule can never count, because an earlier one matches everything that it matches."""
     for each in before:
         if each.pattern == rule.pattern:
             what = "twice" if each.place == rule.place else "in two places"
@@ -181,8 +180,8 @@ def _check_new(rule: Rule, before: Sequence[Rule]) -> None:
 
 
 def _covers(rule: Rule, pattern: str) -> bool:
-    """Whether a rule fits all that ``pattern`` fits: its shortest names, and those of letters that nobody wrote."""
-    many = "\0" * (len(rule.pattern) + 1)  # more than a rule can have question marks: only its * takes them
+    """Whether a rule matches all that ``pattern`` matches: its shortest names, and names with unusual characters."""
+    many = "\0" * (len(rule.pattern) + 1)  # more than a rule can have question marks, so that only its * matches
     return all(rule.fits.fullmatch(pattern.replace("?", "\0").replace("*", some)) for some in ("", many))
 
 
@@ -196,7 +195,7 @@ _FLUSH = ("os", "interval", "always")
 
 @dataclass(frozen=True, slots=True, order=True)
 class ListenAddress:
-    """One listener: whose protocol, and where. Port 0 lets the system pick."""
+    """One listener: its protocol and address. With port 0 the system picks one."""
 
     scheme: str
     endpoint: Endpoint
@@ -206,11 +205,11 @@ class ListenAddress:
 
 
 def _no_port(_: str) -> None:
-    """Every listener has to say its port."""
+    """The default: every listener must have a port."""
 
 
 def parse_listener(given: str, port_of: Callable[[str], int | None] = _no_port) -> ListenAddress:
-    """``scheme://host[:port]``; ``port_of`` as for `parse_address`. Raises ConfigError.
+    """Parse ``scheme://host[:port]``; ``port_of`` as for `parse_address`. Raises ConfigError.
 
     >>> str(parse_listener("kafka://127.0.0.1:9092"))
     'kafka://127.0.0.1:9092'
@@ -227,41 +226,46 @@ class SidePorts(Protocol):
 
     @property
     def side_ports(self) -> Mapping[str, Sequence[int]]:
-        """By scheme."""
+        """The ports by scheme."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnodeConfig:
-    """``store``: ``memory:``, ``file:DIRECTORY``, or the address of a cluster that keeps everything.
-    ``enodes``: further clusters, for those topics of which ``topics`` says it; all others live in ``store``, unless a
-    rule for ``*`` says where. See `penstock.config.snode` for the form of rules.
-    ``listen``: one a scheme; loopback, so that a laptop in a café serves nobody by accident. ``advertised``: the
-    address clients are told per scheme, where it is another one. ``fronts``: the options of
-    protocols' own, an object each.
+    """Options of a service node.
 
-    ``journals``: what the node itself remembers (groups, offsets) goes there instead of into the cluster: for clusters
-    that keep nothing for good, and for people who want nothing of the node in theirs.
-    ``node_id`` 1: a single node, and 0 is what clients take for "unknown" here and there; of several nodes whose topics
-    one cluster keeps, each needs another one, and the same again when it comes back: what it remembers is found by it.
-    ``default_partitions`` 1: order over a whole topic until somebody asks for more; ``auto_create_topics`` as Kafka's
-    brokers do.
-    ``allow_remote``: listen on other addresses than loopback, for anybody who can reach them: there is no password yet.
+    ``store``: ``memory:``, ``file:DIRECTORY``, or the address of a cluster that stores everything.
+    ``enodes``: further clusters, for topics that the rules in ``topics`` place there. All others live in ``store``,
+    unless there is a rule for ``*``. See `penstock.config.snode` for the form of rules.
+    ``listen``: one address per scheme; loopback, so that a laptop in a café serves no one by accident.
+    ``advertised``: the address that clients get per scheme, where it is another one.
+    ``fronts``: the protocols' own options, one object each.
 
-    ``flush``: what an acknowledgement survives; ``os`` the death of the process, ``always`` the loss of power, too,
-    ``interval`` that but for the last ``flush_interval_ms``. ``repair``: start although a log is damaged in a way that
-    no crash leaves; what is cut off it is kept beside it; topics of the node's own are read in full then.
+    ``journals``: a place for the node's own state (groups, offsets) outside the cluster, for clusters without durable
+    storage, and for people who want nothing of the node in their cluster.
+    ``node_id`` 1 suits a single node; some clients take 0 for "unknown". If one cluster stores the topics of several
+    nodes, each needs its own id, and the same id after a restart, because its state is found by it.
+    ``default_partitions`` 1: order over a whole topic, unless more partitions are asked for.
+    ``auto_create_topics``: as Kafka's brokers do.
+    ``allow_remote``: listen on other addresses than loopback, for anyone who can reach them: there is no password yet.
+
+    ``flush``: what an acknowledgement survives. ``os``: the death of the process; ``always``: also a loss of power;
+    ``interval``: also a loss of power, except for the last ``flush_interval_ms``.
+    ``repair``: start although a log has damage that no crash leaves; the damaged part is cut off and kept next to the
+    log, and topics of the node's own are read in full.
     ``max_message_bytes``: the largest batch, Kafka's default.
-    ``offsets_partitions`` of the topic that committed offsets are kept in, Kafka's number; fixed once it is there.
-    ``memory_bytes``: five of the largest requests; when it is taken, clients that hold more than a little wait, and
-    those that stall meanwhile are hung up on. ``address_share_percent`` 50: one address shuts no other out; where all
-    clients come from one (a proxy, a translated network), 100. ``max_committed_offsets``: of three thousand groups that
-    read sixty partitions each; Kafka has no limit.
-    ``retention_check_ms``: how often old segments are looked for; ``drain_ms``: what requests in progress, and then the
-    disk, get when the node stops.
+    ``offsets_partitions``: partitions of the topic for committed offsets, Kafka's number; fixed once the topic exists.
+    ``memory_bytes``: five of the largest requests. When it is used up, clients that hold more than a little wait, and
+    the connections of those that stall meanwhile are closed.
+    ``address_share_percent`` 50: one address cannot lock out the others; use 100 if all clients come from one (a proxy,
+    a translated network).
+    ``max_committed_offsets``: enough for three thousand groups that read sixty partitions each; Kafka has no limit.
+    ``retention_check_ms``: how often old segments are looked for.
+    ``drain_ms``: the time for requests in progress, and then for the disk, when the node stops.
 
-    ``processes`` share the listeners, and ``memory_bytes``; only a node that keeps nothing can have several.
-    ``process_port``: on which they reach each other, and other nodes of the cluster each of them; a firewall may care.
+    ``processes`` share the listeners and ``memory_bytes``; only a node that stores nothing itself can have several.
+    ``process_port``: the first of the ports where they, and other nodes of the cluster, reach each of them; a firewall
+    must allow it.
     """
 
     store: str = text("memory:", about="memory:, file:DIRECTORY, or a cluster: kafka://HOST:9092, rocketmq://HOST:9876")
@@ -322,13 +326,13 @@ class SnodeConfig:
         return next((each for each in self.fronts if isinstance(each, kind)), kind())
 
     def side_ports(self, scheme: str) -> Sequence[int]:
-        """Where its listener is reached beside its own port."""
+        """Further ports of a scheme's listener."""
         asking = (each for each in self.fronts if isinstance(each, SidePorts))
         return [port for each in asking for port in each.side_ports.get(scheme, ())]
 
     @property
     def ops(self) -> ListenAddress | None:
-        """``metrics`` as an address, if it is one. Raises ConfigError."""
+        """``metrics`` as an address, or None. Raises ConfigError."""
         if not self.metrics:
             return None
         found = parse_listener(self.metrics, lambda scheme: _OPS_PORT if scheme == _OPS else None)
@@ -338,7 +342,7 @@ class SnodeConfig:
 
     @property
     def places(self) -> Places:
-        """Where topics live, by their names. Raises ConfigError."""
+        """The places of topics, and the rules. Raises ConfigError."""
         return read_places(self.store, self.enodes, self.topics)
 
     def validate(self) -> None:
@@ -379,9 +383,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def snode_config(given: Mapping[str, OptionValue], protocols: Mapping[str, ProtocolConfig]) -> SnodeConfig:
-    """The config of a node from options as a command line or a TOML file gives them. Raises ConfigError.
+    """Make a node's config from options of a command line or a TOML file. Raises ConfigError.
 
-    ``listen`` and ``advertised`` are lists of ``scheme://host:port``; ``protocols`` are all there are, by scheme.
+    ``listen`` and ``advertised`` are lists of ``scheme://host:port``; ``protocols`` has all protocols by scheme.
     """
     kinds: dict[str, tuple[type, Field[Any]]] = {
         option.name: (SnodeConfig, option) for option in fields(SnodeConfig) if option.name != "fronts"
@@ -404,7 +408,7 @@ def snode_config(given: Mapping[str, OptionValue], protocols: Mapping[str, Proto
 
 
 def shown_options(config: SnodeConfig, protocols: Mapping[str, ProtocolConfig]) -> Iterator[tuple[str, str]]:
-    """Every option of a node with its value as text, secrets left out: its own first, then those of each protocol."""
+    """Yield every option of a node with its value as text, without secrets; its own first, then each protocol's."""
     owners: list[object] = [config]
     kinds = {each.front for each in protocols.values() if each.front is not None}
     owners += [config.front(kind) for kind in sorted(kinds, key=lambda kind: kind.__name__)]
@@ -447,7 +451,7 @@ def _value(option: Field[Any], given: OptionValue, protocols: Mapping[str, Proto
 
 def _texts(name: str, value: OptionValue) -> list[str]:
     if isinstance(value, str):
-        # A comma may separate listeners; one listener has one host, so none is inside.
+        # A comma may separate listeners: one listener has one host, so a comma is never part of it.
         return [part.strip() for part in value.split(",")]
     if isinstance(value, list | tuple):
         return list(value)

@@ -1,4 +1,4 @@
-"""Groups: assignors and other pure machines that share partitions among members. No I/O, no clock, no protocol."""
+"""Consumer groups without I/O, clock or protocol: assignors, committed offsets, rebalance history, state tables."""
 
 from penstock.groups.assignors import Assignor as Assignor
 from penstock.groups.assignors import Racks as Racks

@@ -1,4 +1,4 @@
-"""Assignors: pure functions from members and partitions to owners; Kafka's ``range`` and ``roundrobin``, and racks."""
+"""Assignors: pure functions from members and partitions to owners. Kafka's ``range`` and ``roundrobin``, and racks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 NO_GENERATION = -1
 
 Racks: TypeAlias = Mapping[Partition, frozenset[str]]
-"""Where the copies of each partition are; a partition is absent where nobody says."""
+"""The racks that hold copies of each partition; a partition is absent if they are unknown."""
 
 Shares: TypeAlias = Mapping[str, Sequence[Partition]]
 """Owned partitions by member id."""
@@ -38,8 +38,8 @@ Shares: TypeAlias = Mapping[str, Sequence[Partition]]
 class Subscriber:
     """One member as an assignor sees it.
 
-    ``owned`` and ``generation`` are what the member says it had before (empty and -1 where its protocol does not tell);
-    ``user_data`` are bytes that the member's own assignor added (`Assignor.user_data`), None if it added none.
+    ``owned`` and ``generation`` are what the member says it had before (empty and -1 if its protocol does not report
+    it). ``user_data`` are bytes that the member's own assignor added (`Assignor.user_data`), or None.
     """
 
     member_id: str
@@ -52,8 +52,10 @@ class Subscriber:
 
 
 class Assignor(ABC):
-    """Shares partitions among a group's members. Derive from it for an assignor of your own, and give the class to the
-    consumer (``assignors=[Mine]``), which makes one object of it: every member of the group has to know it.
+    """Assigns partitions to a group's members.
+
+    For your own assignor, derive a class and pass it to the consumer (``assignors=[Mine]``), which creates one
+    instance. Every member of the group has to know the assignor.
 
     >>> class Everything(Assignor):
     ...     name = "everything-to-one"
@@ -63,38 +65,38 @@ class Assignor(ABC):
     """
 
     name: str
-    """What members agree on over the wire."""
+    """The name in the group protocol, by which members agree on an assignor."""
 
     cooperative: bool = False
-    """True if members may keep what they own while a rebalance goes on.
+    """True if members may keep what they own during a rebalance.
 
-    Then ``assign`` must never give a partition to a member while another one says that it owns it: it leaves the
-    partition out, the owner gives it up and joins again, and it can be given away then.
+    Then ``assign`` must never give a partition to a member while another one says that it owns it. It leaves the
+    partition out; the owner gives it up and joins again; then the partition can be assigned.
     """
 
     @abstractmethod
     def assign(
         self, members: Sequence[Subscriber], partitions: Mapping[str, Sequence[Partition]], racks: Racks
     ) -> Shares:
-        """Owners by member id. Whoever is not named gets nothing; no partition has two owners.
+        """Return owners by member id. A member that is absent gets nothing; no partition has two owners.
 
         Called in the member that leads the group. ``partitions`` has each known topic's partitions in order; a
-        subscribed topic it lacks does not exist (yet). ``racks`` is empty where nodes do not tell theirs.
-        The answer should not depend on the order of ``members``.
+        subscribed topic that is missing does not exist (yet). ``racks`` is empty if nodes do not report theirs.
+        The result should not depend on the order of ``members``.
         """
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """What this member adds to its subscription for the leader's ``assign``; asked before each join."""
+        """Return bytes to add to this member's subscription for the leader's ``assign``; called before each join."""
         del topics
         return None
 
     def assigned(self, partitions: frozenset[Partition], generation: int) -> None:
-        """This member has got these. Called after each rebalance that this assignor shared out."""
+        """This member got these partitions. Called after each rebalance in which this assignor was used."""
         del partitions, generation
 
 
 def in_order(members: Iterable[Subscriber]) -> list[Subscriber]:
-    """Members with an instance id first, by it; then the others by member id (KIP-345: places outlive restarts)."""
+    """Sort members: by instance id first, then those without one by member id (KIP-345: places outlive restarts)."""
     return sorted(members, key=lambda one: (one.instance_id is None, one.instance_id or one.member_id, one.member_id))
 
 
@@ -109,14 +111,14 @@ def subscribers_by_topic(members: Iterable[Subscriber]) -> dict[str, list[Subscr
 
 # Racks: which members are near which partitions (KIP-881).
 def matters(members: Iterable[Subscriber], copies: Collection[frozenset[str]]) -> bool:
-    """Whether it makes a difference who is in which rack: somebody is in one that has copies, and not all have all."""
+    """Whether racks make a difference: a member is in a rack with copies, and some partition lacks a copy somewhere."""
     everywhere = frozenset[str]().union(*copies)
     theirs = {member.rack for member in members if member.rack}
     return not theirs.isdisjoint(everywhere) and any(each != everywhere for each in copies)
 
 
 class Nearness:
-    """Which of some members has a copy of which partition in its rack."""
+    """Which members have a copy of which partition in their rack."""
 
     def __init__(self, members: Iterable[Subscriber], racks: Racks) -> None:
         self._rack_of = {member.member_id: member.rack for member in members if member.rack}
@@ -126,7 +128,7 @@ class Nearness:
     def of(
         cls, members: Collection[Subscriber], partitions: Mapping[str, Collection[Partition]], racks: Racks
     ) -> Nearness | None:
-        """Of the topics that somebody wants; None where it makes no difference."""
+        """For topics with subscribers; None if racks make no difference."""
         wanted = frozenset[str]().union(*(member.topics for member in members))
         copies = [
             racks.get(each, frozenset[str]()) for topic in wanted & partitions.keys() for each in partitions[topic]
@@ -134,12 +136,12 @@ class Nearness:
         return cls(members, racks) if matters(members, copies) else None
 
     def __call__(self, who: str, partition: Partition) -> bool:
-        """Who tells no rack is near everything."""
+        """Whether the member has a copy in its rack. A member without a rack is near everything."""
         rack = self._rack_of.get(who)
         return rack is None or rack in self.copies(partition)
 
     def copies(self, partition: Partition) -> frozenset[str]:
-        """The racks that have one."""
+        """The racks that have a copy."""
         return self._copies.get(partition, frozenset())
 
     @cached_property
@@ -151,21 +153,21 @@ class Nearness:
         return found
 
     def neighbours(self, partition: Partition) -> int:
-        """How many members are in one of its racks."""
+        """How many members are in a rack with a copy."""
         return sum(len(self.members[rack]) for rack in self.copies(partition) & self.members.keys())
 
 
-# The range assignor: each topic's partitions in consecutive runs, one run a member (Kafka's ``range``).
+# The range assignor: each topic's partitions in consecutive runs, one run per member (Kafka's ``range``).
 #
-# Members in order get the runs in order, and the first ones get one more where it does not come out even; so topics
-# with equal partition counts are shared out alike, which joins of such topics rely on.
+# Members in order get the runs in order, and the first ones get one more if the division leaves a remainder. So topics
+# with equal partition counts are assigned alike, which joins of such topics rely on.
 #
-# Where members and nodes tell their racks, members first get partitions that have a copy in their rack, never more than
-# their even share, and the runs are made of what is left (KIP-881). Topics with the same members and as many partitions
-# are matched together, so that they are still shared out alike. Racks are not looked at where that brings nothing: no
-# member is in a rack with copies, or every partition has a copy in every rack.
+# If members and nodes report their racks, members first get partitions with a copy in their rack, never more than an
+# even share, and the runs are made of the rest (KIP-881). Topics with the same members and the same number of
+# partitions are matched together, so that they are still assigned alike. Racks are ignored where they change nothing:
+# no member is in a rack with copies, or every partition has a copy in every rack.
 class RangeAssignor(Assignor):
-    """`Assignor` by ranges; the same as Kafka's Java client."""
+    """`Assignor` by ranges; the same results as Kafka's Java client."""
 
     name = "range"
 
@@ -197,7 +199,7 @@ class RangeAssignor(Assignor):
 
 
 class _Topic:
-    """One topic while it is shared out: what is left, and how much each subscriber has of it."""
+    """One topic while it is assigned: the partitions left, and how many each subscriber has."""
 
     def __init__(
         self, partitions: Sequence[Partition], subscribers: Sequence[Subscriber], owned: Mapping[str, list[Partition]]
@@ -210,15 +212,15 @@ class _Topic:
         self._has = {member.member_id: 0 for member in subscribers}
 
     def gains_by(self, racks: Racks) -> bool:
-        """Whether it matters for this topic who is in which rack."""
+        """Whether racks make a difference for this topic."""
         return matters(self.subscribers, [racks.get(partition, frozenset[str]()) for partition in self.partitions])
 
     def room(self, member: Subscriber) -> int:
-        """How many more partitions it may have."""
+        """How many more partitions the member may have."""
         return max(0, self._each + (self._extras > 0) - self._has[member.member_id])
 
     def give(self, member: Subscriber, partitions: Iterable[Partition]) -> None:
-        """They are its."""
+        """Assign ``partitions`` to the member."""
         for partition in partitions:
             del self._left[partition]
             self._owned[member.member_id].append(partition)
@@ -227,7 +229,7 @@ class _Topic:
             self._extras -= 1
 
     def share_runs(self, racks: Racks | None = None) -> None:
-        """Each subscriber in order gets the first ones that are left; with ``racks``, of those it is near."""
+        """Give each subscriber in order the first partitions left; with ``racks``, only those near it."""
         for member in self.subscribers:
             wanted = (each for each in self._left if racks is None or _near(member, each, racks))
             if run := list(islice(wanted, self.room(member))):
@@ -252,7 +254,7 @@ def _match(topics: Sequence[_Topic], racks: Racks) -> None:
 
 
 def _match_together(topics: Sequence[_Topic], racks: Racks) -> None:
-    """Partitions of one number to the first member that is near all of them and has room for them."""
+    """Give partitions of equal number to the first member that is near all of them and has room for them."""
     for same_number in zip(*(topic.partitions for topic in topics), strict=True):
         each = list(zip(topics, same_number, strict=True))
         for member in topics[0].subscribers:
@@ -262,12 +264,12 @@ def _match_together(topics: Sequence[_Topic], racks: Racks) -> None:
                 break
 
 
-# The round-robin assignor: all partitions of all topics dealt out like cards (Kafka's ``roundrobin``).
+# The round-robin assignor: partitions of all topics are dealt out in turn (Kafka's ``roundrobin``).
 #
-# Partitions go topic by topic, by name and number; members take turns in order, and one that has not subscribed to the
-# topic at hand is passed over. Who has which partition says nothing about who had it before.
+# Partitions go by topic name and number. Members take turns in order; one that has not subscribed to the current topic
+# is skipped. Earlier owners are not considered.
 class RoundRobinAssignor(Assignor):
-    """`Assignor` by turns; the same as Kafka's Java client."""
+    """`Assignor` by turns; the same results as Kafka's Java client."""
 
     name = "roundrobin"
 

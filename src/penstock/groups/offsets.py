@@ -1,4 +1,4 @@
-"""Committed offsets of all groups, and those that open transactions want to commit."""
+"""Committed offsets of all groups, and those that open transactions want to commit. Entries may come in any order."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from penstock.model import Committed, Partition
 
 __all__ = ["CommittedTable", "Latest", "PendingTxnOffsets", "Wanted"]
 
-# What of a log is the latest of each key, in whatever order one hears of it: the later position wins.
+# The latest value of each key of a log, when entries arrive in any order: the later position wins.
 K = TypeVar("K", bound=Hashable)
 
 
 class Latest(Generic[K]):
-    """Positions of keys. What was taken away is remembered until `quiet`, or an older one would bring it back.
+    """Positions of keys. A deleted key is remembered until `quiet`, or an older entry would bring it back.
 
     >>> order = Latest[str]()
     >>> order.takes("k", 5, gone=True), order.takes("k", 4, gone=False), order.takes("k", 6, gone=False)
@@ -26,7 +26,7 @@ class Latest(Generic[K]):
         self._gone: set[K] = set()
 
     def takes(self, key: K, position: int, *, gone: bool) -> bool:
-        """Whether what stands at ``position`` is the latest that is known of ``key``; ``gone``: it takes it away."""
+        """Whether the entry at ``position`` is the latest known one of ``key``; ``gone``: it deletes the key."""
         if position < self._positions.get(key, -1):
             return False
         self._positions[key] = position
@@ -37,7 +37,7 @@ class Latest(Generic[K]):
         return True
 
     def quiet(self) -> None:
-        """Nothing older is on its way any more."""
+        """No older entry can arrive any more: forget the deleted keys."""
         for key in self._gone:
             del self._positions[key]
         self._gone.clear()
@@ -61,7 +61,7 @@ class CommittedTable:
         self._order: Latest[tuple[str, Partition]] = Latest()
 
     def set(self, group: str, partition: Partition, committed: Committed | None, *, position: int) -> None:
-        """What the log says at ``position``; None takes the offset away. Does nothing if something later is known."""
+        """Apply the entry at ``position``; None deletes the offset. Does nothing if a later entry is known."""
         if not self._order.takes((group, partition), position, gone=committed is None):
             return
         offsets = self._groups.setdefault(group, {})
@@ -73,11 +73,11 @@ class CommittedTable:
             del self._groups[group]
 
     def quiet(self) -> None:
-        """Nothing is on its way any more that stands in the log before what is known."""
+        """No entry older than the known ones can arrive any more."""
         self._order.quiet()
 
     def of(self, group: str) -> Mapping[Partition, Committed]:
-        """The group's offsets; empty if it has none. To be read only."""
+        """The group's offsets; empty if it has none. Read-only."""
         return self._groups.get(group, {})
 
     def groups(self) -> list[str]:
@@ -88,12 +88,11 @@ class CommittedTable:
         return len(self._order)
 
 
-# Offsets that open transactions want to commit: what becomes of them is said by the transaction's marker.
+# Offsets in open transactions. The transaction's marker decides whether they are committed.
 #
-# A transaction's offsets of one group lie in one partition of the log, its place, and each place gets a marker of its
-# own.
+# A transaction's offsets of one group are in one partition of the log (its place), and each place gets its own marker.
 class Wanted(NamedTuple):
-    """One offset, and where in the place's log it was written."""
+    """One offset, and its position in the place's log."""
 
     group: str
     partition: Partition
@@ -102,7 +101,7 @@ class Wanted(NamedTuple):
 
 
 class PendingTxnOffsets:
-    """By place (the number of a partition of the log) and producer id.
+    """Offsets that open transactions want to commit, by place (a partition number of the log) and producer id.
 
     >>> undecided = Undecided()
     >>> undecided.add(0, 7, Wanted("g", Partition("t", 0), Committed(5), 1))
@@ -115,9 +114,9 @@ committed=Committed(offset=5, metadata='', leader_epoch=-1, timestamp_ms=-1), po
         self._places: dict[int, dict[int, dict[tuple[str, Partition], Wanted]]] = {}
 
     def add(self, place: int, producer_id: int, wanted: Wanted) -> None:
-        """A producer's open transaction wants this. Hearing of it twice is hearing of it once.
+        """A producer's open transaction wants to commit this. Adding an entry twice has no further effect.
 
-        Of one offset only the last counts: a producer that repeats itself takes no more room.
+        Only the last value of each offset counts, so a producer that repeats itself takes no more memory.
         """
         mine = self._places.setdefault(place, {}).setdefault(producer_id, {})
         key = wanted.group, wanted.partition
@@ -126,7 +125,7 @@ committed=Committed(offset=5, metadata='', leader_epoch=-1, timestamp_ms=-1), po
             mine[key] = wanted
 
     def end(self, place: int, producer_id: int) -> list[Wanted]:
-        """The producer's transaction is over there; returns what it wanted, in the order of the log."""
+        """The producer's transaction is over in this place; return its offsets in the order of the log."""
         producers = self._places.get(place, {})
         wanted = producers.pop(producer_id, {})
         if not producers:
@@ -134,14 +133,14 @@ committed=Committed(offset=5, metadata='', leader_epoch=-1, timestamp_ms=-1), po
         return sorted(wanted.values(), key=lambda each: each.position)
 
     def forget(self, place: int, group: str, partition: Partition, position: int) -> None:
-        """The group's offset was taken away at ``position``: also what stands before that and is not decided."""
+        """The group's offset was deleted at ``position``: drop undecided values from before that, too."""
         for all_of_one in self._places.get(place, {}).values():
             wanted = all_of_one.get((group, partition))
             if wanted is not None and wanted.position < position:
                 del all_of_one[group, partition]
 
     def of(self, group: str) -> Mapping[Partition, Committed]:
-        """What somebody wants to commit for the group."""
+        """The offsets that open transactions want to commit for the group."""
         return {
             wanted.partition: wanted.committed
             for producers in self._places.values()

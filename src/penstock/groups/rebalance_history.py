@@ -1,7 +1,8 @@
-"""A group's account of its rebalances: written while they happen, bounded, and one of them in a sentence.
+"""A group's history of rebalances: recorded while they happen, of limited size, and readable as a sentence.
 
-A round begins when members are asked to join again, and ends with the assignment; what is noted in between, or was
-noted just before, is why. Pure: times are passed in (monotonic seconds, and wall milliseconds for what people read).
+A rebalance begins when members are asked to join again, and ends with the assignment. Its reasons are those noted just
+before its start or until all have joined. Pure: times are passed in (monotonic seconds, and wall-clock milliseconds for
+people).
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ __all__ = ["Account", "sentence"]
 ROUNDS: Final = 20
 """Rebalances that a group remembers."""
 NAMED: Final = 10
-"""Reasons, members that lost or gained, and partitions of each, that are kept by name; the others are counted."""
+"""How many reasons, members with changes, and partitions of each are kept by name; the rest is only counted."""
 LONGEST: Final = 200
 """Characters of a name that are kept."""
 UNREAD: Final = -1
-"""How many members lost or gained something where nobody can read what was shared out."""
+"""The number of members with changes if the assignment cannot be decoded."""
 
 Owned = Mapping[str, bytes]
-"""An assignment, undecoded, by member."""
+"""Undecoded assignments by member."""
 Read = Callable[[bytes], Collection[Partition] | None]
-"""What an assignment says; None where nobody can tell."""
+"""Decodes an assignment; returns None if that is impossible."""
 
 
 @dataclass(slots=True)
 class _Round:
-    """What will be a `Rebalance`; ``since`` is when its present phase began."""
+    """A `Rebalance` in progress; ``since`` is the start of its current phase."""
 
     began_ms: int
     since: float
@@ -53,11 +54,11 @@ class _Round:
     moved_total: int = 0
 
     def passed_ms(self, now: float) -> int:
-        """Of the present phase."""
+        """The duration of the current phase so far."""
         return round((now - self.since) * 1_000)
 
     def told(self, ending: RebalanceEnding) -> Rebalance:
-        """As it is to be read."""
+        """Make the finished record of it."""
         return Rebalance(
             began_ms=self.began_ms,
             ending=ending,
@@ -78,7 +79,10 @@ class _Round:
 
 @dataclass(slots=True)
 class Account:
-    """One group's. The order of calls is that of a round: `begin`, `formed`, `brought`, `assigned`."""
+    """The history of one group.
+
+    The calls for one rebalance come in this order: `begin`, `formed`, `brought`, `assigned`.
+    """
 
     _done: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=ROUNDS))
     _round: _Round | None = None
@@ -88,7 +92,7 @@ class Account:
     _owned: dict[str, bytes] = field(default_factory=dict)
 
     def rebalances(self) -> Sequence[Rebalance]:
-        """The last ones, oldest first; the one that is under way, if any, at the end."""
+        """The last ones, oldest first, with the one in progress at the end, if any."""
         if self._round is None:
             return [*self._done]
         under_way = self._round
@@ -97,17 +101,17 @@ class Account:
         return [*self._done, under_way.told(RebalanceEnding.UNDER_WAY)]
 
     def note(self, reason: RebalanceReason) -> None:
-        """RebalanceCause a round is about to begin, or goes on longer."""
+        """Note why a rebalance is about to begin, or takes longer."""
         self._noted_total += 1
         if len(self._noted) < NAMED:
             self._noted.append(_shortened(reason))
 
     def joined(self, member: str) -> None:
-        """A member has joined."""
+        """Note that a member has joined."""
         self._last_joined = _short(member)
 
     def begin(self, now: float, wall_ms: int) -> Rebalance | None:
-        """Members are asked to join; the round before, if it was given up for that."""
+        """Members are asked to join. Returns the previous rebalance if this one replaces it."""
         given_up = None
         if self._round is not None and not self._round.joining:
             given_up = self._end(RebalanceEnding.GIVEN_UP)
@@ -115,7 +119,7 @@ class Account:
         return given_up
 
     def formed(self, now: float, generation: int, members: int, leader: str, protocol: str) -> None:
-        """All have joined, or nobody waits for the others any more."""
+        """All members have joined, or the others are no longer waited for."""
         begun = self._round
         if begun is None:
             return
@@ -128,20 +132,21 @@ class Account:
         self._noted, self._noted_total = [], 0
 
     def deserted(self, now: float, generation: int) -> Rebalance | None:
-        """Nobody is left to join."""
+        """No member is left to join."""
         self.formed(now, generation, 0, "", "")
         self._owned = {}
         return self._end(RebalanceEnding.DESERTED)
 
     def brought(self, now: float) -> None:
-        """The leader has brought the assignment."""
+        """The leader has sent the assignment."""
         if self._round is not None:
             self._round.assign_ms = self._round.passed_ms(now)
             self._round.since = now
 
     def assigned(self, now: float, owned: Owned, read: Read | None) -> Rebalance | None:
-        """The assignment is in the log, and members get it; what has come to its end. Without ``read`` nobody can tell
-        what it says.
+        """The assignment is in the log, and members get it. Returns the finished rebalance.
+
+        Without ``read``, assignments cannot be decoded.
         """
         before, self._owned = self._owned, dict(owned)
         if self._round is None:
@@ -154,12 +159,12 @@ class Account:
         return self._end(RebalanceEnding.ASSIGNED)
 
     def renamed(self, old: str, new: str) -> None:
-        """A member goes on under another id."""
+        """A member continues under another id."""
         if old in self._owned:
             self._owned[new] = self._owned.pop(old)
 
     def restored(self, owned: Owned) -> None:
-        """Go on from an assignment of before."""
+        """Continue from an earlier assignment."""
         self._owned = dict(owned)
 
     def _end(self, ending: RebalanceEnding) -> Rebalance | None:
@@ -178,7 +183,7 @@ def _shortened(reason: RebalanceReason) -> RebalanceReason:
 
 
 def _short(name: str) -> str:
-    """As much of a name as is remembered: clients choose theirs, and how long it is."""
+    """Shorten a name for the history, because clients choose their names and their length."""
     return name[:LONGEST]
 
 
@@ -186,7 +191,7 @@ def _moves(before: Owned, after: Owned, read: Read) -> Iterator[RebalanceMove]:
     for member in {**before, **after}:
         old, new = before.get(member, b""), after.get(member, b"")
         if old == new:
-            continue  # most, where assignments stick
+            continue  # the usual case with sticky assignments
         had, has = read(old), read(new)
         if had is None or has is None:
             continue
@@ -196,7 +201,7 @@ def _moves(before: Owned, after: Owned, read: Read) -> Iterator[RebalanceMove]:
 
 
 def sentence(told: Rebalance) -> str:
-    """A rebalance as one sentence, without the group's name, and on one line, whatever clients call themselves."""
+    """A rebalance as one sentence on one line, without the group's name, whatever characters clients use in names."""
     parts = [_outcome(told), f"because {_reasons(told)}"]
     if told.join_ms:
         slowest = f" ({told.last_joined} was last)" if told.last_joined and told.members > 1 else ""

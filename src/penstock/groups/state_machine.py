@@ -1,6 +1,6 @@
-"""Table: what a state machine's states make of each event, and the one error for a pair that its table leaves out.
+"""Table: the transitions of a state machine, and the error for a pair of state and event that is not in the table.
 
-Every machine of this project is prose, then such a table, then code that follows it.
+Every state machine of this project is prose, then such a table, then code that follows it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ R = TypeVar("R")
 
 
 class Key(enum.Enum):
-    """An enum that is looked up by: each member is hashed as the one object that it is.
+    """An enum for dictionary keys: members are hashed by identity.
 
-    Enum's own hash is a function of Python that hashes the name, and a heartbeat looks up a dozen times.
+    Enum's own hash is a Python function that hashes the name, and a heartbeat makes a dozen look-ups.
     """
 
     __hash__ = object.__hash__
 
 
 class UndefinedTransition(RuntimeError):
-    """An event that cannot happen in a state did happen: a bug of penstock, not a mistake of its user or of a peer.
+    """An event happened in a state where it cannot: a bug of penstock, not a mistake of its user or of a peer.
 
-    So it is no ``PenstockError``: nobody who handles those can make it right, and it must be seen.
+    So it is not a ``PenstockError``: code that handles those cannot correct it, and it must be noticed.
     """
 
 
 class Table(dict[tuple[S, E], R], Generic[S, E, R]):
-    """Rows by (state, event): the next state, or that and more. ``what`` is whose state it is, for the error.
+    """Rows by (state, event): the next state, possibly with more. ``what`` names the owner of the state in the error.
 
     >>> class State(enum.Enum):
     ...     OPEN = "open"

@@ -1,7 +1,7 @@
-"""The sticky assignors: even shares, of which as much as possible stays where it was (KIP-54, KIP-341, KIP-429).
+"""The sticky assignors: even shares that keep as many partitions as possible in place (KIP-54, KIP-341, KIP-429).
 
-What members had before is what they say (`Subscriber.owned` and ``generation``). Where members and nodes tell their
-racks, partitions go to members that have a copy in theirs, never at the cost of even shares (KIP-881).
+Members report what they had before (`Subscriber.owned` and ``generation``). If members and nodes report their racks,
+partitions go to members that have a copy in their rack, but never at the cost of even shares (KIP-881).
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = [
 ]
 
 
-# Claims: what members say they had before, and whom to believe where several name one partition.
+# Claims: the partitions that members say they had, and which claim is believed if there are several.
 #
-# The claim of the latest generation counts. If several members claim a partition in that same generation, nobody's
-# does: one of them cannot have noticed yet that it lost it.
+# The claim of the latest generation counts. If several members claim a partition in that same generation, none counts,
+# because one of them cannot have noticed yet that it lost the partition.
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """``owners`` has the one that is believed; ``outdated`` the best of those whose claim is older."""
+    """``owners`` has the member whose claim is believed; ``outdated`` the best of the older claims."""
 
     owners: Mapping[Partition, str] = field(default_factory=dict)
     outdated: Mapping[Partition, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, members: Sequence[Subscriber], partitions: Mapping[str, Sequence[Partition]]) -> Claims:
-        """Claims to partitions that are there, of topics that the member still wants."""
+        """Collect claims to existing partitions, of topics that the member still wants."""
         there = {each for of_topic in partitions.values() for each in of_topic}
         claims: dict[Partition, list[tuple[int, str]]] = {}
         for member in members:
@@ -59,9 +59,9 @@ class Claims:
 
 
 def withhold(shares: Mapping[str, Sequence[Partition]], members: Sequence[Subscriber]) -> dict[str, list[Partition]]:
-    """The same without partitions that another member still holds: nobody gets those until it has given them up.
+    """Return ``shares`` without partitions that another member still holds; these are given away once it released them.
 
-    A member's own claim outweighs older ones only; one that claims nothing outweighs none.
+    A member's own claim outweighs only older ones; a member that claims nothing outweighs none.
     """
     claims: dict[Partition, dict[str, int]] = {}
     for member in members:
@@ -76,15 +76,15 @@ def withhold(shares: Mapping[str, Sequence[Partition]], members: Sequence[Subscr
     return {who: [each for each in share if is_free(each, who)] for who, share in shares.items()}
 
 
-# Shares of members that all want the same topics: as even as can be, and whoever had a partition keeps it.
+# Members that all want the same topics: shares as even as possible, and members keep what they had.
 #
-# Everybody gets the average, rounded down; as many as do not come out even get one more, first those who had so many
-# before. Nothing moves between two members that stay unless one of them had more than that; or, where racks matter,
-# unless its new owner is in one of its racks and the former is not.
+# Each member gets the average, rounded down; the remainder is given out one each, first to members that had so many
+# before. A partition moves between two members that stay only if one of them had more than that, or, with racks, if the
+# new owner is in a rack with a copy and the old one is not.
 def even_shares(
     members: Sequence[str], partitions: Sequence[Partition], claims: Claims, near: Nearness | None = None
 ) -> Mapping[str, list[Partition]]:
-    """Every partition's owner; ``members`` are sorted.
+    """Return every partition's owner; ``members`` are sorted.
 
     >>> zero, one, two = (Partition("t", number) for number in range(3))
     >>> even_shares(["a", "b"], [zero, one, two], Claims({zero: "b", one: "b", two: "b"}))["a"]
@@ -102,24 +102,24 @@ def even_shares(
 
 
 class _Hands:
-    """Everybody's share while it is dealt."""
+    """The members' shares while partitions are dealt out."""
 
     def __init__(self, members: Sequence[str], partitions: int) -> None:
         self.shares: dict[str, list[Partition]] = {who: [] for who in members}
         self._least, self._extras = divmod(partitions, len(members))
 
     def room(self, who: str) -> bool:
-        """Whether it may have one more."""
+        """Whether the member may have one more."""
         has = len(self.shares[who])
         return has < self._least or (has == self._least and self._extras > 0)
 
     def give(self, who: str, partition: Partition) -> None:
-        """Of a member that has room for it."""
+        """Give a partition to a member that has room for it."""
         self._extras -= len(self.shares[who]) == self._least
         self.shares[who].append(partition)
 
     def keep(self, owners: Mapping[Partition, str]) -> None:
-        """What everybody keeps of what it had."""
+        """Let members keep what they had, as far as they have room."""
         had: dict[str, list[Partition]] = {who: [] for who in self.shares}
         for partition, who in owners.items():
             had[who].append(partition)
@@ -130,12 +130,12 @@ class _Hands:
                 self.give(who, partition)
 
     def left(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """Those that nobody has got."""
+        """The partitions that have no owner."""
         given = {each for share in self.shares.values() for each in share}
         return [each for each in partitions if each not in given]
 
     def deal(self, partitions: Iterable[Partition]) -> None:
-        """One after the other, first to those that are short."""
+        """Give out partitions one by one, first to members below the average."""
         short = deque(who for who, share in self.shares.items() if len(share) < self._least)
         even = deque(who for who, share in self.shares.items() if len(share) == self._least)
         for partition in partitions:
@@ -146,7 +146,7 @@ class _Hands:
 
 
 def _deal_near(hands: _Hands, partitions: Sequence[Partition], near: Nearness) -> None:
-    """To whoever has least of those in their racks, partitions that few are near first."""
+    """Give each partition to the member with the fewest in its racks; partitions with few members nearby go first."""
     lines = {rack: [(len(hands.shares[who]), who) for who in members] for rack, members in near.members.items()}
     for line in lines.values():
         heapq.heapify(line)
@@ -157,30 +157,30 @@ def _deal_near(hands: _Hands, partitions: Sequence[Partition], near: Nearness) -
 
 
 def _first(line: list[tuple[int, str]], hands: _Hands) -> tuple[int, str]:
-    while line[0][0] != len(hands.shares[line[0][1]]):  # it got something since it was put there
+    while line[0][0] != len(hands.shares[line[0][1]]):  # the entry is outdated: the member got one since
         heapq.heapreplace(line, (len(hands.shares[line[0][1]]), line[0][1]))
     return line[0]
 
 
 def _give_back(hands: _Hands, partitions: Iterable[Partition], owners: Mapping[Partition, str]) -> None:
-    """What nobody nearer has room for stays where it was."""
+    """Leave partitions where they were if no nearer member has room."""
     for partition in partitions:
         if (who := owners.get(partition)) is not None and hands.room(who):
             hands.give(who, partition)
 
 
-# Shares of members that want different topics, brought into their racks: partitions that no copy near their owner has
-# move to somebody near them, against another one or without, for as long as that leaves the shares as even as they are.
+# Members that want different topics, with racks. A partition without a copy near its owner moves to a member near a
+# copy, in exchange for another one or alone, as long as the shares stay as even as they are.
 #
-# Each step puts more partitions near their owners than before, so there is an end to it; and what has come to it stays.
+# Each step brings more partitions near their owners, so the process ends, and what it reached stays.
 _Stuck = set[tuple[str, str, frozenset[str]]]
-"""Owner, topic and racks of partitions that nobody can take: others like them need not be tried."""
+"""Owner, topic and racks of partitions that cannot move; others like them need not be tried."""
 
 
 def bring_nearer(
     shares: Mapping[str, set[Partition]], wanting: Mapping[str, Sequence[str]], claims: Claims, near: Nearness
 ) -> None:
-    """Change shares of which none is unfair; none is afterwards. ``wanting`` has the members that want a topic."""
+    """Improve fair shares in place; they stay fair. ``wanting`` has the members that want each topic."""
     _Exchange(shares, wanting, claims, near).settle()
 
 
@@ -196,12 +196,12 @@ class _Exchange:
         self._fewest: dict[str, int] = {}
 
     def settle(self) -> None:
-        """Until no step is left."""
+        """Repeat until no step is left."""
         while sum(self._better(who) for who in sorted(self._shares)):
             pass
 
     def _better(self, who: str) -> bool:
-        """Bring what this member has far away to others; whether any of it went."""
+        """Give this member's distant partitions to others; return whether any moved."""
         stuck: _Stuck = set()
         went = False
         for partition in sorted(each for each in self._shares[who] if not self._near(who, each)):
@@ -230,13 +230,13 @@ class _Exchange:
         return (who for who in self._wanting[partition.topic] if who in neighbours)
 
     def _may_move(self, partition: Partition, who: str, taker: str) -> bool:
-        """Whether its owner has one too many, and nobody has a claim on that one before this taker."""
+        """Whether the owner has one too many, and the taker is among the members that may get it first."""
         has = len(self._shares[taker])
         topics = {partition.topic}.union(each.topic for each in self._shares[taker])
         return has < len(self._shares[who]) and all(has <= self._least(topic) for topic in topics)
 
     def _in_return(self, partition: Partition, who: str, taker: str) -> Partition | None:
-        """What the owner may have for it: no worse for that one, best what was its own or is nobody's of old."""
+        """Return what the owner gets in exchange: not worse for it, best what it had before or what had no owner."""
         if self._least(partition.topic) < len(self._shares[taker]) - 1:
             return None
         fit = [each for each in self._shares[taker] if self._suits(each, who, taker)]
@@ -254,7 +254,7 @@ class _Exchange:
         return had != who, had == taker
 
     def _least(self, topic: str) -> int:
-        """What who has fewest of those that want it has; an exchange changes nothing about that."""
+        """The smallest share among members that want the topic; an exchange does not change it."""
         if (least := self._fewest.get(topic)) is None:
             least = self._fewest[topic] = min(len(self._shares[who]) for who in self._wanting[topic])
         return least
@@ -264,12 +264,12 @@ class _Exchange:
         self._shares[taker].add(partition)
 
 
-# Shares of members that want different topics: whoever had a partition keeps it, unless that is unfair.
+# Members that want different topics: members keep what they had, unless that is unfair.
 #
-# Unfair is a partition whose owner has at least two more than somebody else who wants its topic. Such partitions move,
-# one at a time, from who has most to who has least; each move makes the shares more even, so there is an end to it.
-# Those that nobody had before move first, and what goes to a member is, if it can be, what that one had before. Where
-# racks matter, partitions then go where a copy is near as far as it stays as fair (`nearer_shares`).
+# A partition is unfair if its owner has at least two more than another member that wants its topic. Such partitions
+# move one at a time, from the largest share to the smallest. Each move makes the shares more even, so the process ends.
+# Partitions without an earlier owner move first, and a member gets back what it had before, if possible. With racks,
+# partitions then move near a copy as long as the shares stay as fair (`bring_nearer`).
 Wanting = Mapping[str, Sequence[str]]
 """Members that want a topic, sorted; by topic."""
 
@@ -281,7 +281,7 @@ def uneven_shares(
     claims: Claims,
     near: Nearness | None = None,
 ) -> Mapping[str, set[Partition]]:
-    """The owner of every partition whose topic somebody wants."""
+    """Return the owner of every partition whose topic has subscribers."""
     shares: dict[str, set[Partition]] = {who: set() for who in members}
     for partition, who in claims.owners.items():
         shares[who].add(partition)
@@ -298,7 +298,7 @@ def _deal(
     wanting: Wanting,
     claims: Claims,
 ) -> None:
-    """What nobody has goes to whoever has least, topics that few want first."""
+    """Give partitions without an owner to the smallest share; topics with few subscribers go first."""
     lines: dict[tuple[str, ...], list[tuple[int, str]]] = {}
     for topic in sorted(wanting.keys() & partitions.keys(), key=lambda each: (len(wanting[each]), each)):
         who_wants = tuple(wanting[topic])
@@ -306,7 +306,7 @@ def _deal(
         for partition in partitions[topic]:
             if partition in claims.owners:
                 continue
-            while line[0][0] != len(shares[line[0][1]]):  # it got something since it was put there
+            while line[0][0] != len(shares[line[0][1]]):  # the entry is outdated: the member got one since
                 heapq.heapreplace(line, (len(shares[line[0][1]]), line[0][1]))
             owner = line[0][1]
             shares[owner].add(partition)
@@ -322,13 +322,13 @@ class _Balance:
         self._claims = claims
 
     def restore(self) -> None:
-        """One partition at a time of whoever has most then: what others have might be fair afterwards."""
+        """Move one partition at a time from the largest share; afterwards, the other shares may be fair."""
         while any(map(self._relieve, sorted(self._shares, key=lambda each: (-len(self._shares[each]), each)))):
             pass
         self._swap_back()
 
     def _relieve(self, who: str) -> bool:
-        """Move one partition away from this member, if that is only fair."""
+        """Move one partition away from this member, if it has an unfair one."""
         share = self._shares[who]
         if len(share) < 2 + min(map(len, self._shares.values())):
             return False
@@ -342,7 +342,7 @@ class _Balance:
         return True
 
     def _swap_back(self) -> None:
-        """Who lost something gets it again for something else, if that does not make anybody's share larger."""
+        """Give members back what they lost, in exchange for another partition, if no share grows by that."""
         for who, share in self._shares.items():
             for partition in sorted(share):
                 before = self._claims.owners.get(partition)
@@ -363,7 +363,7 @@ class _Balance:
         return min(self._wanting[topic], key=lambda each: (len(self._shares[each]), each))
 
     def _reluctance(self, partition: Partition, owner: str, taker: str) -> tuple[bool, bool, int, Partition]:
-        """What comes home first, then what the owner had not before, then to whom it helps most."""
+        """Prefer partitions that return home, then those new to the owner, then the taker with the smallest share."""
         had = self._claims.owners.get(partition, self._claims.outdated.get(partition))
         return had != taker, had == owner, len(self._shares[taker]), partition
 
@@ -405,5 +405,5 @@ class CooperativeStickyAssignor(StickyAssignor):
     def assign(
         self, members: Sequence[Subscriber], partitions: Mapping[str, Sequence[Partition]], racks: Racks
     ) -> dict[str, list[Partition]]:
-        """Owners by member id, without what another member has to give up first."""
+        """Owners by member id, without partitions that another member has to give up first."""
         return withhold(super().assign(members, partitions, racks), members)

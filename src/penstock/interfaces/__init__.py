@@ -1,10 +1,10 @@
 """Interfaces between layers, and the small data types that cross them.
 
-A protocol's client is written against ``Channel``; a protocol's front against ``Runtime`` and the node's services;
-services against ``Enode``; the engine (Consumer, Producer) against ``LogClient``, the range reader against
-``RangeSource``. All that does anything here is what every protocol does the same (``Retry``, ``ChannelRelay``).
+A protocol's client is written against `Channel`, its front against `Runtime` and the node's `Services`. Services use
+`Enode`. The engine (Consumer, Producer) uses `LogClient`, and the range reader uses `RangeSource`. The few classes with
+behaviour do what all protocols do alike (`Retry`, `ChannelRelay`).
 
-Names are loaded when they are first asked for, as those of `penstock` are: a client does without what only nodes need.
+Names are imported on first use, as in `penstock` itself, so that a client never loads what only nodes need.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ _HOME_OF = {
             "ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation Verdict"
         ),
         "penstock.interfaces.enode": (
-            "Abilities Appended Budget ChannelRelay Enode Extent FetchPart Place Relay Room TopicState Writer extent "
-            "fetch_one"
+            "Abilities Appended Budget ChannelRelay DiskSpace Enode Extent FetchPart PartitionLocation Relay "
+            "TopicState Writer extent fetch_one"
         ),
         "penstock.interfaces.extensions": (
             "AnswerCheck AnswersChecks FindsRecords HasReplicas HearsOfMoves KeepsOffsetsHere OffsetsFile SendsBack "
@@ -152,7 +152,7 @@ _HOME_OF = {
         "penstock.interfaces.front": "Front Peer Session",
         "penstock.interfaces.node": (
             "CommittedUntil EnodeIdentity NodeIdentity Offsets OffsetsCodec OpenEnode OpenedEnode Replayed Services "
-            "Surroundings"
+            "BackendContext"
         ),
         "penstock.interfaces.protocol": "ChannelFactory OpenClient OpenFront WireProtocol",
     }.items()

@@ -1,4 +1,4 @@
-"""AdminClient: topics and groups as operators see them, whichever protocol is behind."""
+"""AdminClient: topics and groups as operators see them, for every protocol; and the account of a group's rebalances."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from penstock.model import Committed, Node, Partition, TopicInfo
 __all__ = ["Rebalance", "RebalanceCause", "RebalanceEnding", "RebalanceMove", "RebalanceReason"]
 
 
-# What is known of one rebalance: why, who, how long, and what moved.
-#
-# Data only; `groups.rebalances` keeps it, and says it in words.
+# Data of one rebalance. `penstock.groups.rebalance_history` collects it and puts it into words.
 class RebalanceCause(enum.StrEnum):
     """What began a rebalance, or happened while members joined."""
 
@@ -48,7 +46,7 @@ class RebalanceEnding(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceReason:
-    """``after_ms``: how long was waited, where somebody was waited for; ``said``: the member's own words (KIP-800)."""
+    """``after_ms``: how long the member was waited for, if it was; ``said``: the member's own words (KIP-800)."""
 
     why: RebalanceCause
     member: str
@@ -59,7 +57,7 @@ class RebalanceReason:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceMove:
-    """What a member ``lost`` and ``gained``: the first of them by name, and how many in all."""
+    """The partitions that a member ``lost`` and ``gained``: the first few, and the totals."""
 
     member: str
     lost: tuple[Partition, ...]
@@ -70,12 +68,12 @@ class RebalanceMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """``generation`` is what it led to, -1 before. Times are milliseconds, ``began_ms`` since 1970 UTC.
+    """``generation`` is the one it led to, -1 until then. Times are milliseconds, ``began_ms`` since 1970 UTC.
 
-    ``join_ms``: until all had joined, or were not waited for any more; ``last_joined`` was the slowest of those who
-    did. ``assign_ms``: until the ``leader`` had brought the assignment; ``store_ms``: until the log had it.
-    ``reasons`` and ``moved`` are the first of so many ``reasons_total``, ``moved_total``; the latter is -1 in groups of
-    others than consumers, for only they know what they share.
+    ``join_ms``: until all members had joined or were given up; ``last_joined`` is the slowest that joined.
+    ``assign_ms``: until the ``leader`` sent the assignment; ``store_ms``: until the log had stored it. ``reasons`` and
+    ``moved`` are the first of ``reasons_total`` and ``moved_total``. ``moved_total`` is -1 in groups of other kinds
+    than consumers, whose assignments only the members understand.
     """
 
     began_ms: int
@@ -95,11 +93,11 @@ class Rebalance:
 
     @property
     def took_ms(self) -> int:
-        """All of it."""
+        """The whole duration in milliseconds."""
         return self.join_ms + self.assign_ms + self.store_ms
 
     def as_fields(self) -> dict[str, Any]:
-        """For JSON: fields by their names, those of partitions, too."""
+        """Fields by name for JSON, those of partitions included."""
         fields = asdict(self)
         for move in fields["moved"]:
             for name in ("lost", "gained"):
@@ -109,7 +107,10 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """``partitions`` of all brokers together; -1 takes the server's default. ``config`` in the server's own words."""
+    """``partitions`` counts those of all brokers; -1 takes the server's default.
+
+    ``config`` uses the server's own names.
+    """
 
     name: str
     partitions: int = -1
@@ -119,10 +120,10 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicSetting:
-    """``default`` counts where the topic itself sets nothing; both are None where the server does not tell them.
+    """``default`` applies where the topic sets no value; both are None where the server does not report them.
 
-    ``source`` says who set the value, in the server's own word: Kafka's are "DYNAMIC_TOPIC_CONFIG" for the topic
-    itself, "DEFAULT_CONFIG", and those of brokers; "" where the server does not tell it.
+    ``source`` says where the value was set, in the server's own word: Kafka has "DYNAMIC_TOPIC_CONFIG" for the topic
+    itself, "DEFAULT_CONFIG", and values for brokers; "" where the server does not report it.
     """
 
     value: str | None
@@ -132,10 +133,10 @@ class TopicSetting:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """``state`` and ``type`` are "" where the server does not tell them.
+    """``state`` and ``type`` are "" where the server does not report them.
 
-    ``type`` is by which protocol a group is kept together: Kafka's "classic" and "consumer" (KIP-848), or "share" and
-    "streams", which are no groups of consumers.
+    ``type`` is the group's protocol: Kafka's "classic" and "consumer" (KIP-848), or "share" and "streams", which are
+    not groups of consumers.
     """
 
     group: str
@@ -145,7 +146,7 @@ class GroupListing:
 
 
 class GroupListings(list[GroupListing]):
-    """Groups; those of the nodes that are ``unreachable`` are not among them."""
+    """The groups that were found; groups of the ``unreachable`` nodes are missing."""
 
     def __init__(self, listed: Iterable[GroupListing] = (), unreachable: Iterable[Node] = ()) -> None:
         super().__init__(listed)
@@ -154,10 +155,10 @@ class GroupListings(list[GroupListing]):
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """``partitions`` are those that it has now; ``target`` those that it is to have, where the server keeps them apart.
+    """``partitions`` are those it has now; ``target`` those it is to get, where the server distinguishes them.
 
-    ``epoch`` is None where members have none (Kafka's classic groups); ``upgraded`` says of a member of one of Kafka's
-    newer groups whether it speaks their protocol itself (KIP-1099).
+    ``epoch`` is None where members have none (Kafka's classic groups). ``upgraded``, for members of Kafka's newer
+    groups, says whether the member itself speaks their protocol (KIP-1099).
     """
 
     member_id: str
@@ -172,9 +173,10 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """``state`` is "Dead" for a group that does not exist; ``assignor`` "" while none was chosen.
+    """``state`` is "Dead" for a group that does not exist; ``assignor`` is "" until one is chosen.
 
-    ``type`` as in `GroupListing`. The epochs, of the group and of what was last shared out, are None where it has none.
+    ``type`` as in `GroupListing`. ``epoch`` is the group's and ``target_epoch`` that of its latest assignment; None
+    where it has none.
     """
 
     group: str
@@ -188,14 +190,14 @@ class GroupDescription:
 
 
 class GroupDescriptions(dict[str, GroupDescription]):
-    """Groups by name; those that could not be described are not among them but in ``failed``, with what went wrong."""
+    """Groups by name; a group that could not be described is in ``failed`` instead, with its error."""
 
     def __init__(self) -> None:
         super().__init__()
         self.failed: dict[str, PenstockError] = {}
 
     def put(self, group: str, told: GroupDescription | PenstockError) -> None:
-        """Keep what came of a group."""
+        """Store the description of a group, or its error."""
         if isinstance(told, PenstockError):
             self.failed[group] = told
         else:
@@ -204,7 +206,7 @@ class GroupDescriptions(dict[str, GroupDescription]):
 
 class AdminClient(Protocol):
     async def create_topics(self, topics: Sequence[NewTopic]) -> None:
-        """Create all; returns when they can be written to. Raises ServerError for the first that could not be."""
+        """Create all; returns when they can be written to. Raises ServerError for the first one that fails."""
         ...
 
     async def delete_topics(self, names: Collection[str]) -> None: ...
@@ -214,7 +216,7 @@ class AdminClient(Protocol):
     async def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]: ...
 
     async def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
-        """Change these settings and no others; None: back to the default. Raises ServerError, UsageError."""
+        """Change only these settings; None resets one to its default. Raises ServerError, UsageError."""
         ...
 
     async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]: ...
@@ -225,21 +227,21 @@ class AdminClient(Protocol):
     ) -> Mapping[Partition, Committed]: ...
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None: ...
     async def rebalances(self, group: str) -> Sequence[Rebalance] | None:
-        """What the coordinator remembers, oldest first; None where it keeps no account."""
+        """What the coordinator remembers, oldest first; None where it keeps no history."""
         ...
 
     async def delete_groups(self, groups: Collection[str]) -> None: ...
 
     async def delete_offsets(self, group: str, partitions: Collection[Partition]) -> None:
-        """Forget where a group stands in these. Raises ServerError for the first that could not be; UsageError."""
+        """Delete a group's committed offsets of these. Raises ServerError for the first one that fails, UsageError."""
         ...
 
     async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
-        """Throw static members out. Raises ServerError for the first that could not be, UsageError."""
+        """Remove static members. Raises ServerError for the first one that fails, UsageError."""
         ...
 
     async def remove_all_members(self, group: str, *, reason: str) -> None:
-        """Throw out who is there now. Raises ServerError for the first that could not be, UsageError."""
+        """Remove all present members. Raises ServerError for the first one that fails, UsageError."""
         ...
 
 
@@ -248,5 +250,5 @@ class DescribesMany(Protocol):
     """An `AdminClient` whose servers describe several groups in one answer."""
 
     async def describe_groups(self, groups: Collection[str]) -> GroupDescriptions:
-        """All of these. Raises ConnectionLost, RequestTimeout where nobody answers."""
+        """Describe all ``groups``. Raises ConnectionLost, RequestTimeout if no server answers."""
         ...

@@ -1,7 +1,9 @@
-"""Channel: all the network that a protocol's client may see. Protocol code is plain ``async def`` over it.
+"""Channel: all that a protocol's client sees of the network; and retries and routing over it.
 
-Under asyncio a call suspends for real; under the blocking transport it finishes before it returns, so that one
-``coroutine.send(None)`` runs a whole operation; under the in-memory transport time is virtual.
+Protocol code is plain ``async def``. Under asyncio a call really suspends. Under the blocking transport it finishes
+before it returns, so that one ``coroutine.send(None)`` runs a whole operation. In memory, time is virtual.
+
+`Retry` is the retry policy of all clients, and `Routing` remembers which node leads a partition.
 """
 
 from __future__ import annotations
@@ -20,26 +22,26 @@ T = TypeVar("T")
 State = TypeVar("State", covariant=True)
 
 Outgoing = Callable[[int], Buffers]
-"""A request: given the correlation id that the connection chose, the framed bytes to write."""
+"""A request: a function from the correlation id that the connection chose to the framed bytes to write."""
 
 
 Many = Callable[[Sequence[int]], Buffers]
-"""Requests in one piece: given the correlation ids that the connection chose, the framed bytes of all, in order."""
+"""Several requests as one: a function from the connection's correlation ids to the framed bytes of all, in order."""
 
 Told = Callable[[Frame | PenstockError], None]
-"""Hears of an answer, or of what it failed with: RequestTimeout, ConnectionLost, ProtocolViolation."""
+"""A callback for an answer or its failure: RequestTimeout, ConnectionLost or ProtocolViolation."""
 
 
 ToldOfMany = Callable[[int, Frame | PenstockError], None]
-"""Likewise of one of several, by its place among them, from 0."""
+"""As `Told` for one of several requests, with its index from 0."""
 
 
 class Pending(Protocol):
-    """A request on its way; several may be at once on one connection."""
+    """A request that is under way; one connection may have several."""
 
     @property
     def answered(self) -> bool:
-        """Whether ``reply`` has nothing to wait for: the answer is there, or there will be none."""
+        """Whether ``reply`` would not wait: the answer is there, or there will be none."""
         ...
 
     async def reply(self) -> Frame:
@@ -59,27 +61,27 @@ class Connection(Protocol):
     def start(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> Pending:
         """Write a request now; its answer is fetched later. Raises ConnectionLost.
 
-        ``held_s``: for how long the peer may keep the answer on purpose, so that nobody takes it for silent.
+        ``held_s``: how long the peer may delay the answer on purpose, without counting as silent.
         """
         ...
 
     def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[Pending]:
-        """As ``start`` for each, in their order, but in one write: for many small ones."""
+        """As ``start`` for each request in order, but in one write; for many small ones."""
         ...
 
     async def call(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> Frame:
-        """Write a request as ``start`` does, and wait for its answer."""
+        """Write a request as ``start`` does, and return its answer."""
         ...
 
     async def send(self, message: Outgoing) -> None:
-        """Write something that is never answered (Kafka acks=0, one-way commands). Waits while the window is full."""
+        """Write a message that is never answered (Kafka acks=0, one-way commands). Waits while the window is full."""
         ...
 
     def close(self) -> None: ...
 
 
 class PromptConnection(Connection, Protocol):
-    """A connection that can call back instead of being waited for: no task and no future for a small request."""
+    """A connection that can call back with an answer, so that a small request needs no task and no future."""
 
     @property
     def under_way(self) -> int:
@@ -87,64 +89,67 @@ class PromptConnection(Connection, Protocol):
         ...
 
     def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
-        """Write a request as ``start`` does; ``told`` is called with its answer, and must not raise.
+        """Write a request as ``start`` does, and call ``told`` with its answer; ``told`` must not raise.
 
-        With an answer as soon as it has come, with an error in a turn of the loop of its own. Raises ConnectionLost.
+        An answer is passed on as soon as it arrives, an error in its own iteration of the loop. Raises ConnectionLost.
         """
         ...
 
     def tell_all(self, count: int, requests: Many, told: ToldOfMany, *, timeout_s: float) -> None:
-        """As ``tell`` for ``count`` requests, written in one go: ``told`` is called with the place and answer of each.
+        """As ``tell`` for ``count`` requests, in one write; ``told`` gets the index and answer of each.
 
-        An error ends all that are unanswered.
+        An error ends all requests that are unanswered.
         """
         ...
 
     def lend(self, hold: TryLock) -> LentConnection | None:
-        """Have a thread receive here and write by itself, which has ``hold`` while it does. Called on the loop, which
-        leaves the connection alone until it is given back: nobody else may ask for anything meanwhile.
+        """Let a thread that has ``hold`` receive and write here by itself. Called on the loop.
 
-        None where that cannot be (TLS, another network), or where there is more to wait for than one answer, which
-        whoever asked by ``tell`` is to be told.
+        The loop leaves the connection alone until it is given back, and no other caller may use it meanwhile. Returns
+        None where lending is impossible (TLS, another transport), or where more than one answer of ``tell`` is due.
         """
         ...
 
 
 class LentConnection(Protocol):
-    """A connection in the hands of a thread that waits for its answers: one request under way at a time, begun with the
-    one that was when it was lent. Whoever asked for that hears of what becomes of the last one, as soon as it is given
-    back. But for ``over`` everything is called with the hold.
+    """A connection in the hands of a thread that waits for its answers, with one request under way at a time.
+
+    The first such request is the one that was under way when it was lent. Its caller receives the answer to the last
+    request once the connection is given back. All calls but ``over`` need the `TryLock`.
     """
 
     @property
     def fileno(self) -> int:
-        """What to wait for until something comes; not to be touched otherwise."""
+        """The descriptor to wait on for data; do not use it in any other way."""
         ...
 
     @property
     def over(self) -> bool:
-        """The loop has it again, or it has ended. May be asked at any time."""
+        """Whether the loop has it again, or it has ended. May be read at any time."""
         ...
 
     def receive(self) -> Frame | None:
-        """The answer; None where it is not whole yet, or where something else came and it was given back for that."""
+        """Return the answer. None: it is incomplete, or something else arrived and the connection was given back."""
         ...
 
     def send(self, request: Outgoing, *, timeout_s: float, held_s: float) -> bool:
-        """Write the next request, after the answer; False where it is over, and nothing was written."""
+        """Write the next request, after an answer. False if lending is over; then nothing was written."""
         ...
 
     def give_back(self, frame: Frame | None = None, then: Callable[[], None] | None = None) -> None:
-        """The loop goes on, which still has to hear ``frame``; or does ``then``, where the answer was heard, unless the
-        connection ends before. Does nothing where it is over."""
+        """Give the connection back to the loop, which delivers ``frame``.
+
+        If the answer was delivered here, the loop calls ``then`` instead, unless the connection ends first. Does
+        nothing where lending is over.
+        """
         ...
 
     def forget(self) -> None:
-        """It is over, and nobody waits for its descriptor any more."""
+        """Lending is over, and the descriptor is no longer waited on."""
         ...
 
     def break_off(self, then: Callable[[], None]) -> None:
-        """Something went wrong on the way, nobody knows how far it is: the loop does ``then``, and ends it."""
+        """Something failed at an unknown point: the loop calls ``then`` and closes the connection."""
         ...
 
 
@@ -152,20 +157,20 @@ class Dialect(Protocol[State]):
     """What a protocol adds to a bare connection."""
 
     def framing(self) -> Framing:
-        """A fresh receiving side."""
+        """Return a new `Framing` for one connection."""
         ...
 
     async def greet(self, connection: Connection) -> State:
-        """First words on a fresh connection (version negotiation, authentication); the result is kept beside it."""
+        """Exchange the first messages (version negotiation, authentication); the result becomes `Link.state`."""
         ...
 
     def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
-        """The peer sent something of its own accord; an answer to write, if any."""
+        """Handle a frame that the peer sent unasked; return bytes to write, if any."""
         ...
 
 
 class Link(Protocol, Generic[State]):
-    """A greeted connection and what greeting found out."""
+    """A connection after its greeting, and the result of the greeting."""
 
     @property
     def connection(self) -> Connection: ...
@@ -175,7 +180,7 @@ class Link(Protocol, Generic[State]):
 
 
 class PromptLink(Protocol, Generic[State]):
-    """A link on which a request can be written now."""
+    """A link on which a request can be written without waiting."""
 
     @property
     def connection(self) -> PromptConnection: ...
@@ -185,38 +190,44 @@ class PromptLink(Protocol, Generic[State]):
 
 
 class Channel(Protocol, Generic[State]):
-    """Links by (endpoint, lane), made on demand, remade after loss; and the client's only clock and dice."""
+    """Links by (endpoint, lane), opened on demand and reopened after loss; also the client's only clock and random
+    source."""
 
     async def link(self, endpoint: Endpoint, lane: str = "") -> Link[State]:
-        """An open link; two lanes to one endpoint are two connections. Raises ConnectionLost, ProtocolViolation."""
+        """Return an open link; two lanes to one endpoint are two connections.
+
+        Raises ConnectionLost, ProtocolViolation.
+        """
         ...
 
     def prompt(self, endpoint: Endpoint, lane: str = "") -> PromptLink[State] | None:
-        """The link of this lane if it is open and nobody waits to write on it; else None, and ``link`` has to be
-        awaited. A request that is written on it at once overtakes nobody."""
+        """Return the lane's link if it is open and no caller is queued to write on it; else None: await ``link`` then.
+
+        A request that is written on it at once overtakes no other.
+        """
         ...
 
     async def reach(self, endpoint: Endpoint, lane: str = "", *, within_s: float) -> Link[State]:
-        """As ``link``, for callers who would rather ask somebody else than wait longer than that.
+        """As ``link``, for callers that turn to another node rather than wait longer than ``within_s``.
 
-        Where the transport can, the attempt goes on beside them, for whoever comes back to it.
+        Where the transport can, the attempt continues in the background and serves the next caller.
         """
         ...
 
     def rests(self, endpoint: Endpoint) -> bool:
-        """Whether connecting to it failed a moment ago, so that ``link`` would wait before it tries again."""
+        """Whether connecting to it failed a moment ago, so that ``link`` would wait before the next attempt."""
         ...
 
     def trouble(self, endpoint: Endpoint) -> PenstockError | None:
-        """What the last attempt to connect to it has met; None where it succeeded, or there was none."""
+        """The error of the last attempt to connect to it; None if it succeeded, or there was none."""
         ...
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
-        """Run all, side by side where the transport can; results or exceptions in order."""
+        """Run all, concurrently where the transport can; return results or exceptions in order."""
         ...
 
     async def any_of(self, requests: Sequence[Pending], *, within_s: float) -> None:
-        """Wait until one of these is answered, but not longer than that; without any, for that time.
+        """Wait until one of ``requests`` is answered, at most ``within_s``; without requests, wait that long.
 
         A transport that cannot wait for several waits for the first one.
         """
@@ -239,22 +250,15 @@ class Channel(Protocol, Generic[State]):
     async def close(self) -> None: ...
 
 
-# The one retry policy of all clients: exponential backoff with jitter, until a deadline.
-#
-# retry = Retry(channel, options) while True: try: return await attempt() except PenstockError as error: await
-# retry.after(error)
-#
-# Time and dice are the channel's. What is safe to try again is the error's own knowledge (``retriable``). What stays
-# with a protocol, in its options: how long each kind of error is worth waiting for.
 _JITTER = 0.2
 
 
 class RetryLimits(Protocol):
-    """What a client's options say of attempts and of the pauses between them."""
+    """The options of a client that limit attempts and the pauses between them."""
 
     @property
     def retry_backoff_ms(self) -> int:
-        """The first pause, give or take a fifth; each is twice the one before."""
+        """The first pause, give or take a fifth; each further pause is twice as long."""
         ...
 
     @property
@@ -264,18 +268,29 @@ class RetryLimits(Protocol):
 
     @property
     def api_timeout_ms(self) -> int:
-        """How long an operation may take with all its attempts."""
+        """How long an operation may take, including all attempts."""
         ...
 
     def patience_ms(self, error: PenstockError) -> int:
-        """How long an operation goes on that ends in this error: ``api_timeout_ms``, or less where waiting seldom
+        """How long an operation is retried that ends in ``error``: ``api_timeout_ms``, or less where waiting seldom
         helps."""
         ...
 
 
 class Retry:
-    """Counts the attempts of one operation; gives up ``timeout_ms`` (None: ``api_timeout_ms``) after its making, or
-    after ``begun`` (seconds of the channel's clock)."""
+    """The retry policy of all clients: exponential backoff with jitter until a deadline. One instance per operation.
+
+        retry = Retry(channel, options)
+        while True:
+            try:
+                return await attempt()
+            except PenstockError as error:
+                await retry.after(error)
+
+    The deadline is ``timeout_ms`` (None: ``api_timeout_ms``) after the instance was made, or after ``begun`` (seconds
+    of the channel's clock). An error knows itself whether it may be retried (``retriable``). The protocol's options say
+    how long each kind of error is worth waiting for.
+    """
 
     def __init__(
         self,
@@ -292,15 +307,16 @@ class Retry:
         self.attempts = 0
 
     async def after(self, error: PenstockError) -> None:
-        """Wait before the next attempt; raises ``error`` if it is final or there is no time left."""
+        """Wait before the next attempt. Raises ``error`` if it is final or the time is up."""
         if not error.retriable:
             raise error
         await self.pause(error)
 
     async def pause(self, error: PenstockError, *, seconds: float | None = None) -> None:
-        """As ``after``, for errors that the caller knows to pass; ``seconds`` is for who knows how long that takes.
+        """As ``after``, for errors that the caller knows to be temporary; ``seconds`` is the pause, if the caller knows
+        it.
 
-        That no server has answered in time ends everything that waits: it is raised whatever the caller knows.
+        FirstContactTimeout is always raised: no server answered in time, which ends everything that waits.
         """
         if isinstance(error, FirstContactTimeout):
             raise error
@@ -318,19 +334,20 @@ class Retry:
         return delay_ms / 1_000 * (1 - _JITTER + 2 * _JITTER * self._channel.random())
 
 
-# Routing: who serves a partition as far as a client was told, whom it does not believe any more, when it asks again.
+# Routing.
 #
-# An error that says, or may mean, that somebody else has a partition is no reason to ask at once: the partition has no
-# leader until its topic was asked for again, which whoever needs it next does. What stays with a protocol: whom to ask
-# and how, what an answer leaves out, and which errors are a reason to doubt. Two that ask for one topic at the same
-# moment both ask: a Channel has nothing to wait on but answers.
+# After an error that says, or may mean, that a partition has moved, the client does not ask at once. The partition has
+# no leader until its topic is asked for again, and the next caller that needs the partition does that. A protocol
+# decides which node it asks and how, what an answer leaves out, and which errors cast doubt on a leader. Two callers
+# that need one topic at the same moment both ask, because a Channel offers nothing to wait on but answers.
 _NEVER = float("-inf")
 
 
 class Routing:
-    """Of one client's topics, by name. What was told is gone by for ``max_age_ms``, on the channel's clock.
+    """Which node leads each partition of one client's topics, as far as it is known, and which topics to ask for again.
 
-    ``told_of`` is who serves a partition by the last answer that told of it, None where none did.
+    Answers are valid for ``max_age_ms``, on the channel's clock. ``told_of`` returns the leader from the last answer
+    about a partition, or None.
     """
 
     def __init__(self, channel: Channel[Any], max_age_ms: int, told_of: Callable[[Partition], Node | None]) -> None:
@@ -341,14 +358,14 @@ class Routing:
         self._all_until = _NEVER
         self._distrusted: dict[str, set[Partition]] = {}
 
-    # Who serves a partition.
+    # The leader of a partition.
 
     def leader(self, partition: Partition) -> Node | None:
-        """As far as is known; None after ``distrust`` until an answer told of its topic."""
+        """The leader as far as it is known; None from ``distrust`` until the next answer about its topic."""
         return None if partition in self._distrusted.get(partition.topic, ()) else self._told_of(partition)
 
     async def find(self, partition: Partition, ask: Callable[[Collection[str]], Awaitable[object]]) -> Node | None:
-        """The same, with the topic asked for if that is None; None where the answer does not tell, either."""
+        """As ``leader``, but ask for the topic if it is unknown; None if the answer does not say, either."""
         node = self.leader(partition)
         if node is None:
             await ask({partition.topic})
@@ -356,43 +373,46 @@ class Routing:
         return node
 
     def distrust(self, partition: Partition) -> None:
-        """Its leader is not who we thought: its topic is due."""
+        """Doubt the leader of this partition, so that its topic is due."""
         self._distrusted.setdefault(partition.topic, set()).add(partition)
         self._until[partition.topic] = _NEVER
 
     def believe(self, partition: Partition) -> None:
-        """Somebody said who leads it, and is right: its topic is no more due for that."""
+        """A correct leader was named, so the topic is no longer due for this partition."""
         self._distrusted.get(partition.topic, set()).discard(partition)
 
     # When to ask.
 
     def due(self, names: Collection[str]) -> set[str]:
-        """Those of ``names`` that nobody told of, or too long ago, or that are in doubt."""
+        """Those of ``names`` that are unknown, too old, or in doubt."""
         now = self._channel.monotonic()
         return {name for name in names if now >= self._until.get(name, self._all_until)}
 
     def all_due(self) -> bool:
-        """Whether the list of all topics is too old, if there is one."""
+        """Whether the list of all topics is missing or too old."""
         return self._channel.monotonic() >= self._all_until
 
-    # What was told.
+    # Answers.
 
     def told(self, names: Iterable[str]) -> None:
-        """An answer to a question told of these just now."""
+        """Note an answer that covered these topics just now."""
         until = self._channel.monotonic() + self._max_age_s
         for name in names:
             self._until[name] = until
             self._distrusted.pop(name, None)
 
     def told_all(self) -> None:
-        """An answer listed all topics just now: those that it leaves out are known not to be there."""
+        """Note an answer that listed all topics just now; topics that it leaves out are known not to exist."""
         self._all_until = self._channel.monotonic() + self._max_age_s
 
     def told_unasked(self, name: str) -> None:
-        """Somebody told of its partitions, whether they are there or not; who asks for it asks all the same."""
+        """Note an unrequested answer about this topic.
+
+        It clears doubts, but a topic that is due stays due.
+        """
         self._distrusted.pop(name, None)
 
     def forget(self, name: str) -> None:
-        """It is not there: go by the list of all topics, if there is one."""
+        """The topic does not exist: rely on the list of all topics, if there is one."""
         self._until.pop(name, None)
         self._distrusted.pop(name, None)

@@ -1,4 +1,8 @@
-"""LogClient: what the engine (Consumer, Producer, RangeReader, Admin) needs of a protocol's client."""
+"""LogClient: what the engine (Consumer, Producer, RangeReader, Admin) needs of a protocol's client.
+
+`LogClient` reads, `Sender` writes, `Membership` takes part in a group, `RangeSource` reads one range of offsets. The
+runtime-checkable protocols are abilities that only some clients have; the engine asks with ``isinstance``.
+"""
 
 from __future__ import annotations
 
@@ -35,18 +39,18 @@ __all__ = [
 ]
 
 
-# What a group's members are told: how to take part, what a heartbeat says, and that all is lost.
+# Groups: what a member is configured with, and what its heartbeats return.
 class Verdict(enum.Enum):
     STEADY = "steady"
-    REJOIN = "rejoin"  # call join() again; partitions may be kept or not, as the Membership's rebalance() says
-    LOST = "lost"  # this member's identity is gone: everything it owned belongs to others
+    REJOIN = "rejoin"  # call join() again; must_revoke() says which partitions to give up first
+    LOST = "lost"  # this member's identity is gone, and other members own everything it had
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a heartbeat told: a verdict, and for event-driven protocols partitions taken and given at once.
+    """The result of a heartbeat: a verdict, and in event-driven protocols the partitions taken and given at once.
 
-    ``revoked`` are still this member's until it gives them back; ``lost`` are others' already.
+    ``revoked`` still belong to this member until it gives them back; ``lost`` already belong to others.
     """
 
     verdict: Verdict
@@ -60,8 +64,8 @@ class Beat:
 class GroupOptions:
     """How this member takes part; times in ms, defaults of Kafka's Java consumer 4.x.
 
-    ``protocol``: "classic", or "consumer" where the log has a second protocol by which servers share out (KIP-848):
-    then ``remote_assignor`` is the server's to know, and it says how often it wants to hear of members.
+    ``protocol`` is "classic", or "consumer" where the log has a second protocol in which servers assign partitions
+    (KIP-848). Then ``remote_assignor`` names the server's assignor, and the server sets the heartbeat interval.
     """
 
     group: str
@@ -75,7 +79,7 @@ class GroupOptions:
     remote_assignor: str | None = None
 
     def need_classic(self, log: str) -> None:
-        """Raise ConfigError where ``protocol`` is another one, which this log does not have."""
+        """Raise ConfigError if ``protocol`` is not "classic", for logs that have no other."""
         if self.protocol != "classic":
             raise ConfigError(
                 f"group_protocol is {self.protocol!r}, but {log} has one protocol for its groups", hint="Leave it out"
@@ -83,12 +87,12 @@ class GroupOptions:
 
 
 class Dropped(Exception):
-    """Of ``Membership.join``: the group went on without this member, and what it had kept belongs to others by now."""
+    """Raised by ``Membership.join``: the group went on without this member; others own the partitions it had kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """Answers an OffsetSpec: ``offset`` -1 where no record is that young; ``timestamp_ms`` -1 if not asked by time."""
+    """Answers an OffsetSpec. ``offset`` is -1 if no record is that young, ``timestamp_ms`` -1 if not asked by time."""
 
     offset: int
     timestamp_ms: int = -1
@@ -97,8 +101,9 @@ class FoundOffset:
 
 @dataclass(frozen=True, slots=True)
 class ReadFrom:
-    """``topic_id``: the topic that ``offset`` is of, None where that is unknown. Another one of its name is not read,
-    but answered with TopicRecreated.
+    """Where to read. ``topic_id`` is the topic that ``offset`` belongs to, None if unknown.
+
+    A different topic of the same name is not read; the answer is TopicRecreated.
     """
 
     partition: Partition
@@ -109,7 +114,7 @@ class ReadFrom:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Of one long poll: wait at most ``max_wait_ms`` until ``min_bytes`` are there; answer at most ``max_bytes``."""
+    """Limits of a long poll: return at ``min_bytes``, or after ``max_wait_ms``; return at most ``max_bytes``."""
 
     max_wait_ms: int
     min_bytes: int
@@ -117,11 +122,11 @@ class ReadLimits:
 
 
 class Fetched(Protocol):
-    """What one read brought for one partition: undecoded bytes and facts, or an error.
+    """The result of one read for one partition: undecoded bytes and facts about them, or an error.
 
-    ``decode()`` may run in any thread; it drops records below ``offset`` (and at or above ``stop``) and returns the
-    messages and the offset to read next (past control records and compaction gaps). It may end before what cannot be
-    decoded, and raises CorruptBatch or ProtocolViolation where it cannot: see `DecodesInPieces`.
+    ``decode()`` may run in any thread. It drops records below ``offset`` (and at or above ``stop``), and returns the
+    messages and the offset to read next (past control records and compaction gaps). It may stop before bytes that it
+    cannot decode, and raises CorruptBatch or ProtocolViolation if it begins with such bytes: see `DecodesInPieces`.
     """
 
     @property
@@ -136,19 +141,19 @@ class Fetched(Protocol):
     def log_start_offset(self) -> int: ...
     @property
     def next_offset(self) -> int:
-        """Where to read on, as far as it can be told without decoding; ``offset`` if nothing whole came."""
+        """Where to read on, as far as known without decoding; ``offset`` if no whole batch arrived."""
         ...
 
     @property
     def size(self) -> int:
-        """Bytes held."""
+        """Size in bytes."""
         ...
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]: ...
 
 
 def not_whole(fetched: Fetched) -> CorruptBatch:
-    """The error for an answer without one whole batch, where there has to be one."""
+    """The error for an answer that must contain a whole batch, and does not."""
     return CorruptBatch(
         f"{fetched.size} bytes without one whole batch",
         topic=fetched.partition.topic,
@@ -159,39 +164,39 @@ def not_whole(fetched: Fetched) -> CorruptBatch:
 
 @runtime_checkable
 class DecodesInPieces(Protocol):
-    """A `Fetched` that can be decoded around what is damaged in it."""
+    """A `Fetched` that can be decoded around damaged parts."""
 
     @property
     def topic_id(self) -> bytes | None:
-        """The id of the topic that it was read from; None where topics have no ids."""
+        """The id of the topic it was read from; None where topics have no ids."""
         ...
 
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:
-        """Called when ``decode`` has raised, or found nothing where a whole batch has to be: runs of good records and,
-        in between, what cannot be decoded, by offset.
+        """Yield runs of good records, and between them an error for each part that cannot be decoded, by offset.
 
-        Each error says ``offset`` and, where it can be told, ``next_offset``, behind which the next piece begins. May
-        end before everything was looked at; the rest is fetched again then.
+        Called after ``decode`` has raised, or found nothing although there must be a whole batch. Each error has
+        ``offset`` and, if known, ``next_offset``, where the next piece begins. May end early; the rest is fetched
+        again.
         """
         ...
 
 
 @runtime_checkable
 class HasHead(Protocol):
-    """A `Fetched` whose beginning can be had before what decodes columns is imported."""
+    """A `Fetched` whose first records can be decoded before the columnar decoder is imported."""
 
     def head(self, most: int) -> Messages | None:
-        """The first records, for a poll that takes up to ``most``; ``offset`` is behind them then.
+        """Return the first records for a poll of up to ``most``, and move ``offset`` behind them.
 
-        None if they are not plain. Where ``most`` is more than a handful, also if they are all, and a second time:
-        who takes many is better off with columns.
+        None if the records are not plain. If ``most`` is more than a handful, also None if these are all records, or on
+        a second call: a poll for many records is served better with columns.
         """
 
 
 class Packed(Protocol):
-    """A batch encoded and numbered; it is sent again unchanged after a retriable error."""
+    """An encoded and numbered batch; it is sent again unchanged after a retriable error."""
 
     @property
     def partition(self) -> Partition: ...
@@ -203,10 +208,11 @@ class Packed(Protocol):
 
 @dataclass(slots=True)
 class Sent:
-    """The answer for one Packed: ``base_offset`` -1 with acks=0; ``error`` None when it is stored. Nobody changes it.
+    """The answer for one Packed: ``base_offset`` is -1 with acks=0; ``error`` is None if it is stored. Do not change
+    it.
 
-    ``offsets`` has each record's where they do not follow each other by one; -1 for a record that is not stored, which
-    only happens beside an ``error``: then the others are stored for good, and are not sent again.
+    ``offsets`` has each record's offset where they are not consecutive; -1 for a record that is not stored. The latter
+    only happens together with an ``error``; the other records are stored for good, and are not sent again.
     """
 
     packed: Packed
@@ -221,98 +227,98 @@ class Sender(Protocol):
 
     @property
     def numbered(self) -> bool:
-        """Whether the log refuses a batch that overtook another, so that several of a partition may be under way."""
+        """Whether the log refuses a batch that overtook another, so that a partition may have several under way."""
         ...
 
     async def open(self) -> None: ...
 
     def partition_for(self, key: bytes, partitions: int) -> int:
-        """The partition of a keyed record; keyless ones are the engine's choice."""
+        """The partition of a record with a key; the engine chooses it for records without one."""
         ...
 
     def pack(self, partition: Partition, rows: Rows, codec: Codec) -> Packed:
-        """Encode columns key, value[, timestamp, headers], or few records as they are.
+        """Encode columns key, value[, timestamp, headers], or a few records without columns.
 
-        Sequences are taken in the order of calls per partition.
+        Sequence numbers are taken in the order of calls per partition.
         """
         ...
 
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
-        """One request to one node, at most one batch per partition.
+        """Send one request to one node, with at most one batch per partition.
 
-        A broken connection or a timeout is the ``Sent.error`` of each batch; nothing is raised for them.
+        A broken connection or a timeout is not raised; it is the ``Sent.error`` of each batch.
         """
         ...
 
     async def recover(self, packed: Packed, error: PenstockError) -> Packed | None:
-        """After a failed send: the batch to send next (the same, or renumbered under a new epoch), None to give up."""
+        """After a failed send, return the batch to send next (the same, or with a new epoch), or None to give up."""
         ...
 
     async def abandon(self, packed: Packed) -> None:
-        """The engine gives this batch up (its delivery time is over) though it may be stored; nothing if it is done."""
+        """Give up a batch whose delivery time is over, though it may be stored. Does nothing if it is finished."""
         ...
 
 
 FetchHeard = Callable[["Sequence[Fetched] | Exception"], None]
-"""Hears of what ``LogClient.read`` returns or raises."""
+"""Called with the result of ``LogClient.read``, or the exception."""
 
 
 @runtime_checkable
 class ReadsAtOnce(Protocol):
-    """A LogClient whose reads can often be asked for without waiting for anything first."""
+    """A LogClient that can often send a read without waiting for anything first."""
 
     def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
         """As ``read``; ``heard`` is called once, after this has returned, and must not raise.
 
-        False where something has to be waited for: then nothing is done, and ``read`` does it.
+        False if sending has to wait: then nothing is done; call ``read``.
         """
         ...
 
 
 @runtime_checkable
 class ReadsAgain(Protocol):
-    """A LogClient that can ask again what it has just asked, with less work, where hardly anything has changed."""
+    """A LogClient that can repeat its last read of a node cheaply, if hardly anything has changed."""
 
     def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
-        """The node's last read of this client, whose answer was heard, once more: the same partitions within the same
-        limits, but ``moved`` from where these say. ``heard`` is called once, after this has returned.
+        """Repeat this client's last read of the node, whose answer has arrived: same partitions, same limits.
 
-        False where more has changed, or something has to be waited for: then nothing is done.
+        ``moved`` are the partitions whose offset has changed, with the new one. ``heard`` is called once, after this
+        has returned. False if more has changed, or sending has to wait: then nothing is done.
         """
         ...
 
 
 Heard = Callable[["Sequence[Sent] | Exception"], None]
-"""Hears of what ``Sender.send`` returns; or of a bug, which it would have raised."""
+"""Called with the result of ``Sender.send``, or with the exception of a bug."""
 
 
 @runtime_checkable
 class SendsAtOnce(Protocol):
-    """A Sender whose requests can often be written without waiting for anything first: no task is needed for those."""
+    """A Sender that can often write a request without waiting for anything first, and so without a task."""
 
     def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
         """As ``send``; ``heard`` is called once, after this has returned, and must not raise.
 
-        False where something has to be waited for: then nothing is done, and ``send`` does it.
+        False if sending has to wait: then nothing is done; call ``send``.
         """
         ...
 
 
 @runtime_checkable
 class Beats(Protocol):
-    """A Sender that the log must hear of now and then: the engine calls ``beat`` every ``beat_interval_s``."""
+    """A Sender that sends heartbeats to the log: the engine calls ``beat`` every ``beat_interval_s``."""
 
     @property
     def beat_interval_s(self) -> float: ...
 
     async def beat(self) -> bool:
-        """Say that this producer is there; True if where topics may be written to has changed."""
+        """Send a heartbeat; True if the topics that may be written to, or their partitions, have changed."""
         ...
 
 
 @runtime_checkable
 class NamesTopics(Protocol):
-    """A LogClient of a log whose topics may not have just any name."""
+    """A LogClient of a log that restricts the names of topics."""
 
     def check_topic(self, name: str) -> None:
         """Raise UsageError for a name that no topic can have."""
@@ -321,24 +327,24 @@ class NamesTopics(Protocol):
 
 @runtime_checkable
 class Avoids(Protocol):
-    """A Sender that knows which partitions are in trouble: rows that may go anywhere go elsewhere meanwhile."""
+    """A Sender that knows which partitions are in trouble; records without a fixed partition go elsewhere meanwhile."""
 
     def avoids(self, partition: Partition) -> bool: ...
 
 
 @runtime_checkable
 class TellsOfTrouble(Protocol):
-    """A LogClient that has no leader for a partition as long as that one cannot be connected to."""
+    """A LogClient that has no leader for a partition while it cannot connect to that leader."""
 
     def trouble(self, partition: Partition) -> PenstockError | None:
-        """Why it cannot; None where it can, or where nobody is known to lead the partition."""
+        """Why it cannot connect; None if it can, or if no leader is known."""
         ...
 
 
 @runtime_checkable
 class GoesRound(Protocol):
-    """A Sender of a log whose own producers go round the partitions: rows that may go anywhere go to the next one once
-    the batch before them has left, or has ``turn_bytes``."""
+    """A Sender of a log whose own producers go round-robin: records without a fixed partition move to the next one once
+    the batch before them is sent, or has ``turn_bytes``."""
 
     @property
     def turn_bytes(self) -> int: ...
@@ -354,33 +360,33 @@ class Membership(Protocol):
     def member_id(self) -> str: ...
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
-        """What has to be given up before ``join`` (everything under an eager protocol)."""
+        """The partitions to give up before ``join`` (all under an eager protocol)."""
         ...
 
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
         """Take part in a rebalance until this member has an assignment. Raises FencedError and other final errors.
 
-        ``owned`` is what it keeps meanwhile. Raises Dropped where that is lost: it may join again, with nothing.
+        ``owned`` are the partitions it keeps meanwhile. Raises Dropped if those are lost; it may join again with none.
         """
         ...
 
     async def heartbeat(self) -> Beat: ...
 
     async def stale(self, topics: Collection[str]) -> bool:
-        """True if this member must rejoin because topics changed (asked after each metadata refresh)."""
+        """True if this member must rejoin because topics changed. Asked after each metadata refresh."""
         ...
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
-        """Commit as this member in its generation. Raises ServerError; FencedError when the member was replaced."""
+        """Commit as this member in its generation. Raises ServerError; FencedError if the member was replaced."""
         ...
 
     async def leave(self, reason: str) -> None: ...
 
 
 class Pulled(Fetched, Protocol):
-    """One batch that a log handed out and waits for; ``context``, also in its messages' parts, is what confirms it.
+    """One batch that a log handed out and expects a confirmation for; ``context`` identifies it, also in its messages.
 
-    ``next_offset`` is ``offset`` where only the confirmation tells where the next batch begins.
+    ``next_offset`` is ``offset`` if the next batch's offset becomes known only with the confirmation.
     """
 
     @property
@@ -390,99 +396,100 @@ class Pulled(Fetched, Protocol):
 class BatchMembership(Membership, Protocol):
     """A membership of a log that hands out one batch of a partition at a time and waits until it is confirmed.
 
-    ``heartbeat_interval_s`` is asked for after every heartbeat: it is the time until there is something to do again.
+    ``heartbeat_interval_s`` is read after every heartbeat: it is the time until the next one is due.
     """
 
     async def book(self, partition: Partition, at: int | Offset | None) -> int:
-        """See that the partition is this member's where it is kept. ``at`` first moves it there, for the whole group.
+        """Register the partition for this member at its broker. ``at`` first moves its offset, for the whole group.
 
-        Returns the offset of the next batch. Raises ServerError: somebody else has it, or it is not there.
+        Returns the offset of the next batch. Raises ServerError if another member has it, or it does not exist.
         """
         ...
 
     async def pull(self, partition: Partition, wait_s: float) -> Pulled | None:
-        """The next batch; None if there is none within ``wait_s``, or the partition is no longer to be read."""
+        """The next batch; None if there is none within ``wait_s``, or the partition must no longer be read."""
         ...
 
     def position(self, partition: Partition) -> int | None:
-        """Where the next batch begins, as far as that is known; None for what is not this member's."""
+        """Where the next batch begins, if known; None for a partition that is not this member's."""
         ...
 
     def end_offset(self, partition: Partition) -> int | None:
-        """Where the partition ends, as the log said last; None where that is not known."""
+        """Where the partition ends, by the log's last answer; None if unknown."""
         ...
 
     def rests(self, partition: Partition) -> bool:
-        """Whether it is held back for a while before it is read again: by flow control, or after an error."""
+        """Whether reading it pauses for a while because of flow control or an error."""
         ...
 
     def pause(self, partition: Partition, paused: bool) -> None:
-        """Whether the application wants none of it for now."""
+        """Pause or resume a partition, as the application asked."""
         ...
 
     def taken(self, partition: Partition, context: str) -> float:
-        """The application has (the beginning of) this batch; returns the seconds from now within which to confirm."""
+        """The application has received (the beginning of) this batch. Returns the seconds left to confirm it."""
         ...
 
     def is_out(self, partition: Partition, context: str) -> bool:
-        """Whether this batch is still waited for: neither confirmed nor given up."""
+        """Whether this batch is still neither confirmed nor given up."""
         ...
 
     def reached(self, partition: Partition, context: str, offset: int) -> None:
-        """The application is through with this batch up to ``offset``: if it has to go before the rest is confirmed,
-        whoever comes next may begin there."""
+        """The application has processed this batch up to ``offset``. If the batch is lost before it is confirmed, its
+        next reader may begin there."""
         ...
 
     async def confirm(self, partition: Partition, context: str, *, consumed: bool) -> int:
-        """Confirm a batch; not ``consumed``: it will be handed out again. Returns the offset of the next one.
+        """Confirm a batch; with ``consumed`` False it is handed out again. Returns the offset of the next batch.
 
-        Raises UsageError if the batch is not this member's to confirm any more, ServerError, ConnectionLost.
+        Raises UsageError if the batch is no longer this member's to confirm, ServerError, ConnectionLost.
         """
         ...
 
     async def give_back(self, partitions: Collection[Partition]) -> None:
-        """Others may have them; batches of them that are not confirmed will be handed out again."""
+        """Release partitions for other members; their unconfirmed batches are handed out again."""
         ...
 
 
 @runtime_checkable
 class BatchLog(Protocol):
-    """A LogClient whose groups read batch by batch: what its ``membership`` makes is a BatchMembership."""
+    """A LogClient whose groups read batch by batch: its ``membership`` returns a BatchMembership."""
 
     def by_hand(self, options: GroupOptions) -> BatchMembership:
-        """A member of a group whose partitions the application chooses: it gets those that it books."""
+        """Return a member whose partitions the application chooses: it has those that it books."""
         ...
 
 
 @runtime_checkable
 class TellsTruncation(Protocol):
-    """A LogClient of a log whose end may be cut off and written anew."""
+    """A LogClient of a log whose end may be truncated and rewritten."""
 
     async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
-        """Which of these places (an offset, and the leader epoch in which somebody saw the log reach it) are gone."""
+        """Return the positions that were truncated. A position is an offset and the leader epoch in which the log was
+        seen to reach it."""
         ...
 
 
 @runtime_checkable
 class KnowsTopicIds(Protocol):
-    """A LogClient of a log whose topics have ids, which tell a topic from a later one of the same name."""
+    """A LogClient whose topics have ids, which distinguish a topic from a later one of the same name."""
 
     def topic_id(self, topic: str) -> bytes | None:
-        """The id of the topic that has this name as far as is known; None where nothing is."""
+        """The id of the topic that has this name, if known; else None."""
         ...
 
 
 class LogClient(Protocol):
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
-        """Topics by name (None: all, internal ones too); a name that does not exist is absent from the answer."""
+        """Topics by name (None: all, internal ones too). Names that do not exist are absent from the result."""
         ...
 
     def leader(self, partition: Partition) -> Node | None:
-        """From what is known; None after an error said so, until ``topics(fresh=True)``, and where it may be so."""
+        """The leader as far as known; None after an error until ``topics(fresh=True)``, or while there may be none."""
         ...
 
     def distrust(self, partition: Partition) -> None:
-        """Forget who leads it: the last request said it moved, or its connection broke."""
+        """Forget the leader: the last request said it moved, or its connection broke."""
         ...
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]: ...
@@ -490,12 +497,14 @@ class LogClient(Protocol):
     async def read(
         self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
     ) -> Sequence[Fetched]:
-        """One long poll to one node. Trouble of one partition is in Fetched.error; a broken connection is raised. What
-        the answer leaves out has nothing new, or is to be asked for elsewhere."""
+        """One long poll to one node. An error of one partition is in Fetched.error; a broken connection is raised.
+
+        Partitions missing in the answer have nothing new, or are to be asked for elsewhere.
+        """
         ...
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> RangeSource:
-        """Requests for exactly ``wanted``; ``fetch_bytes`` 0 leaves their size to the protocol."""
+        """Requests for exactly ``wanted``; with ``fetch_bytes`` 0 the protocol chooses their size."""
         ...
 
     async def committed(
@@ -515,104 +524,99 @@ class LogClient(Protocol):
     async def close(self) -> None: ...
 
 
-# What only some memberships can do (`client.Membership`); the engine asks whether theirs is one of these.
+# Abilities that only some memberships have.
 CommitRest = Callable[[], Coroutine[Any, Any, None]]
-"""What is left to do for a commit after its first attempt, or to tell of it: raises as ``Membership.commit``."""
+"""The rest of a commit after its first attempt, or its report: raises as ``Membership.commit``."""
 
 CommitHeard = Callable[["CommitRest | None"], None]
-"""Hears that a commit is stored (None), or what is left to do for it."""
+"""Called with None once a commit is stored, or with the rest of the work."""
 
 
 @runtime_checkable
 class CommitsAtOnce(Protocol):
-    """A Membership whose commits can often be written without waiting for anything first: no task is needed for
-    those."""
+    """A Membership that can often write a commit without waiting for anything first, and so without a task."""
 
     def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
         """As ``commit``; ``heard`` is called once, after this has returned, and must not raise.
 
-        With None where the first attempt was all; what is left else is awaited in a task, if anybody still wants it.
-        False where something has to be waited for: then nothing is done, and ``commit`` does it.
+        It gets None if the first attempt settled it; otherwise the rest, to be awaited in a task if still wanted. False
+        if the commit has to wait: then nothing is done; call ``commit``.
         """
         ...
 
 
 @runtime_checkable
 class HasEpoch(Protocol):
-    """A Membership whose generation goes on with heartbeats: none is sent beside a join, nor a join beside one."""
+    """A Membership whose generation advances with heartbeats, so that no heartbeat may overlap a join."""
 
     @property
     def epoch(self) -> int:
-        """The generation it is a member in now; -1 while it is none."""
+        """The generation in which it is a member; -1 while it is not."""
         ...
 
 
 @runtime_checkable
 class MatchesPatterns(Protocol):
-    """A Membership of a log whose servers can match patterns of topics for members."""
+    """A Membership whose servers can match topic patterns for members."""
 
     def match(self, pattern: str | None) -> None:
-        """From the next ``join`` on take part for the topics, too, that servers find by this; None: for no others.
+        """From the next ``join`` on, also take part for topics that servers find by this pattern; None: no pattern.
 
-        Raises UsageError where members like this one have to look for topics themselves.
+        Raises UsageError if members of this kind have to match topics themselves.
         """
         ...
 
 
-# Lending: a read that is under way goes into the hands of the thread that waits for its records, and back.
+# Socket handover: the thread that waits for records receives a read's answer itself, without the loop in between.
 class LentRead(Protocol):
-    """A read that is under way, in the hands of the thread that waits for its records. But for ``over`` everything is
-    called by who has the hold. What it cannot go on with itself it gives back, and the loop goes on: whoever asked by
-    ``read_again`` then hears of the read, unless its answer was heard here.
+    """A read under way, in the hands of the thread that waits for its records.
+
+    All calls but ``over`` need the `TryLock`. Anything that the thread cannot handle goes back to the loop; then the
+    callback of ``read_again`` gets the result, unless the answer was delivered here.
     """
 
     @property
     def fileno(self) -> int:
-        """What to wait for until something comes; not to be touched otherwise."""
+        """The descriptor to wait on for data; do not use it in any other way."""
         ...
 
     @property
     def over(self) -> bool:
-        """It was given back, or its connection has ended. May be asked at any time."""
+        """Whether it was given back, or its connection has ended. May be read at any time."""
         ...
 
     def receive(self) -> Sequence[Fetched] | None:
-        """An answer in which nothing is unusual; None where none has come yet, or another one, for which it was given
-        back."""
+        """Return an ordinary answer. None if none has arrived, or an unusual one, for which the read was given back."""
         ...
 
     def ask(self, moved: Sequence[ReadFrom]) -> bool:
-        """Once more, after an answer: ``ReadsAgain.read_again``. False where that cannot be, and nothing was asked."""
+        """Repeat the read after an answer, as ``ReadsAgain.read_again``. False if impossible; then nothing was sent."""
         ...
 
     def give_back(self, then: Callable[[], None] | None = None) -> None:
-        """The loop goes on; where an answer was heard and nothing asked after it, by ``then``, unless the connection
-        ends before. Does nothing where it is over."""
+        """Give the read back to the loop. If an answer was delivered and no read followed it, the loop calls ``then``,
+        unless the connection ends first. Does nothing if lending is over."""
         ...
 
     def forget(self) -> None:
-        """It is over, and nobody waits for its descriptor any more."""
+        """Lending is over, and the descriptor is no longer waited on."""
         ...
 
     def break_off(self) -> None:
-        """Something went wrong on the way, nobody knows how far it is: its connection is ended."""
+        """Something failed at an unknown point: the connection is closed."""
         ...
 
 
 @runtime_checkable
 class LendsReads(Protocol):
-    """A LogClient whose reads, once asked again, can be received by the thread that waits for records."""
+    """A LogClient whose repeated reads can be received by the thread that waits for records."""
 
     def lend_read(self, node: Node, hold: TryLock) -> LentRead | None:
-        """The node's read that is under way; None where only the loop can receive it. Called on the loop."""
+        """Lend the node's read that is under way; None if only the loop can receive it. Called on the loop."""
         ...
 
 
-# How large batches may be where a server refused larger ones.
-#
-# A server says only that a batch was too large, not what it takes. So the target is halved with each refusal, and kept
-# for the batches that follow. As an operator may raise the limit, the target is doubled once in a while; if that was
-# too much, one batch is refused, and the target is what it was before.
+# Batch sizes after a server has refused a batch as too large.
 @dataclass(slots=True)
 class _Limit:
     bytes: int
@@ -620,7 +624,12 @@ class _Limit:
 
 
 class BatchLimits:
-    """Targets by topic (or by broker), in bytes. Times are in seconds, of the caller's clock."""
+    """Target sizes of batches in bytes, by topic (or by broker). Times are seconds of the caller's clock.
+
+    A server that refuses a batch does not say which size it takes. So each refusal halves the target for the batches
+    that follow. Because an operator may raise the limit, the target is doubled once in a while; if that was too much,
+    one batch is refused, and the target is halved again.
+    """
 
     __slots__ = ("_grows_after_s", "_limits", "_most_bytes")
 
@@ -630,7 +639,7 @@ class BatchLimits:
         self._limits: dict[str, _Limit] = {}
 
     def of(self, name: str, now: float) -> int:
-        """How large the next batch may be."""
+        """The maximum size of the next batch."""
         if not self._limits or (limit := self._limits.get(name)) is None:
             return self._most_bytes
         if now >= limit.grows_at:
@@ -642,23 +651,22 @@ class BatchLimits:
         return limit.bytes
 
     def refused(self, name: str, size: int, now: float) -> int:
-        """Note that a batch of ``size`` bytes and several records was too large; returns the target from now on."""
-        # Several batches may be under way when the first is refused: each halves its own size, not the others' result.
+        """Note that a batch of ``size`` bytes and several records was too large; return the new target."""
+        # Several batches may be under way when the first is refused. Each halves its own size, not the others' result.
         target = min(self.of(name, now), max(1, size // 2))
         self._limits[name] = _Limit(target, now + self._grows_after_s)
         return target
 
 
-# RangeSource: what the range reader needs of a protocol: "read this from there", with more requests ahead.
-#
-# The range reader (`penstock.client`) keeps the order, decodes, knows the end, tries again and waits for a log that is
-# too short. A protocol sends requests, reads answers, and knows where a record can begin and who has the partition.
+# Reading ranges. The range reader (`penstock.client.ranges`) keeps the order, decodes, knows the end, retries, and
+# waits for a log that is too short. A protocol sends requests ahead, reads answers, and knows where a record can begin
+# and which node has the partition.
 class RangeLimits(RetryLimits, Protocol):
-    """What a client's options say of reading ranges."""
+    """The options of a client that concern reading ranges."""
 
     @property
     def short_log_patience_ms(self) -> int:
-        """How long a log that ends before a range does is waited for: a new leader may be behind for a moment."""
+        """How long to wait for a log that ends before a range does; a new leader may lag for a moment."""
         ...
 
 
@@ -673,47 +681,48 @@ class RangeSource(Protocol):
 
     @property
     def start(self) -> int:
-        """Where reading begins: what was asked for, or the first place behind it where a record can begin."""
+        """Where reading begins: at the wanted offset, or the first place behind it where a record can begin."""
         ...
 
     @property
     def end(self) -> int:
-        """Where it ends, likewise."""
+        """Where reading ends, adjusted likewise."""
         ...
 
     @property
     def ahead(self) -> int:
-        """How many requests are on their way."""
+        """The number of requests under way."""
         ...
 
     @property
     def depth(self) -> int:
-        """How many are worth having on their way before the next answer is taken, by the answers so far; 1 and more."""
+        """How many requests to have under way before the next answer is taken, judged by the answers so far; at least
+        1."""
         ...
 
     async def ask(self, offset: int) -> None:
-        """Send the next request: from ``offset`` if none is on its way, else from where the last one will end."""
+        """Send the next request: from ``offset`` if none is under way, else from where the last one will end."""
         ...
 
     async def take(self) -> Fetched:
-        """The first answer that is not taken yet. Trouble is in ``Fetched.error``, or raised.
+        """Return the first answer not taken yet. An error is in ``Fetched.error``, or raised.
 
-        Its ``size`` is 0 only where the log ends; its ``decode(stop=end)`` cuts at the range's end.
+        Its ``size`` is 0 only at the end of the log; its ``decode(stop=end)`` cuts at the end of the range.
         """
         ...
 
     def note(self, error: PenstockError) -> None:
-        """A request failed: draw the conclusion, such as that somebody else has the partition now."""
+        """Learn from a failed request, for instance that another node has the partition now."""
         ...
 
     def gone(self, text: str, offset: int) -> OffsetOutOfRange:
-        """The error of this protocol that says that a place is not in the log."""
+        """The protocol's error for an offset that is not in the log."""
         ...
 
     def close(self) -> None:
-        """Give up what is on its way, if anything is; ``ask`` begins anew."""
+        """Drop all requests under way; ``ask`` starts anew."""
         ...
 
     async def finish(self) -> None:
-        """As ``close``, where the range is done and time may be taken to be kind to others on the connection."""
+        """As ``close``, once the range is done: may take time to spare others that use the connection."""
         ...

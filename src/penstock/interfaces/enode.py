@@ -1,7 +1,9 @@
-"""Enode: where a node's topics are kept, the embedded log or a cluster far away; fronts see no difference.
+"""Enode: where a node's topics are stored, in the embedded log or in a cluster elsewhere. Fronts see no difference.
 
-Every call that needs data is a coroutine, and one call brings all that a remote one's answer carries, so that nothing
-is asked twice. Those of the embedded log never suspend.
+Every call that needs data is a coroutine; those of the embedded log never suspend. A call returns everything that a
+remote answer contains, so that nothing is requested twice.
+
+`Relay` forwards frames unchanged to servers behind the enode that speak the front's own protocol.
 """
 
 from __future__ import annotations
@@ -44,22 +46,25 @@ __all__ = [
 ]
 
 
-# Abilities: what an enode can do beyond keeping records in order. Fronts offer what is there, and nothing else.
+# What an enode can do beyond keeping records in order. Fronts offer these abilities and no others.
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What is impossible gets the protocol's own error, or is not offered where the protocol lets one say so.
+    """Requests beyond these abilities get the protocol's own error, or the protocol announces that it lacks them.
 
-    ``records``: the neutral form at all, batches stored and read, the node's own among them. Without it a node serves
-    only fronts that the enode relays for (`penstock.interfaces.enode`), and everything below is for nobody to ask.
-    ``sequences``: an idempotent producer's batch is stored once; ``numbered``: it is taken at all. Where it is, though
-    there are no ``sequences``, the log does not look at its numbers: one that is sent twice is stored twice, and fronts
-    see to it that nothing is stored behind one that failed. ``transactions``:
-    batches of open transactions are kept from readers of committed records, and markers end them. ``epochs``: leader
-    epochs, and where each ended. ``compaction``: of topics by key. ``deletion`` of records before topics' limits do it.
-    ``times``: offsets are found by time, and exactly, for no protocol has a word for "about there": an enode whose
-    cluster finds some place near by reads on from it. ``groups``: where groups stand is kept, here or in journals
-    beside it. ``topics``: made, grown and deleted from here; ``options`` of them changed. ``sizes`` in bytes, and what
-    room there is.
+    ``records``: storing and reading batches at all, those of the node itself included. Without it a node serves only
+    fronts for which the enode has a `Relay`, and the other abilities are meaningless.
+    ``sequences``: an idempotent producer's batch is stored only once.
+    ``numbered``: such a batch is accepted. With ``numbered`` but no ``sequences`` the log ignores the numbers: a batch
+    that is sent twice is stored twice, and fronts make sure that nothing is stored behind a batch that failed.
+    ``transactions``: readers of committed records do not see batches of open transactions, and markers end these.
+    ``epochs``: leader epochs, and the end offset of each.
+    ``compaction``: of topics, by key.
+    ``deletion``: of records before the topic's limits delete them.
+    ``times``: finding an offset by time, exactly. Protocols have no word for "about there", so an enode whose cluster
+    finds only a nearby place reads on from it.
+    ``groups``: committed offsets are kept, in the enode or in separate journals.
+    ``topics``: topics can be created, extended and deleted; ``options``: their options can be changed.
+    ``sizes``: sizes of logs in bytes, and free space.
     """
 
     records: bool = True
@@ -80,7 +85,7 @@ class Abilities:
         return frozenset(each.name for each in fields(self) if each.name in names and not getattr(self, each.name))
 
     def need(self, *names: str) -> None:
-        """Raise Unsupported unless all of ``names`` are there."""
+        """Raise Unsupported unless all of ``names`` are present."""
         missing = self.lacks(frozenset(names))
         if missing:
             raise Unsupported(f"the log behind this node has no {', '.join(sorted(missing))}")
@@ -91,7 +96,7 @@ Batch = Buffer | ValidatedBatch
 
 
 class TopicState(Protocol):
-    """A topic as the enode keeps it; ``id`` is 16 bytes, ``partitions`` a count, ``config`` only what was set."""
+    """A topic as the enode stores it: ``id`` has 16 bytes, ``partitions`` is a count, ``config`` the options set."""
 
     @property
     def name(self) -> str: ...
@@ -104,9 +109,9 @@ class TopicState(Protocol):
 
 
 class PartitionLocation(NamedTuple):
-    """Where a partition is: its leader ``epoch``, and in a cluster the ``node`` that has it and its ``id`` there.
+    """Where a partition is: its leader ``epoch``, and in a cluster its ``node`` and its ``id`` on that node.
 
-    ``led``: not while all of its cluster is away, and others are not: who reads those should not wait for it.
+    ``led`` is False while its whole cluster is unreachable, but others are not: readers of the others should not wait.
     """
 
     epoch: int
@@ -116,8 +121,8 @@ class PartitionLocation(NamedTuple):
 
 
 class Appended(Protocol):
-    """Where a batch went. ``append_time_ms`` is -1 unless the log stamps its own time; offsets are -1 where a cluster
-    does not tell them."""
+    """Where a batch was stored. ``append_time_ms`` is -1 unless the log stamps its own time; offsets are -1 if a
+    cluster does not report them."""
 
     @property
     def base_offset(self) -> int: ...
@@ -133,7 +138,7 @@ class Appended(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """`Appended` as a cluster tells it: offsets, too, are -1 where it does not."""
+    """`Appended` as reported by a cluster; fields it does not report, offsets included, are -1."""
 
     base_offset: int
     last_offset: int
@@ -144,7 +149,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """An idempotent producer of a partition; -1 for a sequence or an open transaction that it does not have."""
+    """An idempotent producer of a partition; ``last_sequence`` or ``open_since`` are -1 if there is none."""
 
     producer_id: int
     epoch: int
@@ -155,7 +160,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """Where logs lie, how much can be there and how much still fits; -1 where nobody knows."""
+    """The disk that holds the logs, its size and its free space; -1 if unknown."""
 
     path: str
     total_bytes: int
@@ -163,9 +168,9 @@ class DiskSpace:
 
 
 class Extent(NamedTuple):
-    """Of a log: the first offset and the next one, in leader epoch ``epoch``.
+    """A log's first offset (``start``) and next offset (``end``), in leader epoch ``epoch``.
 
-    Below ``stable`` every transaction is over; it is ``end`` where none is open.
+    All transactions below ``stable`` are over; it equals ``end`` if none is open.
     """
 
     start: int
@@ -177,8 +182,8 @@ class Extent(NamedTuple):
 class FetchPart(NamedTuple):
     """What to read of one partition: whole batches from the one that holds ``offset`` on, at most ``max_bytes``.
 
-    ``stable``: end where the first open transaction begins, and say which ones were aborted. ``leader_epoch``: what the
-    reader takes for the log's, ``last_epoch``: that of the record before ``offset``; -1 where it does not know.
+    ``stable``: stop at the first open transaction, and list the aborted ones. ``leader_epoch``: the log's epoch as the
+    reader knows it. ``last_epoch``: the epoch of the record before ``offset``. Both are -1 if unknown.
     """
 
     partition: Partition
@@ -190,10 +195,10 @@ class FetchPart(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a read brings: batches as stored, where to read on, and the log's `Extent` at that moment.
+    """The result of a read: batches as stored, the next offset, and the log's `Extent` at that moment.
 
-    ``aborted``: (producer id, first offset) of the aborted transactions with batches in ``data``; of stable reads.
-    ``parted``: (epoch, end offset) where the log went another way than the reader's ``last_epoch``; then no data.
+    ``aborted``: (producer id, first offset) of the aborted transactions with batches in ``data``, for stable reads.
+    ``parted``: (epoch, end offset) where the log diverged from the reader's ``last_epoch``; then there is no data.
     """
 
     data: Buffer | Stretch
@@ -206,7 +211,7 @@ class Fetched(NamedTuple):
     parted: tuple[int, int] | None = None
 
     def read(self) -> Buffer:
-        """The batches in memory. Raises StoreError where they were left in their file and cannot be read."""
+        """The batches in memory. Raises StoreError if they are still in their file and cannot be read."""
         return self.data if isinstance(self.data, Buffer) else self.data.read()
 
 
@@ -215,10 +220,10 @@ _SMALL: Final = 16 * 1024
 
 @dataclass(slots=True)
 class Budget:
-    """Bytes that may still be read for one answer; the first batch of all is read even where it exceeds them.
+    """The bytes that may still be read for one answer; the very first batch is read even if it exceeds them.
 
-    ``quick`` of them are read at once, and what is small as long as there is ``room`` in memory. The rest stays in its
-    ``files`` (`Stretch`) until somebody takes it.
+    ``quick`` bytes are read immediately, and small parts as long as there is ``room`` in memory. The rest stays in up
+    to ``files`` files (`Stretch`) until it is sent.
     """
 
     left: int = sys.maxsize
@@ -229,11 +234,11 @@ class Budget:
 
     @property
     def at_once(self) -> int:
-        """How much of a partition is to be read now."""
+        """How many bytes of a partition to read immediately."""
         return max(self.quick, min(_SMALL, self.room), 0)
 
     def take(self, data: Buffer | Stretch) -> None:
-        """Count in what a partition gives."""
+        """Count the data of one partition."""
         size = len(data)
         self.left -= size
         self.taken += size
@@ -247,31 +252,31 @@ class Budget:
 
 
 class Enode(Protocol):
-    """Keeps topics and their logs.
+    """Stores topics and their logs.
 
-    Between two calls anything may happen. Appends to one partition are stored in the order in which they were called,
-    also where many are under way; what was begun is finished, whatever becomes of the caller.
-    Errors: StoreError and its kin; UpstreamLost from any call where a cluster cannot be
-    reached; Unsupported for what is not among the `abilities`. What `append_all`, `fetch` and `extents` cannot do
-    stands in its place, and is not raised.
+    Anything may happen between two calls. Appends to one partition are stored in the order of their calls, even if many
+    are under way. Work that has begun is finished even if its caller is gone.
+
+    Errors: StoreError and its subclasses; UpstreamLost from any call if a cluster is unreachable; Unsupported for a
+    missing ability. `append_all`, `fetch` and `extents` do not raise for one partition: the error is its result.
     """
 
     @property
     def abilities(self) -> Abilities:
-        """What can be done here; the same as long as the node runs."""
+        """What can be done here; constant while the node runs."""
         ...
 
     def abilities_of(self, topic: str) -> Abilities:
-        """What can be done with a topic of that name: less than `abilities` where there are several logs."""
+        """What can be done with a topic of that name; less than `abilities` if there are several logs."""
         ...
 
     @property
     def near(self) -> bool:
-        """Whether its calls wait for the disk at most, and can be begun outside a task (`Session.at_once`)."""
+        """Whether its calls wait for nothing but the disk, and may start outside a task (`Session.at_once`)."""
         ...
 
     def relay(self, scheme: str) -> Relay | None:
-        """The way past the neutral form for the front of that protocol; None where another one is spoken behind."""
+        """A way to forward frames of that protocol unchanged; None if the servers behind speak another one."""
         ...
 
     # Topics.
@@ -280,67 +285,71 @@ class Enode(Protocol):
     async def topic(self, name: str) -> TopicState | None: ...
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None: ...
     async def places(self, topic: str) -> Sequence[PartitionLocation]:
-        """Where each partition is, by its number. Numbers are the enode's: stable while nodes come and go."""
+        """Where each partition is, by partition number.
+
+        The enode assigns the numbers; they stay when nodes come and go.
+        """
         ...
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
-        """Raises TopicExists, also where somebody else was quicker, and InvalidTopicName and its kin."""
+        """Raises TopicExists, also if another caller was faster, InvalidTopicName and similar."""
         ...
 
     async def delete_topic(self, name: str) -> None: ...
     async def add_partitions(self, name: str, total: int) -> None: ...
     async def set_config(self, name: str, config: Mapping[str, str]) -> None:
-        """Replace what was set of a topic. Who looks before holds ``Services.locks`` under ("config", name)."""
+        """Replace the options set for a topic. To read and then replace, hold ``Services.locks`` ("config", name)."""
         ...
 
     async def defaults(self) -> Mapping[str, str]:
-        """Options of topics that do not say."""
+        """Options for topics that do not set them."""
         ...
 
     async def node_options(self) -> Mapping[str, Mapping[str, str]]:
-        """What a front keeps of where the defaults come from: options by whom they were set for."""
+        """A front's notes on where the defaults come from: options by the entity they were set for."""
         ...
 
     async def set_defaults(self, defaults: Mapping[str, str], said: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace both, durably. Who looks before holds ``Services.locks`` under ("config",)."""
+        """Replace both, durably. To read and then replace, hold ``Services.locks`` ("config",)."""
         ...
 
     # Writing.
 
     async def append(self, partition: Partition, batch: Batch) -> Appended:
-        """Store one batch v2; returns when it is as durable as the enode promises. Checks an idempotent producer's
-        sequence and epoch, and whether its transaction is open: that and the append are one. Raises CorruptBatch for
-        what is none; a `ValidatedBatch` one is believed."""
+        """Store one batch v2; returns once it is as durable as the enode promises.
+
+        Checks an idempotent producer's sequence and epoch and its open transaction atomically with the append. Raises
+        CorruptBatch for an invalid batch; a `ValidatedBatch` one is trusted.
+        """
         ...
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
-        """Store one batch each, in order; what went wrong stands in its place.
+        """Store one batch per item, in order; an error is the item's result.
 
-        All are written before any is waited for, so that a request over many partitions costs one sync, or one round
-        trip, not many.
+        All are written before any is waited for, so that a request over many partitions costs one sync or round trip.
         """
         ...
 
     async def delete_records(self, partition: Partition, before: int) -> int:
-        """Delete what lies below offset ``before``; the log's new start."""
+        """Delete the records below offset ``before``; return the new start of the log."""
         ...
 
     # Reading.
 
     async def fetch(self, parts: Sequence[FetchPart], budget: Budget) -> list[Fetched | PenstockError]:
-        """Read each, in order, as far as ``budget`` goes; what went wrong stands in its place.
+        """Read each part, in order, as far as ``budget`` goes; an error is the part's result.
 
-        A log of another ``leader_epoch``: FencedLeaderEpoch, UnknownLeaderEpoch; an offset that is not in it:
-        LogOffsetOutOfRange. A cluster is asked side by side.
+        Another ``leader_epoch`` gives FencedLeaderEpoch or UnknownLeaderEpoch; an offset outside the log gives
+        LogOffsetOutOfRange. The nodes of a cluster are asked concurrently.
         """
         ...
 
     async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
-        """Where the logs begin and end; what went wrong stands in its place."""
+        """Where the logs begin and end; an error is the partition's result."""
         ...
 
     async def epoch_end(self, partition: Partition, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
-        """(epoch, offset after its last record) of the newest leader epoch that is not above ``epoch``.
+        """Return (epoch, offset after its last record) of the newest leader epoch that is not above ``epoch``.
 
         ``leader_epoch`` as in `FetchPart`. Raises FencedLeaderEpoch, UnknownLeaderEpoch.
         """
@@ -355,11 +364,11 @@ class Enode(Protocol):
         ...
 
     async def writers(self, partition: Partition) -> Sequence[Writer]:
-        """The idempotent producers that are remembered."""
+        """The idempotent producers that the log remembers."""
         ...
 
     async def size(self, partition: Partition) -> int:
-        """Bytes of a log's batches."""
+        """The size of a log's batches in bytes."""
         ...
 
     async def room(self) -> DiskSpace: ...
@@ -367,22 +376,22 @@ class Enode(Protocol):
     # Waiting.
 
     def arrival(self, known: Mapping[Partition, int]) -> Promise[None]:
-        """Set when a partition has grown beyond the end that is known of it, at once if it has by now, or moves its
-        start or is deleted; made once per waiting reader. A remote enode holds a pull for it."""
+        """Return a promise, one per waiting reader, that is set when a partition grows beyond its known end, moves its
+        start, or is deleted; immediately if it has grown already. A remote enode holds a long poll for it."""
         ...
 
     def forget_arrival(self, promise: Promise[None]) -> None:
-        """Nobody waits for it any more; nothing happens if it is unknown."""
+        """Stop watching for this promise; nothing happens if it is unknown."""
         ...
 
 
 def bytes_of(batch: Batch) -> Buffer:
-    """What goes to a log that is elsewhere, and looks itself."""
+    """The bytes of a batch for a log elsewhere, which validates them itself."""
     return batch.data if isinstance(batch, ValidatedBatch) else batch
 
 
 async def fetch_one(enode: Enode, part: FetchPart, budget: Budget | None = None) -> Fetched:
-    """Read one partition; without ``budget`` into memory. Raises what `Enode.fetch` would put in its place."""
+    """Read one partition; without ``budget`` into memory. Raises the error that `Enode.fetch` would return."""
     (found,) = await enode.fetch((part,), Budget() if budget is None else budget)
     if isinstance(found, PenstockError):
         raise found
@@ -390,70 +399,69 @@ async def fetch_one(enode: Enode, part: FetchPart, budget: Budget | None = None)
 
 
 async def extent(enode: Enode, partition: Partition) -> Extent:
-    """Where one log begins and ends. Raises what `Enode.extents` would put in its place."""
+    """Where one log begins and ends. Raises the error that `Enode.extents` would return."""
     (found,) = await enode.extents((partition,))
     if isinstance(found, PenstockError):
         raise found
     return found
 
 
-# Relay: the way past the neutral form. A front hands a frame on to servers that speak its own protocol.
+# Relay: forwarding frames to servers that speak the front's own protocol.
 #
-# So ids, store times and flags stay what they were, and nothing is transcoded. A front asks its enode once for
-# ``relay(scheme)``; where there is none it goes by batches, as all others do.
+# Ids, store times and flags stay the same, and nothing is transcoded. A front asks its enode once for
+# ``relay(scheme)``; without one it works with batches.
 #
-# What is handed on is an `Outgoing`, not a `Frame`: whoever writes a frame sets its correlation id, and where that
-# stands is the protocol's business. In the toy's frames it stands in front of everything, so that the body goes on as
-# it came. In RocketMQ's it is a field of a header within the frame, which is therefore written anew on every hop; a
-# front that changes more of the header (another request code, a filter, a signature) does so in the same place. Either
-# way what follows the header is a piece of the frame that came, and is not copied. For the same reason an answer is
-# returned as it came, with the number that it had on the way here.
+# An `Outgoing` is forwarded, not a `Frame`, because the writer of a frame sets its correlation id, and the protocol
+# knows where that is. In RocketMQ it is a field of a header inside the frame, so the header is rewritten on every hop.
+# A front that changes more of the header (the request code, a filter, a signature) does so there. In a protocol whose
+# id comes before the frame's body the body goes on unchanged. In both cases the bytes after the header are a piece of
+# the received frame, and are not copied. For the same reason an answer keeps the id that it had on its way here.
 #
-# A frame is understood by the node that it goes to, so what it names must be called there what the client calls it. A
-# front that hands on therefore tells its clients of the nodes behind, by their own names and with their own numbers of
-# partitions, and of itself as the place to reach them; requests have to say which node they mean.
+# The receiving node must understand the names in a frame. So a front that forwards describes the nodes behind it to
+# its clients with their own names and partition numbers, and itself as the address that reaches them. Each request has
+# to say which node it is for.
 Heard = Callable[[str | None, Frame], Buffers | None]
-"""Is told what a node (by name; None where it was meant by none) sends unasked; an answer to write to it, if any."""
+"""Called with an unrequested frame and its node's name (None: the frame's node was not chosen by name); returns an
+answer to write, if any."""
 
 Find = Callable[[str | None, bool], Awaitable[Endpoint]]
-"""Where a node is reached, None being whoever tells of the whole cluster; True where what was said last did not serve.
-
-Raises UsageError for a name that is none of the cluster's."""
+"""Returns the address of a node; None stands for any node that knows the whole cluster. The flag is True if the
+previous address did not work. Raises UsageError for a name outside the cluster."""
 
 
 class Relay(Protocol):
-    """To the servers behind an enode, over connections that the enode keeps for all clients of this node together."""
+    """Forwards frames to the servers behind an enode, over connections shared by all clients of this node."""
 
     @property
     def scheme(self) -> str:
-        """The protocol that is spoken behind: that of the fronts which may use this."""
+        """The protocol spoken behind the enode; only fronts of that protocol may use this."""
         ...
 
     async def hand_on(self, request: Outgoing, node: str | None, *, held_s: float = 0.0) -> Frame:
-        """Ask a node (``PartitionLocation.node``; None: whoever tells of the whole cluster), and return its answer.
+        """Forward a request to a node (`PartitionLocation`; None: any that knows the whole cluster), return its answer.
 
-        ``held_s``: for how long the server may keep the answer on purpose (a long poll). Requests to one node are
-        written in the order of the calls; answers come in any. What the server refuses is an answer like any other.
-        A request whose caller is gone is answered all the same, to nobody. Raises UpstreamLost where the answer did not
-        come: what was asked may then have happened, and nothing is asked twice here. Raises UsageError for a node that
-        the cluster does not have, so that no client can choose where the node connects to.
+        ``held_s``: how long the server may delay the answer on purpose (a long poll). Requests to one node are written
+        in the order of the calls; answers arrive in any order. A refusal by the server is an ordinary answer. A request
+        whose caller is gone is still completed. Raises UpstreamLost if no answer came: the request may have been
+        executed, and is not repeated here. Raises UsageError for a node outside the cluster, so that no client can
+        choose where this node connects to.
         """
         ...
 
     async def hand_over(self, message: Outgoing, node: str | None) -> None:
-        """The same for what is never answered. Raises UpstreamLost where it could not be written."""
+        """As `hand_on`, for messages that are never answered. Raises UpstreamLost if it could not be written."""
         ...
 
     def hear(self, heard: Heard) -> None:
-        """Whom to tell of what the nodes send unasked (a notice, a question about a transaction); one front."""
+        """Set the front that handles unrequested frames of the nodes (notices, questions about transactions)."""
         ...
 
 
 class ChannelRelay:
-    """`Relay` over the channel of a protocol's enode: all that the protocol adds is where its nodes are (``find``).
+    """`Relay` over the channel of a protocol's enode; ``find`` is all that the protocol adds.
 
-    One connection a node carries all that is handed on to it. An answer that is not there ``timeout_s`` after it was
-    due takes that connection with it, and all that is under way on it: so only what is always answered is handed on.
+    One connection per node carries everything forwarded to it. An answer that is ``timeout_s`` overdue closes that
+    connection, and fails everything under way on it. So only requests that are always answered may be forwarded.
     """
 
     def __init__(
@@ -494,12 +502,12 @@ class ChannelRelay:
         self._heard = heard
 
     def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
-        """What a `Dialect` of the enode calls with what came unasked, on whichever connection."""
+        """The enode's `Dialect` calls this for unrequested frames, on any connection."""
         return None if self._heard is None else self._heard(self._names.get(connection.endpoint), frame)
 
     async def _connection(self, node: str | None) -> Connection:
-        """Waits three times at most (for the node's address, for the link, and for room in the call that follows), each
-        time in one line with all others: so nobody overtakes."""
+        """Get the node's connection. There are at most three waits (for the address, for the link, and for room in the
+        call that follows), and callers pass each of them in order, so that none overtakes another."""
         async with self._turns.held(node):
             endpoint = await self._find(node, node in self._doubted)
             self._doubted.discard(node)

@@ -1,4 +1,4 @@
-"""What only some clients can do: transactions, finding records, offsets kept here, replicas, sending back."""
+"""Abilities that only some clients have: transactions, finding records, local offsets files, replicas, sending back."""
 
 from __future__ import annotations
 
@@ -15,40 +15,41 @@ __all__ = ["FindsRecords", "HasReplicas", "HearsOfMoves", "KeepsOffsetsHere", "O
 class TransactionalSender(Sender, Protocol):
     """A Sender whose identity (the transactional id) outlives it.
 
-    ``open`` takes the identity over: a transaction that an earlier holder left open is aborted, and that holder fenced.
-    Between ``begin`` and ``end`` everything sent belongs to one transaction. Errors are ServerErrors and lost
-    connections; what was asked may then be asked again, unless ``fatal`` says otherwise.
+    ``open`` takes the identity over: a transaction that an earlier holder left open is aborted, and that holder is
+    fenced. Everything sent between ``begin`` and ``end`` belongs to one transaction. Errors are ServerErrors and lost
+    connections. After either the call may be repeated, unless ``fatal`` is set.
     """
 
     @property
     def fatal(self) -> PenstockError | None:
-        """Why nothing can be sent any more under this identity; None while it can."""
+        """The error after which this identity can send nothing more; None until then."""
         ...
 
     def begin(self) -> None: ...
 
     async def add_offsets(self, offsets: Mapping[Partition, Committed], group: GroupMetadata) -> None:
-        """Commit offsets of a group if, and when, the transaction commits."""
+        """Commit offsets of a group together with the transaction."""
         ...
 
     def prepared(self) -> PreparedTransaction:
-        """What somebody else needs to end this transaction."""
+        """Return what another process needs to end this transaction."""
         ...
 
     async def end(self, *, commit: bool) -> None:
-        """Nothing may be under way. Asked for again after a lost answer it does no harm."""
+        """End the transaction. No batch may be under way. Repeating the call after a lost answer does no harm."""
         ...
 
 
 AnswerCheck = Callable[[Record], Awaitable[bool | None]]
-"""Says of a record whether the transaction that it was sent in was committed; None: not known yet."""
+"""Returns whether a record's transaction was committed; None: not known yet."""
 
 
 @runtime_checkable
 class AnswersChecks(Protocol):
-    """A TransactionalSender whose log asks what became of transactions that it was not told the end of.
+    """A TransactionalSender whose log asks about transactions whose end it has not seen.
 
-    The sender answers for its own; what an earlier holder of the transactional id left open only the application knows.
+    The sender answers for its own transactions. Only the application knows about those that an earlier holder of the
+    transactional id left open.
     """
 
     def answer_checks(self, answer: AnswerCheck) -> None: ...
@@ -56,94 +57,94 @@ class AnswersChecks(Protocol):
 
 @runtime_checkable
 class TransactionalClient(Protocol):
-    """What a LogClient has beside its own methods if its protocol has transactions."""
+    """A LogClient whose protocol has transactions."""
 
     def transactional_sender(self, transactional_id: str, timeout_ms: int) -> TransactionalSender:
-        """``timeout_ms``: a transaction that is open for longer is aborted by the log."""
+        """``timeout_ms``: the log aborts a transaction that is open for longer."""
         ...
 
     async def complete(self, prepared: PreparedTransaction, *, commit: bool) -> None:
-        """End a transaction that another producer has prepared; again, if need be. Raises FencedError if that
-        producer's identity was taken over since, which has aborted it."""
+        """End a transaction that another producer has prepared. May be repeated. Raises FencedError if that producer's
+        identity was taken over since, which has aborted the transaction."""
         ...
 
 
-# FindsRecords: what a LogClient can do whose servers find single records by what is in them.
 @runtime_checkable
 class FindsRecords(Protocol):
-    """A log that has an index of keys, or ids of records."""
+    """A LogClient whose servers have an index of record keys or ids."""
 
     async def find_by_key(self, topic: str, key: str, times_ms: tuple[int, int], most: int) -> Sequence[Record]:
-        """At most so many with this key, of a time between these two (ms since 1970 UTC, both included), oldest first.
+        """Return up to ``most`` records with this key, oldest first, from the given span of time.
 
-        Raises ServerError.
+        ``times_ms`` are ms since 1970 UTC, both ends included. Raises ServerError.
         """
         ...
 
     async def find_by_id(self, topic: str, record_id: str) -> Sequence[Record]:
-        """Those with this id, oldest first: several where a producer has sent one again. Raises ServerError."""
+        """Return records with this id, oldest first: several if a producer sent one again. Raises ServerError."""
         ...
 
 
-# KeepsOffsetsHere: a LogClient whose member's offsets are kept on its own machine, because no server would.
 class OffsetsFile(Protocol):
-    """A file that is one member's. What was saved is there after the process, or the machine, has died."""
+    """A file that belongs to one member. Saved content survives a crash of the process or the machine."""
 
     async def load(self) -> bytes | None:
-        """What was saved last; None if nothing ever was. Raises ConfigError where another member keeps its own there,
-        or nothing can be kept."""
+        """Return the content saved last; None if there is none. Raises ConfigError where another member uses the file,
+        or it cannot be written."""
         ...
 
     async def save(self, content: bytes) -> None:
-        """Replace it, all or nothing. Raises ConfigError where that cannot be done; what was there stays."""
+        """Replace the content atomically. Raises ConfigError on failure; the old content stays."""
         ...
 
     def close(self) -> None:
-        """Let another member have it."""
+        """Release the file for other members."""
         ...
 
 
 @runtime_checkable
 class KeepsOffsetsHere(Protocol):
-    """A client that is given a file if it names one."""
+    """A LogClient that stores a member's offsets on its own machine, in a file that it names, as no server would."""
 
     @property
     def offsets_file(self) -> str | None:
-        """The path that it wants; None: it wants none."""
+        """The path of the file; None: no file is needed."""
         ...
 
     def keep_offsets_in(self, file: OffsetsFile) -> None:
-        """Before anything else is asked of it. It closes the file with itself."""
+        """Called before anything else. The client closes the file together with itself."""
         ...
 
 
-# Replicas: reading a partition elsewhere than where it was led, where a log's servers say so.
 @runtime_checkable
 class HasReplicas(Protocol):
-    """A LogClient of a log that may be read elsewhere than where it is led."""
+    """A LogClient whose partitions may be read from other nodes than their leader, where servers say so."""
 
     def reads_at(self, partition: Partition) -> Node | None:
-        """Whom to read it from now; else as ``LogClient.leader``. ``LogClient.distrust`` is for both."""
+        """The node to read it from now, else as ``LogClient.leader``. ``LogClient.distrust`` applies to both."""
         ...
 
 
 @runtime_checkable
 class HearsOfMoves(Protocol):
-    """A LogClient of a log whose servers may say, where they refuse a partition, who leads it instead."""
+    """A LogClient whose servers may name the new leader when they refuse a partition."""
 
     def moved(self, partition: Partition) -> bool:
-        """Whether the last refusal named who leads it, who is believed: no need to distrust, ask or wait. Once."""
+        """Whether the last refusal named the new leader, so that distrusting, asking and waiting are not needed.
+
+        Returns True once per refusal.
+        """
         ...
 
 
-# SendsBack: what a LogClient can do whose log takes records back that a group could not deal with.
 @runtime_checkable
 class SendsBack(Protocol):
-    """A log that delivers such records again, later, to the same group."""
+    """A LogClient whose log takes back records that a group failed to process, and delivers them to it again later."""
 
     async def send_back(self, group: str, offsets: Mapping[Partition, Sequence[int]], *, delay: int) -> None:
-        """``delay`` is one of the log's own levels: 0 leaves it to the log, less than 0 gives the records up.
+        """``delay`` is one of the log's own levels; 0 leaves it to the log, and a negative one gives the records up.
 
-        Raises UsageError for another level, OffsetOutOfRange, ServerError; what came before it was taken back then.
+        Raises UsageError for another level, OffsetOutOfRange, ServerError. Records before the failing one have been
+        taken back by then.
         """
         ...

@@ -1,4 +1,7 @@
-"""Framing: how a byte stream is cut into frames, and what the first bytes of another protocol look like. No I/O."""
+"""Framing: how a byte stream is cut into frames, and how other protocols are recognised by their first bytes.
+
+No I/O.
+"""
 
 from __future__ import annotations
 
@@ -17,36 +20,37 @@ Buffers = Sequence[Buffer]
 
 
 class Stretch(Protocol):
-    """Bytes that lie somewhere else, where they stay until there is room for them; they do not change meanwhile."""
+    """Bytes stored elsewhere, such as in a file, which are read only when they can be sent. They do not change."""
 
     def __len__(self) -> int: ...
 
     def read(self) -> Buffer:
-        """All of them. Raises PenstockError where they cannot be read any more."""
+        """Return all of them. Raises PenstockError if they can no longer be read."""
         ...
 
     def read_into(self, start: int, space: memoryview) -> None:
-        """Fill ``space`` with those from byte ``start`` on. Raises PenstockError."""
+        """Fill ``space`` with the bytes from ``start`` on. Raises PenstockError."""
         ...
 
 
 Pieces = Sequence[Buffer | Stretch]
-"""Bytes to write, in order; those of stretches are read as the other end takes them."""
+"""Bytes to write, in order. A `Stretch` is read as the peer takes it."""
 
 
 def joined(pieces: Pieces) -> bytes:
-    """All of it in memory, for who has to look at it. Raises PenstockError."""
+    """Return all bytes in memory, for callers that look at them. Raises PenstockError."""
     return b"".join(piece if isinstance(piece, Buffer) else piece.read() for piece in pieces)
 
 
 @dataclass(slots=True)
 class Frame:
-    """One whole message, framing stripped; nobody changes it. Not frozen: there is one a request, and that takes five
-    times as long to make.
+    """One whole message, without its framing. Do not change it.
 
-    ``correlation`` names the request that this frame answers (or, for a request, the id its answer must carry);
-    ``reply`` is False for what the peer started itself: a request seen by a server, a push seen by a client.
-    ``body`` stays valid as long as somebody holds it.
+    ``correlation`` is the id of the request that this frame answers, or for a request the id that its answer must
+    carry. ``reply`` is False for what the peer started itself: a request at a server, a push at a client. ``body``
+    stays valid as long as it is referenced.
+
+    Not frozen: there is one per request, and frozen instances are five times slower to create.
     """
 
     correlation: int
@@ -55,7 +59,7 @@ class Frame:
 
 
 class Framing(Protocol):
-    """Cuts frames out of a stream; raises ProtocolViolation for lengths that lie, before anything is allocated."""
+    """Cuts frames out of a stream; raises ProtocolViolation for impossible lengths before it allocates anything."""
 
     def need(self) -> int:
         """Bytes wanted next, at least 1."""
@@ -68,31 +72,31 @@ class Framing(Protocol):
 
 @runtime_checkable
 class TakesWhole(Protocol):
-    """A Framing that can take a frame at once, which most small ones come as."""
+    """A Framing that can take a whole frame at once, as most small frames arrive."""
 
     def whole(self, view: memoryview, most: int) -> Frame | int:
-        """The frame, if ``view`` is all of one and nothing else, and nothing of another was fed; its body is a copy.
+        """Return the frame if ``view`` is exactly one, and no part of another was fed. Its body is a copy.
 
-        Where it is the beginning of one of at most so many bytes, how many are missing: then it is asked again when
-        more has come. 0 where it is neither, and where there may be something to complain about: then it is to be fed.
+        If ``view`` is the beginning of a frame of at most ``most`` bytes, return how many bytes are missing; call again
+        when more have arrived. Otherwise, and where the bytes may be wrong, return 0; feed them then.
         """
         ...
 
 
-# What the first bytes of somebody say who speaks something else: so that a wrong port is told as what it is.
+# Other protocols by their first bytes, so that the error for a wrong port says what was found there.
 HTTP_2: Final = "HTTP/2, as gRPC does"
 _TLS_RECORDS: Final = range(0x14, 0x18)
 _WEB: Final = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"<!DO", b"<htm", b"<HTM")
 
 
 class ForeignProtocol(ProtocolViolation):
-    """A client of a node speaks another protocol, mostly because it was given a wrong port."""
+    """A client of a node speaks another protocol, usually because it has the wrong port."""
 
 
 def spoken(first: bytes, greetings: Mapping[bytes, str]) -> str:
-    """A protocol by the first four bytes of a connection; "" if they tell nothing.
+    """Name a protocol by the first four bytes of a connection; "" if it is unknown.
 
-    ``greetings`` are those of logs: how their connections begin, and whose they are.
+    ``greetings``: the first bytes of each log protocol's connections, and the protocol's name.
     """
     if looks_like_tls(first):
         return "TLS"
@@ -111,10 +115,9 @@ def spoken(first: bytes, greetings: Mapping[bytes, str]) -> str:
 
 
 def not_ours(said: str, ours: str, port: str = "", advice: str = "") -> ProtocolViolation:
-    """Return the error for a side that was `spoken` for, instead of the protocol of ``ours``.
+    """Return the error for a peer that speaks ``said`` instead of the protocol of ``ours``.
 
-    ``port`` says which port to give instead, to a client, which chose one. A server was called; ``advice`` is for its
-    log.
+    ``port`` advises a client which port to use instead. A node could not choose; ``advice`` is for its log.
     """
     what = f"the other side speaks {said}, not {ours}'s protocol"
     if not port:
@@ -123,24 +126,22 @@ def not_ours(said: str, ours: str, port: str = "", advice: str = "") -> Protocol
 
 
 def looks_like_tls(first: bytes) -> bool:
-    """The head of a TLS record: its type and the major version, which is 3 in all of them."""
+    """Whether the bytes begin a TLS record: its type and major version, which is always 3."""
     return len(first) >= 2 and first[0] in _TLS_RECORDS and first[1] == 3
 
 
-# Bodies behind a 4-byte size, big-endian and signed: how Kafka and RocketMQ both cut a stream.
-#
-# A size out of bounds ends the connection before anything is allocated for it.
 _SIZE = 4
 _SIZE_OF = struct.Struct(">i")
 
 Refusal = Callable[[bytes], ProtocolViolation | None]
-"""The error for the first bytes of a connection, if they say who speaks something else."""
+"""Returns an error if a connection's first bytes are those of another protocol."""
 
 
 class SizedBodies:
-    """Cuts bodies of ``least`` to ``limit`` bytes; ``whose`` protocol it is says the error for any other size.
+    """Cuts bodies behind a 4-byte size, big-endian and signed, as Kafka and RocketMQ do.
 
-    ``foreign`` is asked when the very first size makes no sense.
+    A size outside ``least`` to ``limit`` raises an error that names the protocol (``whose``), before anything is
+    allocated for it. ``foreign`` is asked first if the very first size is invalid.
     """
 
     __slots__ = ("_body", "_first", "_foreign", "_least", "_limit", "_whose")
@@ -154,11 +155,11 @@ class SizedBodies:
         self._first = True
 
     def need(self) -> int:
-        """Bytes wanted next: those of a size, or of the body that it announced."""
+        """Bytes needed next: those of a size, or of the body that it announced."""
         return self._body or _SIZE
 
     def feed(self, chunk: memoryview) -> memoryview | None:
-        """Take exactly ``need()`` bytes; a body when it is whole. Raises ProtocolViolation."""
+        """Take exactly ``need()`` bytes; return a body when it is complete. Raises ProtocolViolation."""
         if self._body:
             self._body = 0
             return chunk
@@ -170,9 +171,10 @@ class SizedBodies:
         return None
 
     def whole(self, view: memoryview, most: int) -> memoryview | int:
-        """A copy of the body, where ``view`` is one with its size, and nothing of another was fed.
+        """Return a copy of the body if ``view`` is exactly one with its size, and no part of another was fed.
 
-        Where it is the beginning of one of up to ``most`` bytes with its size, how many are missing; else 0.
+        If ``view`` is the beginning of one of up to ``most`` bytes, size included, return how many bytes are missing;
+        else 0.
         """
         have = len(view) - _SIZE
         if self._first or self._body or have < self._least:

@@ -1,4 +1,8 @@
-"""Front: one protocol's server side, over the node's services; what it logs of refusals, and what it counts."""
+"""Front: one protocol's server side, over the node's services.
+
+`Refusals` log what clients were refused, and `Meter` counts what a front serves. `Wording` is what fault injection in
+tests needs of a protocol.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The client at the other end: its address, a way to push framed bytes to it, and to hang up."""
+    """The client at the other end: its address, and functions that push framed bytes to it and close the connection."""
 
     address: Endpoint
     push: Callable[[Buffers], None]
@@ -56,29 +60,30 @@ class Session(Protocol):
 
     @property
     def at_once(self) -> bool:
-        """Whether `handle` is begun where its frame arrives, in no task: what needs no waiting is answered there.
+        """Whether `handle` starts where its frame arrives, outside any task, so that simple requests are answered
+        there.
 
-        For that nothing before its first wait may ask for its task, so the enode has to be a near one (`Enode.near`).
+        Nothing before the first wait may use the current task then, so the enode has to be local (`Enode.near`).
         """
         ...
 
     def framing(self) -> Framing: ...
 
     async def handle(self, frame: Frame) -> Pieces | Deferred[Pieces] | None:
-        """Serve one request: framed bytes to write, or None for no answer. Only unordered sessions answer later.
+        """Serve one request: return framed bytes to write, or None for no answer. Only unordered sessions may defer it.
 
-        A PenstockError raised here closes the connection (and only this one); anything else is a bug: it is logged
-        and closes the connection too.
+        A PenstockError raised here closes this connection only. Any other exception is a bug: it is logged and closes
+        the connection, too.
         """
         ...
 
     def lost(self) -> None:
-        """The connection is gone; parked work of this session must be dropped."""
+        """The connection is gone; drop what this session has waiting."""
         ...
 
 
 class Opens(Protocol):
-    """What a listener needs of a front."""
+    """The part of a front that a listener needs."""
 
     def session(self, peer: Peer) -> Session: ...
 
@@ -90,107 +95,107 @@ class Front(Opens, Protocol):
         ...
 
     async def start(self) -> None:
-        """Load state (groups, offsets); called once before the first session."""
+        """Load state (groups, offsets). Called once, before the first session."""
         ...
 
     async def stop(self) -> None:
-        """Answer or drop what is parked; called once, before the store closes."""
+        """Answer or drop waiting requests. Called once, before the store closes."""
         ...
 
 
 @runtime_checkable
 class HasSideDoors(Protocol):
-    """A front that is reached at further ports of its listener's address, where the port itself means something."""
+    """A front with further ports at its listener's address, where the port itself carries a meaning."""
 
     @property
     def side_doors(self) -> Mapping[int, Opens]:
-        """Those that its options ask for (`penstock.config.snode.SidePorts`), by port."""
+        """The further ports that its options ask for (`penstock.config.snode.SidePorts`)."""
         ...
 
 
 @runtime_checkable
 class HangsUpIdle(Protocol):
-    """A front whose protocol says how long a connection may be silent."""
+    """A front whose protocol limits how long a connection may be silent."""
 
     @property
     def idle_timeout_s(self) -> float:
-        """Without a frame for so long, and nothing being served, a connection is closed."""
+        """A connection without a frame for so long, and without a request being served, is closed."""
         ...
 
 
 OpenDoor = Callable[[int, Opens], Awaitable[None]]
-"""Listens at a further port of the same host. Raises OSError where it cannot be had."""
+"""Listens at a further port of the same host. Raises OSError if the port cannot be had."""
 
 
 @runtime_checkable
 class OpensDoors(Protocol):
-    """A front that is reached at further ports which it may do without, or learns of while it runs."""
+    """A front with further ports that are optional, or become known only while it runs."""
 
     async def open_doors(self, main: int, open_at: OpenDoor) -> None:
-        """Called once all of the node's listeners listen, this front's at port ``main``."""
+        """Called once all of the node's listeners listen; ``main`` is this front's port."""
         ...
 
 
 @runtime_checkable
 class SharesGroups(Protocol):
-    """A front that has one group membership with others like it, so that several may serve one address."""
+    """A front that shares one group membership with fronts in other processes, so that several serve one address."""
 
     @property
     def siblings(self) -> int:
-        """How many others it hears."""
+        """How many other fronts it hears."""
         ...
 
 
-# What fault injection in tests needs of a protocol: which API a request is of, and how an error answer looks.
+# Fault injection in tests: which API a request is of, and how an error answer looks.
 Handle = Callable[[Frame], Awaitable[Pieces | None]]
 
 
 class Wording(Protocol):
-    """One protocol's part: names of APIs, and answers that say no."""
+    """A protocol's part of fault injection: names of APIs, and error answers."""
 
     def check(self, api: str, error: str = "") -> None:
-        """Raise UsageError for a name of an API or of an error that the protocol does not have."""
+        """Raise UsageError for an API or an error that the protocol does not have."""
         ...
 
     def api_of(self, frame: Frame) -> str:
-        """The API's name as the protocol spells it, "" for a request that cannot be read."""
+        """The API's name as the protocol spells it; "" for a request that cannot be read."""
         ...
 
     async def refusal(self, frame: Frame, error: str, handle: Handle) -> Pieces | None:
-        """An answer to ``frame`` that carries ``error`` wherever its API can; None where it takes no answer.
+        """Return an answer to ``frame`` with ``error`` wherever its API allows; None if it takes no answer.
 
-        ``handle`` gives the true answer, for requests that have no effect.
+        ``handle`` returns the true answer, for requests that have no effect.
         """
         ...
 
     def spoilt(self, frame: Frame, answer: Pieces, error: str) -> Pieces:
-        """The true answer with ``error`` written over its error codes."""
+        """The true answer, with its error codes replaced by ``error``."""
         ...
 
 
 def check_name(whose: str, what: str, name: str, names: Collection[str]) -> None:
-    """Raise UsageError, with the one that was likely meant, for a name that a protocol does not have."""
+    """Raise UsageError, with the nearest known name as a hint, for a name that a protocol does not have."""
     if name not in names:
-        from difflib import get_close_matches  # nodes have no use for it
+        from difflib import get_close_matches  # imported late: nodes never get here
 
         nearest = get_close_matches(name, names, n=1, cutoff=0.5)
         hint = f"Did you mean {nearest[0]!r}?" if nearest else None
         raise UsageError(f"{whose} has no {what} named {name!r}", hint=hint)
 
 
-# Refusals: a line in the node's log for each thing that a client was told no about, so that nobody has to ask twice.
+# Refusals.
 #
-# A line says who asked, what for, which code was answered, why, and what to do. A client that asks again and again is
-# told of once a minute, with how many lines were held back. What is remembered of clients is bounded, and so are the
-# lines of a minute, whatever clients call themselves and ask for.
+# The node logs a line for each refused request: the client, the request, the code of the answer, the reason, and what
+# to do. A client that repeats a request gets one line per minute, with the number of lines held back. The memory for
+# clients is bounded, and so is the number of lines per minute, whatever clients call themselves or ask for.
 _log = logging.getLogger("penstock.refused")
 
 EVERY_S: Final = 60.0
-"""How often one client is told of for one code and topic."""
+"""One client gets one line per this time for one code and topic."""
 LINES: Final = 100
-"""In so many seconds at most, of all clients together."""
+"""At most so many lines in that time, for all clients together."""
 _EARLY_S: Final = 0.01
-"""So much too soon a timer may ring."""
+"""A timer may fire so much too early."""
 _MOST: Final = 1_000
 _LONGEST: Final = 200
 
@@ -198,17 +203,16 @@ CallLater = Callable[[float, Callable[[], None]], Timer]
 
 
 class Asker(NamedTuple):
-    """Who asked: what it calls itself, empty if nothing, and where from."""
+    """A client: the name it gave itself, or "", and its address."""
 
     name: str
     address: Endpoint
 
 
 class Refusal(NamedTuple):
-    """``api`` and ``code`` by their names; the code is 0 where the answer has none. ``topic`` and ``group`` are empty,
-    ``partition`` is -1, where there is none.
+    """``api`` and ``code`` by name and number; ``code`` is 0 if the answer has none.
 
-    ``why`` and ``advice`` in words.
+    ``topic`` and ``group`` are "" and ``partition`` is -1 if there is none. ``why`` and ``advice`` are sentences.
     """
 
     scheme: str
@@ -237,7 +241,7 @@ class Refusal(NamedTuple):
 
 @dataclass(slots=True)
 class _Told:
-    """What was told last of one key, when its minute is over, and how often it happened since."""
+    """The last line logged for one key, when its minute ends, and how often it happened since."""
 
     refusal: Refusal
     until: float
@@ -245,7 +249,9 @@ class _Told:
 
 
 class Refusals:
-    """A node's. ``now`` in seconds that never go back. Without ``later`` what was held back is told with the next line.
+    """The refusals of a node. ``now`` is a monotonic clock in seconds.
+
+    Lines held back are counted by a timer of ``later``; without it, together with the next line.
 
     >>> asker = Asker("billing", Endpoint("10.0.0.4", 51234))
     >>> print(Refusal("kafka", asker, "Fetch", 3, "UNKNOWN_TOPIC", "flights", "", "no such", "make it", 0))
@@ -263,11 +269,11 @@ class Refusals:
         self._timer: Timer | None = None
 
     def __len__(self) -> int:
-        """Clients, codes and topics that are remembered."""
+        """The number of keys (client, code and topic) that are remembered."""
         return len(self._told)
 
     def tell(self, refusal: Refusal) -> None:
-        """Write the line, or count it."""
+        """Log the line, or count it."""
         now = self._now()
         self._end_minutes(now)
         asker = refusal.asker
@@ -287,7 +293,7 @@ class Refusals:
             self._timer = self._later(EVERY_S, self._rung)
 
     def close(self) -> None:
-        """Tell what was held back so far."""
+        """Log what was held back so far."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -301,7 +307,7 @@ class Refusals:
             self._timer = self._later(EVERY_S, self._rung)
 
     def _end_minutes(self, now: float) -> None:
-        """Say how many were held back of those whose minute is over; they come in the order of their minutes."""
+        """Log how many lines were held back, for keys whose minute is over. Keys are in the order of their minutes."""
         while self._told:
             key, each = next(iter(self._told.items()))
             if each.until > now:
@@ -320,40 +326,40 @@ class Refusals:
 
 
 def _cut(refusal: Refusal) -> Refusal:
-    """Without what is too long to be remembered."""
+    """Shorten texts that are too long to be remembered."""
     return Refusal(*(each[:_LONGEST] if isinstance(each, str) else each for each in refusal))  # type: ignore[arg-type]
 
 
 def _plain(text: str) -> str:
-    """In one line, and not too long: what clients say is nobody's log."""
+    """One line of limited length: clients must not be able to forge log lines."""
     short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return short if short.isprintable() else short.encode("unicode_escape").decode()
 
 
-# Meters: what a front has served, counted where requests pass anyway; read when somebody asks for a node's metrics.
+# Meters: counts of served requests, read when a node's metrics are asked for.
 #
-# Counting is a few additions a request, never a call of the system, a lock or a text. What is counted is told apart by
-# numbers that a protocol fixes (which request, which code), never by what clients say: so their count is bounded. What
-# must not live here: names of metrics and their text (`penstock.snode.monitoring`), clocks.
+# Counting costs a few additions per request: no system call, lock or text. Keys are numbers that the protocol defines
+# (requests, codes), never text from clients, so their number is bounded. Names and texts of metrics belong to
+# `penstock.snode.monitoring`.
 BOUNDS_S: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
-"""Upper ends of a histogram's buckets: from an append that waits for nothing to a poll that is held."""
+"""Upper bounds of a histogram's buckets in seconds: from an append that waits for nothing to a held poll."""
 
 OTHER: Final = -1
-"""Stands for all requests that the protocol's front does not serve."""
+"""The number that stands for all requests that the front does not serve."""
 
 Name = Callable[[int], str | None]
-"""What a number is called; None where it is none of the protocol's."""
+"""The name of a number; None if the protocol does not have it."""
 
 
 def _no_advice(_: int) -> str:
-    """Where nobody knows any."""
+    """The default: no advice."""
     return ""
 
 
 class Codes(NamedTuple):
-    """What a protocol's codes are: their names, what a person can do about one, and which are everyday's answers.
+    """A protocol's error codes: their names, advice for people, and the ``usual`` ones (nothing to read, ask again).
 
-    Of those in ``usual`` (nothing to read, ask again) nobody is told one by one.
+    Answers with usual codes are not logged.
     """
 
     name: Name
@@ -362,12 +368,12 @@ class Codes(NamedTuple):
 
 
 def _never() -> float:
-    """For who does not look at times."""
+    """The default for a meter whose times are not read."""
     return 0.0
 
 
 class Served:
-    """One kind of request: ``buckets`` are answers by `BOUNDS_S`, the last is of those that took longer."""
+    """One kind of request: ``buckets`` counts answers by `BOUNDS_S`; the last bucket has the slower ones."""
 
     __slots__ = ("buckets", "seconds")
 
@@ -377,15 +383,15 @@ class Served:
 
     @property
     def count(self) -> int:
-        """Answers."""
+        """The number of answers."""
         return sum(self.buckets)
 
 
 class Meter:
-    """One front's. ``api``: a request by its number, ``code``: what a number in an answer says.
+    """The meter of one front. ``api`` names requests by number, ``code`` names codes in answers.
 
-    ``now`` tells seconds of a clock that is finer than an event loop's, which may stand still for a turn. ``levels``
-    are read, not counted: how much there is of something now, by the name of the metric.
+    ``now`` is a clock in seconds, finer than the event loop's, which may stand still for one iteration. ``levels`` are
+    gauges: the current value by the name of the metric.
 
     >>> meter = Meter("kafka", {0: "Produce"}.get, {3: "UNKNOWN_TOPIC_OR_PARTITION"}.get)
     >>> meter.answered(0, 0.0004)
@@ -415,7 +421,7 @@ class Meter:
         self.levels: dict[str, Callable[[], int]] = {}
 
     def answered(self, api: int, seconds: float) -> None:
-        """A request has got its answer, or all it will get, so long after it came."""
+        """Count a request that was answered, or needs no answer, after ``seconds``."""
         row = self.served.get(api)
         if row is None:
             row = self.served[api] = Served()
@@ -423,15 +429,15 @@ class Meter:
         row.seconds += seconds
 
     def refused(self, api: int, code: int, times: int = 1) -> None:
-        """An answer, or ``times`` parts of one, say no.
+        """Count an answer that refuses, or ``times`` parts of one.
 
-        Numbers without a name are counted as one: servers behind may lie.
+        All codes without a name count as one, because a server behind the node may send anything.
         """
         key = (api, code if self.code(code) is not None else OTHER)
         self.errors[key] = self.errors.get(key, 0) + times
 
     def is_usual(self, code: int) -> bool:
-        """Whether it is an everyday answer, which nobody is told of."""
+        """Whether this code is not worth a line in the log."""
         return code in self._codes.usual
 
     def tell(
@@ -446,7 +452,7 @@ class Meter:
         why: str = "",
         advice: str = "",
     ) -> None:
-        """Say in the log what was refused, unless it is an everyday answer. Words that are missing are the code's."""
+        """Log a refusal unless its code is usual. Missing texts are filled in from the code."""
         if code in self._codes.usual:
             return
         name = self.code(code) or "a code without a name"
@@ -467,7 +473,7 @@ class Meter:
 
 
 class Meters:
-    """A node's, by scheme; ``refusals`` are told of in its log."""
+    """The meters of a node by scheme, and its log of ``refusals``."""
 
     __slots__ = ("_fronts", "_now", "refusals")
 
@@ -477,11 +483,11 @@ class Meters:
         self._fronts: dict[str, Meter] = {}
 
     def front(self, scheme: str, api: Name, code: Name | Codes) -> Meter:
-        """The meter of a front, made anew."""
+        """Make the meter of a front."""
         made = self._fronts[scheme] = Meter(scheme, api, code, self._now, self.refusals)
         return made
 
     @property
     def fronts(self) -> Mapping[str, Meter]:
-        """All of them."""
+        """All meters, by scheme."""
         return self._fronts

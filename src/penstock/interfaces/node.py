@@ -1,6 +1,8 @@
-"""The node's services as fronts see them: one log per topic, one table of committed offsets, shared by all fronts.
+"""The node's services as fronts see them: one log per topic, and one table of committed offsets for all fronts.
 
-Where the data is kept is `penstock.interfaces.enode`.
+`Journals` keep a node's own state, `Offsets` the committed offsets, `Services` is what each front gets, and
+`OpenedEnode` and its relatives are the enode as its owner sees it. Topics and records are in
+`penstock.interfaces.enode`.
 """
 
 from __future__ import annotations
@@ -48,65 +50,67 @@ __all__ = [
     "locate_damage",
 ]
 
-# Journals: what a node itself keeps (groups, offsets, transactional ids, settings), apart from the data it serves.
+# Journals: a node's own state (groups, offsets, transactional ids, settings), apart from the data it serves.
 #
-# A journal is a named log of keys and values in some places (partitions): the last value of a key counts. Where
-# journals lie is the node's choice, and may be a cluster, so that the node keeps nothing of its own. There their names
-# begin with `OWN_TOPICS` and the node's number: a cluster has a ``__consumer_offsets`` of its own, and other nodes have
-# theirs. What keys and values say is their owner's business; a protocol may lend its own formats, so that its tools
-# read them.
+# A journal is a named log of keys and values in a number of places (partitions); the last value of a key counts. The
+# node chooses where its journals are. In a cluster the node keeps nothing on its own disk, and the journals' topics are
+# named `OWN_TOPICS`, the node's number, the journal's name: the cluster has its own ``__consumer_offsets``, and other
+# nodes have their journals there. Keys and values are the owner's business. A protocol may lend its own formats, so
+# that its tools can read them.
 OWN_TOPICS: Final = "__penstock_"
-"""How topics of nodes begin, where the log is not theirs alone: then the node's number, then the journal's name."""
+"""The prefix of nodes' own topics in a log that others use, too; the node's number and the journal's name follow."""
 
 Compose = Callable[[], Sequence[Entry]]
-"""Says what is to be written, when nothing can come between that and the order of the log. It may look whether it is
-still right to write it; what it raises is raised, and nothing is written then."""
+"""Returns the entries to write. Called at the moment that fixes their place in the log, so that it can check whether
+they are still right. If it raises, nothing is written and the exception is passed on."""
 
 Follow = Callable[[int, Noted | Ended], None]
-"""Is told what stands in the log: its place, and what it is."""
+"""Called for each entry in the log, with its place."""
 
 
 class Within(NamedTuple):
-    """The producer whose open transaction entries are part of."""
+    """The producer whose open transaction the entries belong to."""
 
     producer_id: int
     epoch: int
 
 
 class Journal(Protocol):
-    """One log of a node's own. Errors: StoreError and its kin; ConnectionLost where it lies elsewhere."""
+    """One log of a node's own. Errors: StoreError and its subclasses; ConnectionLost if it is in a cluster."""
 
     async def places(self) -> int:
-        """How many places it has; it is made when it is first asked for that."""
+        """Return the number of places. The first call creates the journal."""
         ...
 
     async def partition(self, place: int) -> Partition:
-        """The place as a partition that takes part in transactions."""
+        """Return the place as a partition that takes part in transactions."""
         ...
 
     async def replay(self, follow: Follow) -> None:
-        """Tell everything, each place in its order, before anything is appended.
+        """Pass all entries to ``follow``, in order within each place. Call it before the first append.
 
-        From then on ``follow`` is told what turned out to stand in the log although its append did not return: it
-        failed in doubt, or its caller was gone. It may be told a thing twice.
+        Afterwards ``follow`` also gets entries that turn out to be in the log although their append did not return: its
+        answer was lost, or its caller was cancelled. It may get an entry twice.
         """
         ...
 
     async def settled(self) -> None:
-        """Return when nothing is in doubt: ``follow`` has been told all that stands in the log."""
+        """Return when no append is in doubt: ``follow`` has got everything that is in the log."""
         ...
 
     async def append(self, place: int, compose: Compose, within: Within | None = None) -> Sequence[int]:
-        """Write entries; durable when this returns. Returns where each of them stands, nothing for none.
+        """Write entries; they are durable when this returns. Returns the offset of each entry; nothing if there are
+        none.
 
-        Appends of one place stand in the log in the order of these calls. An answer that gets lost is no failure: it is
-        looked up in the log whether the entries are there. A request that lands only after that look, though its call
-        has failed, is noticed with the next append; what it says of a key counts from then on, as the log says it.
+        Appends to one place are in the log in the order of these calls. If an answer is lost, the log is read to see
+        whether the entries are there, so a lost answer is no failure. A request that reaches the log only after that
+        check, although its call has failed, is noticed by the next append. From then on the log's value of a key
+        counts.
         """
         ...
 
     async def mark(self, place: int, marker: bytes) -> None:
-        """Write the end of a producer's transaction, which is a batch of its own."""
+        """Write the end of a producer's transaction, as a batch of its own."""
         ...
 
 
@@ -114,19 +118,19 @@ class Journals(Protocol):
     """All journals of a node, by name."""
 
     def journal(self, name: str, *, places: int, config: Mapping[str, str]) -> Journal:
-        """The journal of that name. ``places`` and ``config`` count when it is made, and stay."""
+        """Return the journal of that name. ``places`` and ``config`` apply when it is created, and stay."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """Who this node is: a stable number, a cluster id (22 characters), and the address each scheme advertises.
+    """This node's stable number, cluster id (22 characters), and the address that each scheme advertises.
 
-    ``reached`` is where this very process is, by scheme: the same, unless several processes share an address; then
-    ``siblings`` is where the others are.
+    ``reached``: where this process itself listens, by scheme. It differs from ``advertised`` where several processes
+    share an address; then ``siblings`` has the addresses of the others.
 
-    ``epoch`` grows with each start of the node on the same data, durably: a number made of it and of a counter was
-    never given out before.
+    ``epoch`` grows durably with each start of the node on the same data, so a number made of it and a counter is
+    unique.
     """
 
     node_id: int
@@ -138,15 +142,15 @@ class NodeIdentity:
 
 
 Look = Callable[[], None]
-"""Asks whether something may still be done, when nothing can come between that and the order of the log. What it raises
-is raised, and nothing is written then."""
+"""Checks whether a change may still be made. Called at the moment that fixes its place in the log. If it raises,
+nothing is written and the exception is passed on."""
 
 Which = Callable[[Partition, Committed], bool]
-"""Says of each offset, in the same moment, whether it is meant."""
+"""Selects the offsets that are meant, at that same moment."""
 
 
 class Standing(NamedTuple):
-    """Where a group stands at one moment; to be read only, and before anything is waited for.
+    """A group's offsets at one moment. Read-only, and valid until the next ``await``.
 
     ``undecided``: the partitions for which an open transaction wants to commit an offset.
     """
@@ -156,10 +160,10 @@ class Standing(NamedTuple):
 
 
 class Offsets(Protocol):
-    """Committed offsets of all groups, whichever protocol they speak; durable before ``commit`` returns.
+    """Committed offsets of all groups and protocols; durable before ``commit`` returns.
 
-    They may lie in a cluster, so every call may wait. Of one group, what is called first is written first.
-    Errors: StoreError and its kin; ConnectionLost where they lie elsewhere.
+    They may be in a cluster, so every call may wait. Calls for one group are written in their order.
+    Errors: StoreError and its subclasses; ConnectionLost if they are in a cluster.
     """
 
     async def groups(self) -> Sequence[str]:
@@ -167,44 +171,45 @@ class Offsets(Protocol):
         ...
 
     async def committed(self, group: str) -> Mapping[Partition, Committed]:
-        """To be read only, and before anything is waited for."""
+        """A group's offsets. Read-only, and valid until the next ``await``."""
         ...
 
     async def standing(self, group: str) -> Standing:
-        """What is committed and what is undecided, in one moment: asked one after the other, a transaction that ends
-        in between would show its offsets in neither."""
+        """Return committed and undecided offsets of one moment. Two separate calls could miss a transaction that ends
+        in
+        between: its offsets would be in neither."""
         ...
 
     async def commit(
         self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None, host: str | None = None
     ) -> None:
-        """New offsets count as of a client at ``host``. Raises NoRoom where it has too many; none is committed."""
+        """New offsets count for the client at ``host``. Raises NoRoom if it has too many; then none is committed."""
         ...
 
     async def forget(self, group: str, which: Which, look: Look | None = None) -> None:
-        """Take offsets away, also what open transactions wanted to commit there so far."""
+        """Delete offsets, also those that open transactions have wanted to commit so far."""
         ...
 
     async def expire(self, group: str, which: Which) -> None:
-        """Take offsets away that are too old, but none that an open transaction is about to replace."""
+        """Delete offsets that are too old, but none that an open transaction is about to replace."""
         ...
 
     async def delete_group(self, group: str, look: Callable[[bool], None]) -> None:
-        """Take its offsets and its description away; ``look`` is told whether it has offsets, or may get some."""
+        """Delete the group's offsets and description. ``look`` gets whether it has offsets, or may get some."""
         ...
 
     async def save_group(self, group: str, record: bytes, look: Look | None = None) -> None:
-        """Keep a front's own description of a group beside its offsets."""
+        """Store a front's own description of a group together with the offsets."""
         ...
 
     async def saved_groups(self) -> Mapping[str, bytes]:
-        """All descriptions; to be read only, and before anything is waited for."""
+        """All descriptions. Read-only, and valid until the next ``await``."""
         ...
 
-    # Within transactions of a log's producers.
+    # Offsets in transactions.
 
     async def place_of(self, group: str) -> Partition:
-        """Where a group's offsets are kept: the partition that takes part in the transaction."""
+        """The partition that holds the group's offsets and takes part in the transaction."""
         ...
 
     async def commit_within(
@@ -216,19 +221,19 @@ class Offsets(Protocol):
         look: Look | None = None,
         host: str | None = None,
     ) -> None:
-        """Commit when, and if, that producer's open transaction commits: `end_within`. Raises NoRoom, as `commit`."""
+        """Commit together with the producer's open transaction: see `end_within`. Raises NoRoom, as `commit`."""
         ...
 
     async def end_within(self, place: Partition, producer_id: int, marker: bytes, *, commit: bool) -> None:
-        """Write the marker; what the producer wanted to commit there is committed, or forgotten."""
+        """Write the marker, and commit or drop the producer's offsets in this place."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a front is given. ``enode`` keeps the data, ``journals`` what fronts themselves want to keep.
+    """The services that a front gets. ``enode`` stores the data, ``journals`` the fronts' own state.
 
-    ``locks``: of what several fronts change, by what it is and its name: ("config", topic), ("config",) for defaults.
+    ``locks`` protect settings that several fronts change: ("config", topic), and ("config",) for defaults.
     ``meters``: where each front counts what it serves.
     """
 
@@ -245,19 +250,18 @@ class Services:
         object.__setattr__(self, "locks", Locks(self.runtime.promise))
 
 
-# OffsetsCodec: how committed offsets and groups become entries of a journal. One protocol lends its format.
-#
-# The node's offsets service keeps the journal; fronts of all protocols share what is in it.
+# How committed offsets and groups become entries of a journal. One protocol lends its format; the node's offsets
+# service keeps the journal for the fronts of all protocols.
 @dataclass(frozen=True, slots=True)
 class CommittedUntil(Committed):
-    """An offset whose commit said how long it is to be kept: until ``expires_ms``, in ms since 1970 UTC, whatever holds
-    for others; and as long as its group lets none of its kind go."""
+    """An offset whose commit said how long to keep it: until ``expires_ms`` (ms since 1970 UTC), whatever applies to
+    others, and as long as its group keeps offsets of its kind."""
 
     expires_ms: int = field(kw_only=True)
 
 
 class Replayed(NamedTuple):
-    """What an entry says: an offset of ``partition`` (None: taken away), or without a partition, a group's record."""
+    """A decoded entry: an offset of ``partition`` (None: deleted); without a partition, a group's record."""
 
     group: str
     partition: Partition | None
@@ -274,17 +278,17 @@ class OffsetsCodec(Protocol):
     def offset_entry(self, group: str, partition: Partition, committed: Committed | None) -> Entry: ...
     def group_entry(self, group: str, record: bytes | None) -> Entry: ...
     def read(self, key: bytes, value: bytes | None) -> Replayed | None:
-        """What an entry says; None for one of a kind that is not known. Raises ProtocolViolation."""
+        """Decode an entry; None if its kind is unknown. Raises ProtocolViolation."""
         ...
 
 
-# Opening: an enode from its URL to its end, as the node that owns it sees it. Fronts and services see `Enode` only.
+# The enode as the node that owns it sees it, from its URL to its end. Fronts and services see only `Enode`.
 @dataclass(frozen=True, slots=True)
 class EnodeIdentity:
-    """What clients know the log by: a node's number, a cluster id (22 characters), and how often it was opened.
+    """A log's identity for clients: a node number, a cluster id (22 characters), and a count of its starts.
 
-    ``epoch`` grows with each start on the same data, durably. ``shared``: the log is a cluster's, where others have
-    topics, too, so that this node's own (`penstock.interfaces.node`) need names that nobody else takes.
+    ``epoch`` grows durably with each start on the same data. ``shared``: the log is a cluster's, where others have
+    topics too, so that this node's own topics need unique names (`OWN_TOPICS`).
     """
 
     node_id: int
@@ -294,71 +298,73 @@ class EnodeIdentity:
 
 
 class OpenedEnode(Enode, Protocol):
-    """An enode and its life: `start`, then anything, then `close` or `abandon`."""
+    """An enode with its life cycle: `start`, then any calls, then `close` or `abandon`."""
 
     @property
     def url(self) -> str:
-        """Where the data is, in full: it opens the same from any folder."""
+        """The full address of the data, independent of the current folder."""
         ...
 
     @property
     def identity(self) -> EnodeIdentity:
-        """Known once it has started."""
+        """Known after `start`."""
         ...
 
     async def start(self) -> list[str]:
-        """Be ready for calls; sentences on what somebody should know of it. Raises StoreError, UpstreamLost."""
+        """Get ready for calls; return notes for the operator, as sentences. Raises StoreError, UpstreamLost."""
         ...
 
     def keep_up(self) -> None:
-        """Begin what it does by itself now and then (retention, syncing, metadata); that ends with the runtime."""
+        """Start its periodic work (retention, syncing, metadata), which ends with the runtime."""
         ...
 
     async def close(self, within_s: float) -> None:
-        """Leave everything clean; nothing is called afterwards. Raises WriteFailed where that was not possible."""
+        """Flush and close; no call may follow. Raises WriteFailed if data could not be written."""
         ...
 
     def abandon(self) -> None:
-        """Let go as a killed process would, for tests."""
+        """Drop everything as a killed process would; for tests."""
         ...
 
 
 @runtime_checkable
 class KeepsOffsets(Protocol):
-    """An enode whose cluster keeps committed offsets itself, where its own tools look for them.
+    """An enode whose cluster keeps committed offsets itself, where the cluster's own tools expect them.
 
-    A node before it keeps its journals in memory: such a cluster has nowhere to keep them that does not forget.
+    A node in front of it keeps its journals in memory, because such a cluster has no durable place for them.
     """
 
     def offsets_with(self, rest: Offsets) -> Offsets:
-        """The offsets service over the cluster; ``rest`` keeps what a cluster has no place for."""
+        """Return the offsets service over the cluster; ``rest`` keeps what the cluster has no place for."""
         ...
 
 
 @runtime_checkable
 class Reachable(Protocol):
-    """An enode that can say whether its cluster serves clients now."""
+    """An enode that can say whether its cluster is serving clients now."""
 
     async def unreachable(self) -> str | None:
-        """What keeps it from that, in one sentence for an operator; None: nothing. Asked now and then; may be slow.
+        """Return what prevents that, as one sentence for an operator; None if nothing does. May be slow.
 
-        Raises PenstockError, whose message is the sentence then.
+        May raise PenstockError instead; its message is the sentence.
         """
         ...
 
 
 @runtime_checkable
 class VerifiesLogs(Protocol):
-    """An enode whose logs are files of this node, which it can look through for damage."""
+    """An enode whose logs are files of this node, so that it can check them for damage."""
 
     async def verify(self, partition: Partition) -> None:
-        """Read a log in full. Raises StoreError that names file and position, if that is not what was written."""
+        """Read a whole log. Raises StoreError with file and position if its content is not what was written."""
         ...
 
 
 async def locate_damage(enode: Enode, partition: Partition, error: PenstockError) -> None:
-    """After ``error``, since bytes of a log could not be read: raise StoreError that names file and position, if the
-    log is here and damaged. Otherwise ``error`` says afterwards which log it is about, and is for the caller to raise.
+    """Find the cause after bytes of a log could not be read (``error``).
+
+    Raises StoreError with file and position if the log is on this node and damaged. Otherwise ``error`` gets the
+    topic and partition, and the caller raises it.
     """
     if isinstance(enode, VerifiesLogs):
         await enode.verify(partition)
@@ -367,28 +373,31 @@ async def locate_damage(enode: Enode, partition: Partition, error: PenstockError
 
 @runtime_checkable
 class Several(Protocol):
-    """An enode that is several logs."""
+    """An enode made of several logs."""
 
     def standing(self) -> Mapping[str, str | None]:
-        """Each by its address, with what keeps it from serving; None: nothing, as far as is known now."""
+        """Each log's address, with what prevents it from serving; None if nothing is known to."""
         ...
 
 
 class ChannelOf(Protocol):
-    """Makes connections to a cluster: they belong to who made them."""
+    """Opens connections to a cluster; they belong to the caller."""
 
     def __call__(
         self, dialect: Dialect[Any], *, idle_timeout_s: float | None = None, tls: ClientConfig | None = None
     ) -> Channel[Any]:
-        """``idle_timeout_s``: a connection that was silent for longer is made anew, before the server closes it.
-        ``tls``: with what ``tls_…`` of a client's options say, if its ``tls`` is set. Raises ConfigError."""
+        """Make a channel. Raises ConfigError.
+
+        ``idle_timeout_s``: a connection that was silent for longer is reopened, before the server closes it.
+        ``tls``: client options whose ``tls_…`` apply if their ``tls`` is set.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BackendContext:
-    """What an enode is opened in. ``journals``: where the node keeps what it remembers itself, if that is beside the
-    enode (None: with it)."""
+    """The context in which an enode is opened. ``journals``: where the node keeps its own state, if that is apart from
+    the enode (None: in the enode)."""
 
     runtime: Runtime
     config: SnodeConfig
@@ -397,6 +406,4 @@ class BackendContext:
 
 
 OpenEnode = Callable[[str, BackendContext], OpenedEnode]
-"""Makes an enode of a URL that has the protocol's scheme; nothing is connected before `OpenedEnode.start`.
-
-Raises ConfigError."""
+"""Makes an enode from a URL with the protocol's scheme; it connects in `OpenedEnode.start`. Raises ConfigError."""

@@ -1,4 +1,4 @@
-"""WireProtocol: what a protocol's folder hands to the registry, so that nobody above has to know any of them."""
+"""WireProtocol: what a protocol's folder hands to the registry. Layers above know protocols only through it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["ChannelFactory", "OpenClient", "OpenFront", "WireProtocol"]
 
 ChannelFactory = Callable[[Dialect[Any]], Channel[Any]]
-"""Makes the transport for a protocol's dialect: asyncio, blocking or in memory, as the caller likes."""
+"""Makes the transport for a protocol's dialect; the caller chooses asyncio, blocking or in-memory."""
 
 
 class OpenClient(Protocol):
-    """Makes a protocol's client; nothing is connected before its first call."""
+    """Makes a protocol's client. The client connects on its first call."""
 
     def __call__(
         self,
@@ -35,7 +35,7 @@ class OpenClient(Protocol):
         config: ClientConfig,
         extra: Mapping[str, OptionValue],
     ) -> LogClient:
-        """``extra`` are the options that only this protocol knows. Raises ConfigError."""
+        """``extra`` are the options that only this protocol has. Raises ConfigError."""
         ...
 
 
@@ -47,25 +47,27 @@ class OpenFront(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WireProtocol:
-    """One protocol. ``config`` is what it adds to addresses and options.
+    """One protocol.
 
-    ``front`` None: there is only a client, and a node cannot listen for it.
-    ``offsets`` is there where the protocol has a format for committed offsets that a node may keep them in.
-    ``enode`` is there where a cluster of servers that speak the protocol can be what a node keeps its topics in.
-    ``columns`` are columns that readers may ask for beside those of every record: name to the header that carries it;
-    ``column_options`` are what a client is told so that it reads those headers.
-    ``loads`` are the modules that a ``consumer``, a ``member`` of a group (beside a consumer's; a ``newer member``
-    where there is a second protocol for groups) and a ``producer`` import when they need them, which would be in the
-    middle of traffic: clients over an event loop have them imported before.
-    ``kernels`` is the package of its own loops over bytes, if it has any: `_pure` and `_numba` in it.
-    ``faults`` makes what fault injection in tests needs. ``greeting`` is how its connections begin, if they all begin
-    alike, and ``title`` what a person calls it. ``extra`` is what it needs beyond the package.
-    ``keeps_journals``: such a cluster keeps what a node remembers of itself for good, as topics. ``own_topics``: how
-    names begin of topics that its front makes for groups; they lie with those. ``relays``: its front hands frames on,
-    where only one cluster that speaks the protocol is behind.
-    ``skips_bad_records``: its own clients leave out records that cannot be decoded, where others stop with an error.
-    ``named_nodes``: partitions belong to brokers with names, and those of several brokers have the same ids and
-    offsets: rows have the column ``node`` unless others are asked for.
+    ``title`` is its name for people, ``config`` what it adds to addresses and options, ``extra`` the optional
+    dependencies it needs.
+    ``front``: its server side; None if a node cannot listen for it.
+    ``offsets``: its format for committed offsets, if a node may store them in it.
+    ``enode``: opens a cluster that speaks the protocol as the store behind a node, if that is possible.
+    ``keeps_journals``: such a cluster stores the node's journals durably, as topics.
+    ``relays``: its front forwards frames where the only cluster behind the node speaks the same protocol.
+    ``own_topics``: name prefixes of topics that its front makes for groups; they are stored where the groups are.
+    ``columns``: further columns that readers may ask for, as name to header; ``column_options`` are the client options
+    that make it read those headers.
+    ``loads``: modules to import by role: a ``consumer``, a ``producer``, a ``member`` of a group (in addition to a
+    consumer's) and a ``newer member`` if there is a second group protocol. Clients on an event loop import them early,
+    because otherwise the imports would happen in the middle of traffic.
+    ``kernels``: the package of its own loops over bytes (with `_pure` and `_numba`), or "".
+    ``faults``: makes the protocol's part of fault injection in tests.
+    ``greeting``: the first bytes of its connections, if they are always the same.
+    ``skips_bad_records``: its own clients skip records that cannot be decoded; others stop with an error.
+    ``named_nodes``: partitions belong to named brokers, and several brokers have the same partition ids and offsets.
+    Rows have the column ``node`` unless other columns are asked for.
     ``exact_times``: an offset found by time is that of the first record whose own timestamp is not before it.
     """
 

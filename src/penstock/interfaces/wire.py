@@ -1,4 +1,4 @@
-"""Cursors that read and write bytes and check every step; how codes in answers become errors, and errors codes."""
+"""Reading and writing bytes with every step checked; and how error codes map to exceptions and back."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ __all__ = [
     "server_error",
 ]
 
-# A checked cursor over received bytes and its writing twin; big-endian, as all three protocols are.
+# `Reader` and `Writer`: cursors for big-endian data, as all three protocols have.
 #
-# Knows primitives only: no message, no framing. Reading past the end and a length that lies are ProtocolViolation;
-# nothing is allocated for a length before it was compared with what is left.
+# They know primitives only, no messages and no framing. A read past the end or an impossible length raises
+# ProtocolViolation. A length is compared with the bytes that are left before anything is allocated for it.
 _ANY = 1 << 62
 INLINE = 2_048
-"""Payloads up to this many bytes are copied beside their neighbours; larger ones travel as buffers of their own."""
+"""Payloads up to this many bytes are copied into the buffer; larger ones are sent as separate buffers."""
 
 
 MOST_ELEMENTS = 1 << 20
-"""Elements (structs, texts) that one message may hold in all its sequences together.
+"""Elements (structs, texts) that one message may have in all its sequences together.
 
-An element of two bytes becomes an object of a hundred: without this, a frame of 100 MB could ask for gigabytes.
+An element of two bytes becomes an object of a hundred. Without this limit, a frame of 100 MB could take gigabytes.
 """
 
 
 def _replacement(error: UnicodeError) -> tuple[str, int]:
-    """Java replaces an encoded surrogate (ED A0 80 to ED BF BF), also one that is cut off, by one character; Python by
-    one for each byte. Source: Java 17, ``String(byte[], UTF_8)``."""
+    """Decode as Java does, which replaces an encoded surrogate (ED A0 80 to ED BF BF), even a truncated one, by one
+    character; Python replaces each byte. Source: Java 17, ``String(byte[], UTF_8)``."""
     assert isinstance(error, UnicodeDecodeError)
     surrogate = error.object[error.start : error.start + 3]
     if surrogate[:1] != b"\xed" or not 0xA0 <= int.from_bytes(surrogate[1:2], "big") <= 0xBF:
@@ -50,17 +50,17 @@ def _replacement(error: UnicodeError) -> tuple[str, int]:
 
 
 AS_JAVA: Final = "penstock.java"
-"""How `java_text` decodes what is not UTF-8, by the name that ``bytes.decode`` takes."""
+"""The error handler of `java_text`, by the name that ``bytes.decode`` takes."""
 codecs.register_error(AS_JAVA, _replacement)
 
 
 def java_text(data: Buffer) -> str:
-    """Return bytes of UTF-8 as text; U+FFFD stands for what is not UTF-8, in the same places as in Java."""
+    """Decode UTF-8; invalid bytes become U+FFFD in the same places as in Java."""
     return str(data, "utf-8", AS_JAVA)
 
 
 class TooManyElements(ProtocolViolation):
-    """A message has more elements than its reader takes. It was noticed before they were built."""
+    """A message has more elements than its reader accepts. Raised before they are built."""
 
 
 def _fixed(code: str) -> Callable[[Reader], int]:
@@ -92,7 +92,7 @@ class Reader:
         self.numbers = _ANY
 
     def limit(self, elements: int) -> None:
-        """Take no more than ``elements`` from here on, and no more than as many plain numbers."""
+        """Accept at most ``elements`` elements from here on, and at most as many plain numbers."""
         self.room = self.most = self.numbers = elements
 
     i8 = _fixed("b")
@@ -108,7 +108,7 @@ class Reader:
         return value
 
     def fixed(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Neighbours of fixed size in one step."""
+        """Read adjacent fields of fixed size in one step."""
         at = self.at
         try:
             values = layout.unpack_from(self.data, at)
@@ -118,11 +118,14 @@ class Reader:
         return values
 
     def left(self) -> int:
-        """Bytes not read yet."""
+        """The number of unread bytes."""
         return len(self.data) - self.at
 
     def take(self, count: int) -> memoryview:
-        """The next ``count`` bytes as a view. Raises ProtocolViolation when fewer are left or count is negative."""
+        """Return the next ``count`` bytes as a view.
+
+        Raises ProtocolViolation if fewer are left, or ``count`` is negative.
+        """
         at = self.at
         if count < 0 or count > len(self.data) - at:
             self.fail(f"a length of {count} with {len(self.data) - at} bytes left")
@@ -130,7 +133,7 @@ class Reader:
         return self.data[at : at + count]
 
     def elements(self, count: int, least: int, what: str) -> None:
-        """Make sure, before they are built, that ``count`` elements of ``least`` or more bytes each may follow."""
+        """Check that ``count`` elements of at least ``least`` bytes each can follow. Call it before building them."""
         if count * least > len(self.data) - self.at:
             self.fail(f"{what} has {count} elements with {self.left()} bytes left")
         self.room -= count
@@ -138,7 +141,7 @@ class Reader:
             self._too_many(what)
 
     def plain_numbers(self, count: int, size: int, what: str) -> None:
-        """The same for ``count`` numbers of ``size`` bytes each."""
+        """As `elements`, for ``count`` numbers of ``size`` bytes each."""
         if count * size > len(self.data) - self.at:
             self.fail(f"{what} has {count} elements with {self.left()} bytes left")
         self.numbers -= count
@@ -151,7 +154,7 @@ class Reader:
         )
 
     def text(self, count: int) -> str:
-        """Return ``count`` bytes as `java_text`."""
+        """Decode the next ``count`` bytes as `java_text` does."""
         at = self.at
         if count < 0 or count > len(self.data) - at:
             self.fail(f"a length of {count} with {len(self.data) - at} bytes left")
@@ -163,7 +166,7 @@ class Reader:
         data, at = self.data, self.at
         try:
             byte = data[at]
-            if byte < 128:  # nearly all of them
+            if byte < 128:  # the usual case
                 self.at = at + 1
                 return byte
             value = shift = 0
@@ -194,7 +197,7 @@ class Reader:
 
 
 class Writer:
-    """Collects bytes; large buffers are kept as they are, so that ``parts()`` costs no copy of them."""
+    """Collects bytes; large buffers are kept separate, so that ``parts()`` does not copy them."""
 
     __slots__ = ("_parts", "tail")
 
@@ -231,7 +234,7 @@ class Writer:
         tail.append(value)
 
     def raw(self, data: Buffer) -> None:
-        """Bytes as they are."""
+        """Append bytes as they are."""
         if len(data) <= INLINE:
             self.tail += data
             return
@@ -240,7 +243,7 @@ class Writer:
         self.tail = bytearray()
 
     def apart(self, piece: Buffer | Stretch) -> None:
-        """Bytes that are not even looked at; see `pieces`."""
+        """Append bytes, or a `Stretch` of a file, without looking at them; see `pieces`."""
         self._parts.append(self.tail)
         self._parts.append(piece)
         self.tail = bytearray()
@@ -250,14 +253,13 @@ class Writer:
         return [part for part in (*self._parts, self.tail) if len(part)]
 
     def parts(self) -> list[Buffer]:
-        """Everything written, in order, where nothing was put apart."""
+        """Everything written, in order, if `apart` was given no `Stretch`."""
         return cast(list[Buffer], self.pieces())
 
 
-# An answer's error code as one of our errors: how every protocol's table of codes is turned into what is raised. The
-# tables are the protocols' own.
+# Error codes in answers as exceptions. Each protocol has its own table of codes.
 class CodedRow(Protocol):
-    """One code of a table: its number and name, what a person can do, and whether trying again can help."""
+    """One row of a table: number, name, advice for people, and whether retrying can help."""
 
     @property
     def code(self) -> int: ...
@@ -270,7 +272,7 @@ class CodedRow(Protocol):
 
 
 class Where(TypedDict, total=False):
-    """What an answer was about, as far as it is known; ``node`` is who answered."""
+    """What an answer was about, as far as known; ``node`` is the node that answered."""
 
     topic: str | None
     partition: int | None
@@ -287,20 +289,19 @@ def server_error(
     raised: type[ServerError] = ServerError,
     **where: Unpack[Where],
 ) -> ServerError:
-    """Return the error for ``row``; ``said`` is the server's own text, ``doing`` what it was asked."""
+    """Return the error for ``row``; ``said`` is the server's own text, ``doing`` the request in words."""
     text = f"{doing}: " if doing else ""
     text += f"{row.name} ({row.code})" + (f": {said}" if said else "")
     hint = row.advice[:1].upper() + row.advice[1:]
     return raised(text, code=row.code, name=row.name, kind=kind, retriable=row.retriable, hint=hint, **where)
 
 
-# Which code an error becomes in an answer: the rows of a front's table, and the refusal that carries a code. The tables
-# are the fronts' own.
+# Exceptions as error codes in answers. Each front has its own table of rows.
 Code = TypeVar("Code")
 
 
 class CodedRefusal(PenstockError):
-    """A request that is not served: answered with ``code`` and the message."""
+    """A request is refused; the answer has ``code`` and the message."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -308,5 +309,5 @@ class CodedRefusal(PenstockError):
 
 
 def code_for(error: PenstockError, rows: Iterable[tuple[type[PenstockError], Code]], otherwise: Code) -> Code:
-    """Return the code of the first row whose class ``error`` is one of."""
+    """Return the code of the first row whose class ``error`` is an instance of."""
     return next((code for kind, code in rows if isinstance(error, kind)), otherwise)

@@ -1,4 +1,4 @@
-"""Loops over bytes, in two implementations that give the same results, and the choice between them."""
+"""Loops over bytes, in two implementations with the same results, and the choice between them."""
 
 from penstock.kernels.choose import compile_beside as compile_beside
 from penstock.kernels.choose import if_loaded as if_loaded

@@ -1,18 +1,18 @@
-"""Where compiled kernels are kept, so that a machine compiles them once (16 to 21 s), and one process at a time does.
+"""Where compiled kernels are stored, so that a machine compiles them once (16 to 21 s), in one process at a time.
 
-The first of these places that can be used, and that nobody else can have written to: what lies there is run.
+Stored code is executed, so only places count that no other user can have written to. The first usable one is taken:
 
-1. ``$PENSTOCK_CACHE_DIR``, which need not be writable where kernels for this processor are in it already: an image of a
-   container gets it by ``python -m penstock.kernels.warm --to FOLDER``;
+1. ``$PENSTOCK_CACHE_DIR``, which may be read-only if it has kernels for this processor already; an image of a
+   container gets them by ``python -m penstock.kernels.warm --to FOLDER``;
 2. ``$XDG_CACHE_HOME/penstock`` or ``~/.cache/penstock``;
-3. ``penstock-<user id>`` in the folder for temporary files (``TMPDIR``), only its owner's;
-4. the same in Spark's local folders, which a container without either has.
+3. ``penstock-<user id>`` in the folder for temporary files (``TMPDIR``), accessible to its owner only;
+4. the same in Spark's local folders, for containers without the others.
 
-Below it is a folder for each home of kernels (ours, a protocol's), named after numba's version, their sources, the
-Python and the processor: a compiled function does not notice when a function it has inlined changes, the folder's name
-does. A mark in it has the digest of each file. Code that was changed since is not run: a wrong byte in it can end the
-process without a word. What must not live here: numba; it is not imported to look. Imports are where they are needed:
-who reads little looks for nothing.
+Below it is a folder for each home of kernels (the main one, or a protocol's). Its name is a digest of numba's version,
+the kernels' sources, the Python and the processor, because numba does not notice when a function that it has inlined
+changes. A mark file in the folder has the digest of each file. Files that have changed since are not used, as one wrong
+byte in compiled code can crash the process. numba is never imported just to look, and other imports are local, because
+short reads need none of this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-# Not on Windows: there every process compiles for itself until one is through.
+# Not on Windows, where every process compiles for itself until one has finished.
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 
 __all__ = ["MAIN", "NAMED", "being_compiled", "folder", "forget_unmarked", "in_turn", "is_warm", "kept", "places"]
@@ -37,16 +37,16 @@ __all__ = ["MAIN", "NAMED", "being_compiled", "folder", "forget_unmarked", "in_t
 NAMED: Final = "PENSTOCK_CACHE_DIR"
 
 MAIN: Final = "penstock.kernels"
-"""The home of the kernels that all protocols need: a package with `_pure` and `_numba` in it, as every home is."""
+"""The home of the kernels for all protocols. Every home is a package with `_pure` and `_numba` in it."""
 
 _log = logging.getLogger("penstock.kernels")
 
 
 @functools.cache
 def folder(home: str) -> Path | None:
-    """Where this process keeps a home's kernels; None if nowhere: then every process compiles for itself."""
+    """Where this process stores a home's kernels; None if nowhere, so that every process compiles for itself."""
     if home != MAIN and folder(MAIN) is None:
-        return None  # it has been said
+        return None  # logged already
     found = kept(_digest(home), os.environ)
     if found is None:
         _log.warning(
@@ -58,7 +58,7 @@ def folder(home: str) -> Path | None:
 
 
 def kept(name: str, environment: Mapping[str, str]) -> Path | None:
-    """The folder ``name``, in the first place that can be used. Says so, once a machine, if that is not the first."""
+    """Return the folder ``name`` in the first usable place. Logs once per machine if that is not the first place."""
     if named := environment.get(NAMED):
         place = Path(named)
         if _is_filled(place, name) or (_usable(place, mode=0o755) and _writable(place / "numba" / name)):
@@ -84,7 +84,7 @@ def kept(name: str, environment: Mapping[str, str]) -> Path | None:
 def places(environment: Mapping[str, str]) -> list[Path]:
     """All places but a named one, best first."""
     home = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or _home()) / ".cache"
-    # In this order: YARN's containers, then what Spark tells its executors.
+    # In this order: YARN's containers, then what Spark passes to its executors.
     sparks = (environment.get(name, "") for name in ("LOCAL_DIRS", "SPARK_EXECUTOR_DIRS", "SPARK_LOCAL_DIRS"))
     temporary = [environment.get("TMPDIR", ""), _temporary()]
     temporary += [part for each in sparks for part in each.replace(os.pathsep, ",").split(",")]
@@ -93,8 +93,7 @@ def places(environment: Mapping[str, str]) -> list[Path]:
 
 
 def is_warm(home: str) -> bool:
-    """Whether a home's kernels have been compiled here before, by this Python and from this installation, and are as
-    they were then."""
+    """Whether a home's kernels were compiled here, by this Python and from this installation, and are unchanged."""
     place = folder(home)
     if place is None or _is_whole(place):
         return place is not None
@@ -105,9 +104,9 @@ def is_warm(home: str) -> bool:
 
 @contextlib.contextmanager
 def in_turn(home: str) -> Iterator[None]:
-    """Around the first import of a home's kernels: of several processes one compiles, the others wait and load.
+    """Wrap the first import of a home's kernels: one of several processes compiles, the others wait and load.
 
-    A Spark executor starts as many workers as it has cores, and all of them meet their first records at once.
+    A Spark executor starts as many workers as it has cores, and all of them reach their first records at once.
     """
     place = folder(home)
     if place is None or _is_whole(place):
@@ -117,7 +116,7 @@ def in_turn(home: str) -> Iterator[None]:
         with contextlib.suppress(OSError):
             lock = held.enter_context((place / "lock").open("w"))
             if fcntl is not None:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # whoever has it gives it back by dying, too
+                fcntl.flock(lock, fcntl.LOCK_EX)  # the system releases it when its process ends
         if _mark(place).exists() and not _is_whole(place):
             _tell_damaged(place.parent)
             _clear(place)
@@ -127,14 +126,16 @@ def in_turn(home: str) -> Iterator[None]:
 
 
 def forget_unmarked(home: str) -> bool:
-    """Delete what was compiled here and has no mark: its process has ended before it was through, and one of its files
-    may be cut off. Whether there was anything."""
+    """Delete compiled files without a mark: their process ended too early, and one may be incomplete.
+
+    Returns whether there were any.
+    """
     place = folder(home)
     return place is not None and not _mark(place).exists() and _clear(place)
 
 
 def being_compiled(home: str) -> bool:
-    """Whether some process is at it now."""
+    """Whether a process is compiling now."""
     place = folder(home)
     if place is None or fcntl is None:
         return False
@@ -153,7 +154,7 @@ def _mark(place: Path) -> Path:
 
 
 def _code(place: Path) -> list[Path]:
-    """numba's files: an index a function, and the code that it names."""
+    """numba's files: one index per function, and the code files that it names."""
     return sorted(each for each in place.iterdir() if each.suffix in {".nbi", ".nbc"})
 
 
@@ -170,7 +171,7 @@ def _write_mark(place: Path) -> None:
 
 
 def _is_whole(place: Path) -> bool:
-    """Whether it was compiled to the end, and nothing in it has changed since."""
+    """Whether compiling has finished, and no file has changed since."""
     try:
         return _mark(place).read_text(encoding="utf-8") == _digests(place)
     except (OSError, ValueError):
@@ -183,7 +184,7 @@ def _tell_damaged(place: Path) -> None:
 
 
 def _clear(place: Path) -> bool:
-    """Delete what was compiled there; whether there was anything that could be deleted."""
+    """Delete the compiled files; return whether there were any that could be deleted."""
     found = False
     with contextlib.suppress(OSError):
         for each in [_mark(place), *_code(place)]:
@@ -193,7 +194,7 @@ def _clear(place: Path) -> bool:
 
 
 def _is_filled(place: Path, name: str) -> bool:
-    """Whether kernels for this processor are there, put there by nobody but us or the system."""
+    """Whether kernels for this processor are there, written by us or by the system."""
     found = place / "numba" / name
     try:
         every = [each.lstat() for each in (place, found.parent, found, _mark(found))]
@@ -205,13 +206,13 @@ def _is_filled(place: Path, name: str) -> bool:
 
 @functools.cache
 def _machine() -> str:
-    """What compiled code depends on: the Python, and the processor's name and abilities."""
+    """The conditions of compiled code: the Python, and the processor's name and features."""
     import hashlib
     import platform
 
     facts = [sys.implementation.cache_tag or "", platform.machine(), platform.processor()]
     facts += [os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
-    facts += ["-OO"] if sys.flags.optimize > 1 else []  # without docstrings numba takes functions for others
+    facts += ["-OO"] if sys.flags.optimize > 1 else []  # without docstrings, numba confuses functions
     with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as told:
         first = itertools.takewhile(str.strip, told)
         facts += [line for line in first if line.startswith(("model name", "flags", "Features", "CPU part"))]
@@ -225,14 +226,14 @@ def _digest(home: str) -> str:
 
     try:
         version = metadata.version("numba")
-    except metadata.PackageNotFoundError:  # it lies on the path without having been installed
+    except metadata.PackageNotFoundError:  # it is on the path without being installed
         try:
             version = __import__("numba").__version__
-        except Exception:  # whatever it raises, it compiles nothing
+        except Exception:  # whatever it raises, such a numba compiles nothing
             version = ""
     digest = hashlib.sha256(f"{version} {_machine()}".encode())
     for package in dict.fromkeys((MAIN, home)):
-        # Tables of the interface are compiled in: code of an older one beside code of this one reads past its columns.
+        # The interface's tables are compiled in: code for an older interface would read past the columns of this one.
         beside = [each for each in files(package).iterdir() if each.name == "interface.py"]
         compiled = [each for each in files(package).joinpath("_numba").iterdir() if each.name.endswith(".py")]
         sources = [*beside, *compiled]
@@ -242,7 +243,7 @@ def _digest(home: str) -> str:
 
 
 def _usable(place: Path, mode: int = 0o700) -> bool:
-    """Make it, and look whether anybody else could have put something there, or could put another in its stead."""
+    """Create it, and check that no other user can have put files there, or can replace it."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -252,7 +253,7 @@ def _usable(place: Path, mode: int = 0o700) -> bool:
         found = place.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH:
             return False
-        # Of a name in a folder for everybody, groups are no better than others.
+        # In a folder that is open to all users, group members count as others.
         if found.st_mode & stat.S_IWGRP and place.parent.stat().st_mode & stat.S_IWOTH:
             return False
         return all(_is_safe(each) for each in place.resolve().parents)
@@ -261,7 +262,7 @@ def _usable(place: Path, mode: int = 0o700) -> bool:
 
 
 def _is_safe(above: Path) -> bool:
-    """Whether nobody but us and the system can rename what is in it."""
+    """Whether only we and the system can rename its entries."""
     found = above.stat()
     return found.st_uid in _systems() and (not found.st_mode & stat.S_IWOTH or bool(found.st_mode & stat.S_ISVTX))
 
@@ -285,7 +286,7 @@ def _writable(place: Path) -> bool:
 def _home() -> Path:
     try:
         return Path.home()
-    except RuntimeError:  # a user id without a name, as containers have
+    except RuntimeError:  # a user id without a name, as in containers
         return Path("/")
 
 

@@ -1,8 +1,8 @@
-"""Which kernel runs: ``PENSTOCK_KERNEL=pure|numba`` forces one, otherwise numba where it is installed, else pure.
+"""Which kernel runs: ``PENSTOCK_KERNEL=pure|numba`` forces one; otherwise numba if it is installed, else pure.
 
-The choice is made at the first use and kept; importing this module imports neither implementation. Whatever is wrong
-with numba, or with what it compiled, the pure kernel works, and the log has one line about it; only a forced numba is
-an error. What must not live here: loops over bytes.
+The choice is made at the first use and kept. Importing this module imports neither implementation. If numba, or code
+that it compiled, does not work, the pure kernel is used and the log has one line about it; it is an error only if numba
+is forced.
 """
 
 from __future__ import annotations
@@ -31,27 +31,28 @@ _NAMES: Final = ("pure", "numba")
 _VARIABLE: Final = "PENSTOCK_KERNEL"
 
 _WARM_UP_BYTES: Final = 4 << 20
-"""Loading numba costs 0.4 to 0.5 s of CPU, which plain Python has lost after some 10 MB that it reads record by record,
-and NumPy after three to four million records of 100 bytes; who asks counts in the former's bytes.
+"""When to load numba. Loading it takes 0.4 to 0.5 s of CPU. Plain Python has lost as much after some 10 MB that it
+reads record by record, and NumPy after three to four million records of 100 bytes; callers count in the former's bytes.
 
-Rented at first, bought when nearly half of that is spent: who reads a million records never pays, a stream pays once.
+Numba is loaded when nearly half of that is spent. So a short program that reads a million records never pays for it,
+and a long stream pays once.
 """
 
 _COLD_BYTES: Final = 32 << 20
-"""Compiling takes 16 to 21 s of another process: begun by who reads this much, so that short programs never do."""
+"""Compiling takes 16 to 21 s in another process. It starts after this many bytes, so never for short programs."""
 
 _AGAIN_BYTES: Final = 8 << 20
-"""After so much more, it is looked whether somebody has compiled meanwhile."""
+"""After so many more bytes, check whether another process has compiled meanwhile."""
 
 
 class _State:
-    """What was chosen; one a process. ``loaded`` are the chosen kernels that may be used, by their homes."""
+    """The choice, one per process. ``loaded`` has the chosen kernels that are ready, by their homes."""
 
     chosen: str | None = None
     forced: bool = False
     loaded: ClassVar[dict[str, ModuleType]] = {}
     under_way: ClassVar[set[str]] = set()
-    walked: int = 0  # bytes, as of plain Python
+    walked: int = 0  # in bytes of plain Python
     pays_at: ClassVar[dict[str, int]] = {}
     beside: Callable[[Callable[[], object]], bool] | None = None
     compiling: Callable[[], object] | None = None
@@ -59,9 +60,9 @@ class _State:
 
 
 def name() -> str:
-    """Return ``"numba"`` or ``"pure"``: the kernel that runs here.
+    """Return ``"numba"`` or ``"pure"``, the kernel that runs here.
 
-    Raises ConfigError if ``PENSTOCK_KERNEL`` names one that does not exist, MissingExtra for one that is not installed.
+    Raises ConfigError if ``PENSTOCK_KERNEL`` names an unknown kernel, MissingExtra if it is not installed.
     """
     if _State.chosen is None:
         _State.chosen = _choose(os.environ.get(_VARIABLE, ""))
@@ -69,15 +70,15 @@ def name() -> str:
 
 
 def kernel(size: int | None = None) -> Kernel:
-    """Return the kernel for a piece of work worth ``size`` bytes in plain Python; None means "the chosen one, now".
+    """Return the kernel for work of ``size`` bytes in plain Python; None loads the chosen one now.
 
-    While numba is chosen by default but not loaded yet, small pieces get the pure kernel.
+    While numba is chosen by default but not loaded yet, small pieces of work get the pure kernel.
     """
     return cast("Kernel", kernel_of(MAIN, size))
 
 
 def kernel_of(home: str, size: int | None = None) -> ModuleType:
-    """Return a protocol's own kernel, chosen likewise: ``home`` is the package that has both, `_pure` and `_numba`."""
+    """Return a protocol's own kernel, chosen likewise; ``home`` is the package with its `_pure` and `_numba`."""
     loaded = _State.loaded.get(home)
     if loaded is not None:
         return loaded
@@ -93,29 +94,30 @@ def kernel_of(home: str, size: int | None = None) -> ModuleType:
 
 
 def if_loaded() -> Kernel | None:
-    """Return the chosen kernel if it is loaded; nothing is imported for whoever can do without."""
+    """Return the chosen kernel if it is loaded; imports nothing."""
     return cast("Kernel | None", _State.loaded.get(MAIN))
 
 
 def load_beside(beside: Callable[[Callable[[], object]], bool]) -> None:
-    """Let ``beside`` say who loads what begins to pay: True if it has taken the work over, and nobody has to wait.
+    """Set a function that loads kernels without blocking the caller; it returns True if it has taken over the work.
 
-    Here is no thread and no event loop; whoever has a loop that nothing may hold up says so.
+    This module has no threads and no event loop. Code that runs a loop sets such a function, so that loading does not
+    block the loop.
     """
     _State.beside = beside
 
 
 def compile_beside(compiling: Callable[[], object]) -> None:
-    """Let ``compiling`` have another process compile; it is called once, and nobody waits: the pure kernel works on.
+    """Set a function that lets another process compile; it is called once, and the pure kernel is used meanwhile.
 
-    Without it, whoever meets the first large piece of work on a machine compiles, and waits.
+    Without it, the first large piece of work on a machine waits for the compiler.
     """
     _State.compiling = compiling
 
 
 @contextlib.contextmanager
 def using(which: str) -> Iterator[None]:
-    """Use one implementation in the whole process, whatever the environment says: for tests and benchmarks."""
+    """Use one implementation in the whole process, whatever the environment says; for tests and benchmarks."""
     chosen, forced, loaded = _State.chosen, _State.forced, dict(_State.loaded)
     _State.chosen, _State.forced = _choose(which), True
     _State.loaded.clear()
@@ -129,14 +131,14 @@ def using(which: str) -> Iterator[None]:
 
 
 def load() -> Kernel:
-    """Load the chosen kernel now; call it at a start-up that would rather wait there than in the first large read."""
+    """Load the chosen kernel now. Call it at start-up if waiting there is better than in the first large read."""
     return cast("Kernel", _State.loaded.get(MAIN) or _load(MAIN))
 
 
 def warm(homes: Collection[str]) -> None:
-    """Compile the chosen kernels of these homes, where they are not compiled yet; load nothing where they are.
+    """Compile the chosen kernels of these homes, unless they are compiled already; then load nothing.
 
-    Raises LocalError where numba cannot do it.
+    Raises LocalError if numba fails.
     """
     for home in homes:
         if name() == "numba" and not is_warm(home):
@@ -147,7 +149,7 @@ def warm(homes: Collection[str]) -> None:
 
 
 def _bring(home: str) -> None:
-    """Load the chosen kernel if that is quick, or nobody else would compile it; else have that done, and look again."""
+    """Load the chosen kernel if that is quick, or must be compiled here; else have it compiled, and check later."""
     if _State.compiling is None or all(map(is_warm, _with_main(home))):
         _load(home)
         return
@@ -159,12 +161,12 @@ def _bring(home: str) -> None:
 
 
 def _can_be_compiled(home: str) -> bool:
-    """Whether what another process compiles can be kept, and none is at it."""
+    """Whether another process's result could be stored, and none is compiling now."""
     return folder(home) is not None and not any(map(being_compiled, _with_main(home)))
 
 
 def _with_main(home: str) -> tuple[str, ...]:
-    """The homes whose kernels are loaded with this one's: a protocol's are made of pieces that are all's."""
+    """The homes to load for this one: a protocol's kernels use pieces of the main ones."""
     return (home,) if home == MAIN else (MAIN, home)
 
 
@@ -180,7 +182,7 @@ def _load(home: str) -> ModuleType:
                 f"{_VARIABLE}=numba, and its kernels cannot be loaded: {_short(error)}",
                 hint="Without the variable the pure kernel takes over",
             ) from error
-        # Two threads may be here at once; the second one finds that it is said.
+        # Two threads may be here at once; only the first one logs.
         if _State.chosen != "pure":
             _State.chosen = "pure"
             _log.warning("compiled kernels cannot be used, NumPy does their work: %s", _short(error))
@@ -194,7 +196,7 @@ def _load_all(which: str, home: str) -> ModuleType:
 
 
 def _short(error: Exception) -> str:
-    """In one line; numba's errors have many."""
+    """The error in one line; numba's errors have many."""
     text = str(error).strip()
     return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else type(error).__name__
 
@@ -215,8 +217,8 @@ def _import(which: str, home: str) -> ModuleType:
         try:
             return importlib.import_module(f"{home}._{which}")
         except SystemError:
-            # Two threads that parse Python at once may get this from some Pythons (seen: 3.11.7; gh-106905);
-            # under pytest, which rewrites what it imports, that is no rare thing. Nothing stays of the first try.
+            # Some Pythons raise this if two threads parse source at once (seen: 3.11.7; gh-106905), which is not rare
+            # under pytest, as it rewrites imported modules. The failed import leaves nothing behind, so it is repeated.
             return importlib.import_module(f"{home}._{which}")
         except Exception:
             if not forget_unmarked(home):

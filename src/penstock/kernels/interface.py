@@ -1,11 +1,10 @@
-"""What a kernel can do: the functions, the columns of their tables and the faults they report.
+"""The interface of a kernel: its functions, the columns of their tables, and the faults they report.
 
-Both implementations (`_pure`, Python and NumPy; `_numba`, compiled) have these functions with these signatures and
-give the same results, the same fault and the same byte position on bad input. Arrays are one-dimensional NumPy
-arrays unless a table is named; positions count from the start of the ``data`` array that was given.
+Both implementations (`_pure`, Python and NumPy; `_numba`, compiled) have these functions with these signatures. They
+give the same results, and for bad input the same fault and byte position. Arrays are one-dimensional NumPy arrays
+unless called a table. Positions count from the start of the ``data`` array.
 
-What must not live here: loops over bytes (they are the implementations'), Arrow, and exceptions: kernels return
-a `Fault` and a position, and `penstock.records` turns both into a `CorruptBatch`.
+Kernels do not raise: they return a `Fault` and a position, and `penstock.records` makes a `CorruptBatch` of both.
 
 Source of the formats: Kafka protocol, record batch v2 (KIP-98).
 """
@@ -44,13 +43,13 @@ Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 MIN_RECORD_BYTES: Final = 7
-"""The smallest record: seven fields of one byte. A batch cannot hold more records than its bytes divided by this."""
+"""The smallest record: seven fields of one byte. It limits the number of records in a batch by its size."""
 
 SLACK_BYTES: Final = 32
-"""`Kernel.gather` and `Kernel.encode_records` write in whole chunks: their output needs this many spare bytes."""
+"""`Kernel.gather` and `Kernel.encode_records` write whole chunks, so their output needs this many spare bytes."""
 
 MAX_RECORD_OVERHEAD: Final = 41
-"""What a record adds to its key and value at most: four varints of 5 bytes, two of 10 and the attributes."""
+"""The maximum that a record adds to its key and value: four varints of 5 bytes, two of 10, and the attributes."""
 
 MAX_HEADER_OVERHEAD: Final = 10
 
@@ -62,7 +61,7 @@ WANT_HEADERS: Final = 16
 
 
 class Fault(enum.IntEnum):
-    """What is wrong with some bytes; the position says where the wrong field starts."""
+    """What is wrong with the bytes; the position is the start of the wrong field."""
 
     NONE = 0
     MAGIC = 1
@@ -84,7 +83,7 @@ class Fault(enum.IntEnum):
 
 
 class Batch(enum.IntEnum):
-    """Columns of the table that `Kernel.scan_batches` fills, one row a record batch."""
+    """Columns of the table that `Kernel.scan_batches` fills, one row per record batch."""
 
     POSITION = 0
     LENGTH = 1
@@ -99,11 +98,10 @@ class Batch(enum.IntEnum):
 
 
 class Span(enum.IntEnum):
-    """Columns of the table that `Kernel.walk_records` reads, one row a batch's plain (inflated) records.
+    """Columns of the table that `Kernel.walk_records` reads, one row per batch, for its decompressed records.
 
-    ``BEGIN`` and ``END`` are positions, ``APPEND_TIME`` is 1 where every record has the timestamp ``TIMESTAMP``
-    and 0 where ``TIMESTAMP`` is the base that the records' deltas count from. ``LAST_ROW`` is written by the walk:
-    the row after the span's last one.
+    ``BEGIN`` and ``END`` are positions. ``APPEND_TIME`` is 1 if every record has the timestamp ``TIMESTAMP``, and 0 if
+    ``TIMESTAMP`` is the base of the records' deltas. The walk writes ``LAST_ROW``, the row after the span's last one.
     """
 
     BEGIN = 0
@@ -121,31 +119,31 @@ SPAN_COLUMNS: Final = len(Span)
 
 
 class Kernel(Protocol):
-    """The loops over bytes. Every length is checked against what is left before it is used.
+    """The loops over bytes. Every length is compared with the bytes that are left before it is used.
 
-    ``COMPILED`` says whether a loop here is faster than many small steps of Arrow and NumPy.
+    ``COMPILED``: whether one loop here is faster than many small steps of Arrow and NumPy.
     """
 
     @property
     def COMPILED(self) -> bool: ...  # noqa: N802 - a constant of each implementation
 
     def scan_batches(self, data: Bytes, at: int, end: int, table: npt.NDArray[np.int64]) -> tuple[int, int, int]:
-        """List the complete v2 batches in ``data[at:end]`` into ``table`` (rows × `Batch`).
+        """List the complete v2 batches in ``data[at:end]`` in ``table`` (rows × `Batch`).
 
-        Returns (batches, position after the last one, fault). Stops without a fault at an incomplete batch, with
+        Returns (batches, position after the last one, fault). Stops without a fault at an incomplete batch, and with
         `Fault.MAGIC` at a batch of another format.
         """
         ...
 
     def last_batch(self, data: Bytes, at: int, end: int) -> int:
-        """Return where the last whole batch of ``data[at:end]`` starts, of any format; -1 if there is none.
+        """Return where the last whole batch of ``data[at:end]`` starts, in any format; -1 if there is none.
 
-        Only lengths are read, and the run ends at one that cannot be: nothing is said of what a batch holds.
+        Only lengths are read, up to an impossible one; the contents of the batches are not checked.
         """
         ...
 
     def check_crcs(self, data: Bytes, table: npt.NDArray[np.int64]) -> int:
-        """Return how many rows of ``table``, as `scan_batches` filled it, come before one with a wrong CRC-32C."""
+        """Return the number of rows of ``table`` (from `scan_batches`) before the first one with a wrong CRC-32C."""
         ...
 
     def walk_records(
@@ -168,14 +166,14 @@ class Kernel(Protocol):
     ) -> tuple[int, int, int, int, int]:
         """Walk the records of all ``spans`` (rows × `Span`) and note where their parts are.
 
-        Rows from ``row`` on are written for records with ``start <= offset < stop``. ``*_at`` get the position of
-        the bytes (-1 for null); ``*_ends[row + 1]`` the running total of their lengths (``*_ends[row]`` must be
-        there before). ``timestamps`` are microseconds, saturated where milliseconds times 1000 overflow.
-        ``header_at`` is where a record's first header starts, ``header_ends`` the running count of headers,
-        ``headers`` its value at ``row``. Only arrays whose bit is in ``want`` are touched.
+        Records with ``start <= offset < stop`` fill rows from ``row`` on. ``*_at`` get the position of the bytes (-1
+        for null), and ``*_ends[row + 1]`` the running total of their lengths (``*_ends[row]`` must be set before).
+        ``timestamps`` are microseconds, saturated where milliseconds times 1000 overflow. ``header_at`` is where a
+        record's first header starts, ``header_ends`` the running number of headers, and ``headers`` its value at
+        ``row``. Only arrays whose bit is in ``want`` are used.
 
-        Returns (row after the last, headers so far, fault, its position, its span). After a fault the rows of the
-        spans before are good.
+        Returns (row after the last, headers so far, fault, its position, its span). After a fault, the rows of the
+        earlier spans are valid.
         """
         ...
 
@@ -197,12 +195,12 @@ class Kernel(Protocol):
     def gather(self, data: Bytes, at: Int32s, ends: Int32s, first: int, last: int, out: Bytes) -> None:
         """Copy rows ``first`` to ``last``: from ``at[row]`` in ``data`` to ``ends[row]:ends[row + 1]`` in ``out``.
 
-        ``out`` must have `SLACK_BYTES` more than ``ends[last]``; what lies there afterwards is undefined.
+        ``out`` needs `SLACK_BYTES` more than ``ends[last]``; these are undefined afterwards.
         """
         ...
 
     def gathered(self, data: Bytes, at: Int32s, ends: Int32s, first: int, last: int) -> Bytes | None:
-        """Return what `gather` would write, in an array of its own; None where that is no faster."""
+        """Return the result of `gather` in an array of its own; None if that would not be faster."""
         ...
 
     def encode_records(
@@ -223,12 +221,11 @@ class Kernel(Protocol):
         out: Bytes,
         at: int,
     ) -> int:
-        """Write one record a timestamp delta into ``out`` from ``at`` on; returns the position after the last.
+        """Write one record per timestamp delta into ``out`` from ``at`` on; return the position after the last.
 
-        ``*_ends`` are Arrow offsets (rows + 1 of them); ``*_valid`` has a byte a row, 0 for null, or is empty where
-        nothing is null; ``header_ends`` is empty where no record has headers, otherwise it counts headers from any
-        start: the first one is row 0 of ``name_ends``, ``header_value_ends`` and ``header_valid``. ``out`` must be
-        large enough: `MAX_RECORD_OVERHEAD` a record and `MAX_HEADER_OVERHEAD` a header on top of the bytes, and
-        `SLACK_BYTES`.
+        ``*_ends`` are Arrow offsets (rows + 1 of them). ``*_valid`` has one byte per row, 0 for null, or is empty if
+        nothing is null. ``header_ends`` is empty if no record has headers; otherwise it counts headers from any start,
+        and the first one is row 0 of ``name_ends``, ``header_value_ends`` and ``header_valid``. ``out`` must have room
+        for the bytes plus `MAX_RECORD_OVERHEAD` per record, `MAX_HEADER_OVERHEAD` per header, and `SLACK_BYTES`.
         """
         ...

@@ -1,4 +1,4 @@
-"""Where the last whole batch begins, by lengths alone, in plain Python: for the pure kernel, and without NumPy."""
+"""Finds the last whole batch by lengths alone, in plain Python: for the pure kernel, and for use without NumPy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["last_whole"]
 
 _PREFIX: Final = 17  # baseOffset, batchLength, leaderEpoch, magic
-_LENGTH: Final = struct.Struct(">i")  # in the same place in all formats, as is what it does not count
+_LENGTH: Final = struct.Struct(">i")  # at the same position in all formats, and with the same bytes left out
 _LENGTH_AT: Final = 8
 _LENGTH_AFTER: Final = 12
 _LEAST_LENGTH: Final = 14

@@ -1,9 +1,8 @@
-"""``python -m penstock.kernels.warm [--to FOLDER]``: compile now what the first reader would do without, or wait for.
+"""``python -m penstock.kernels.warm [--to FOLDER]``: compile the kernels now, so that no reader has to wait for them.
 
-Done in no time where it has been done before, without importing numba. With a folder: into that, for an image of a
-container, or for machines of one kind; programs find it by ``PENSTOCK_CACHE_DIR``. It is a command: nothing below the
-command line imports it, so it may ask the registry which kernels protocols bring. What must not live here: when that
-pays.
+If they are compiled already, it returns at once, without importing numba. ``--to`` is for a container image, or for
+machines of one kind; programs find the folder by ``PENSTOCK_CACHE_DIR``. Being a command that no module imports, this
+one may ask the registry which kernels protocols have.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from penstock.protocols import protocol, schemes
 
 
 def homes() -> list[str]:
-    """Where kernels are: everybody's, and those of each protocol that has its own."""
+    """The packages with kernels: the main one, and those of protocols that have their own."""
     return [MAIN, *(home for scheme in schemes() if (home := protocol(scheme).kernels))]
 
 
 def main(words: list[str]) -> str:
-    """Do it; returns where they are. Raises MissingExtra without numba, LocalError if they cannot be kept there."""
+    """Compile; return the folder. Raises MissingExtra without numba, LocalError if the kernels cannot be kept there."""
     parser = argparse.ArgumentParser(prog="python -m penstock.kernels.warm", description="compile the kernels now")
     parser.add_argument("--to", metavar="FOLDER", help=f"keep them there; programs are told by {NAMED}")
     to = parser.parse_args(words).to

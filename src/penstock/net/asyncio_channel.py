@@ -1,4 +1,7 @@
-"""AsyncioChannel: a protocol's network under an event loop. Calls suspend; several links work side by side."""
+"""AsyncioChannel: a protocol's network on an event loop. Calls suspend, and several links work concurrently.
+
+`ChannelStats` are the traffic statistics of a channel's connections.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ from penstock.net.network import Network, Tcp
 __all__ = ["AsyncioChannel", "ChannelStats"]
 
 
-# What a channel's connections have carried, all together: added up when somebody looks.
+# Statistics are added up on request.
 @dataclass(slots=True)
 class ChannelStats:
-    """``connections`` are open now and have ``under_way`` requests; the rest has been counted since the beginning."""
+    """``connections`` are open now and have ``under_way`` requests; the other fields count from the beginning."""
 
     connections: int = 0
     under_way: int = 0
@@ -52,10 +55,11 @@ def _wall_clock_ms() -> int:
 
 
 class AsyncioChannel(Generic[State]):
-    """``penstock.interfaces.channel.Channel`` over asyncio. Made inside the loop that it will be used in.
+    """``penstock.interfaces.channel.Channel`` over asyncio. Create it inside the loop that it will run on.
 
-    ``network`` None is TCP with ``options.ssl``. ``dice`` and ``wall_clock_ms`` are replaced where time is simulated.
-    ``contact`` is shared by the channels of one client; None: the first answer may take as long as any other.
+    ``network`` None is TCP with ``options.ssl``. ``dice`` (random numbers) and ``wall_clock_ms`` are replaced where
+    time is simulated. ``contact`` is shared by all channels of a client; None: the first answer has no deadline of its
+    own.
     """
 
     def __init__(
@@ -83,7 +87,7 @@ class AsyncioChannel(Generic[State]):
         self._closed = False
 
     def carried(self) -> ChannelStats:
-        """What its connections have carried so far, those that are gone included."""
+        """Statistics of all connections so far, closed ones included."""
         here, gone = self._connections, self._gone
         return ChannelStats(
             len(here),
@@ -95,10 +99,10 @@ class AsyncioChannel(Generic[State]):
         )
 
     async def link(self, endpoint: Endpoint, lane: str = "") -> Link[State]:
-        """The open link of this lane, or a new one; waits while the endpoint is backed off from.
+        """Return the lane's open link, or open one; waits while the endpoint is in backoff.
 
-        Callers get it in the order in which they asked, also those who ask just when it is ready: an idempotent
-        producer counts on its first requests not overtaking each other.
+        Callers get the link in the order of their calls, even a caller that asks just as it gets ready. An idempotent
+        producer relies on its first requests staying in order.
         """
         if self._closed:
             raise Closed("the channel is closed")
@@ -115,7 +119,7 @@ class AsyncioChannel(Generic[State]):
             slot.asking -= 1
 
     async def _first_link(self, endpoint: Endpoint, slot: _Slot[State]) -> Link[State] | None:
-        """A link before any server has answered; None where one answered meanwhile, so that there is more time."""
+        """Open a link before any server has answered; None if one answered meanwhile, so that there is more time."""
         until = self._contact.begin(now := self._loop.time())
         self._contact.asked(endpoint)
         if until <= now:
@@ -132,7 +136,7 @@ class AsyncioChannel(Generic[State]):
         raise self._contact.error()
 
     def prompt(self, endpoint: Endpoint, lane: str = "") -> OpenLink[AsyncioConnection, State] | None:
-        """The open link of this lane, if nobody waits for it or to write on it."""
+        """Return the lane's open link if no caller is waiting for it, or to write on it."""
         slot = self._slots.get((endpoint, lane))
         if slot is None or slot.asking or slot.link is None:
             return None
@@ -146,24 +150,24 @@ class AsyncioChannel(Generic[State]):
                     return slot.link
                 slot.link.connection.close()
             if slot.failures != failures and slot.failure is not None:
-                raise slot.failure  # of an attempt that this caller waited for
+                raise slot.failure  # the attempt that this caller waited for has failed
             if slot.opening is None:
-                # A task of its own: the first caller's cancellation must not take the attempt from the others.
+                # A separate task, so that cancelling the first caller does not cancel the attempt for the others.
                 slot.opening = self._loop.create_task(self._open(endpoint, slot))
                 slot.opening.add_done_callback(slot.opened)
             opening = slot.opening
             try:
                 return await asyncio.shield(opening)
             except asyncio.CancelledError:
-                # close() cancels the attempt alone. A loop that ends cancels it with everybody who waits for it: who
-                # took that for an error, and went on, would keep `asyncio.run` from ever returning.
+                # close() cancels only the attempt. A loop that ends cancels the attempt and all its callers. A caller
+                # that took this for an error and went on would keep `asyncio.run` from returning.
                 caller = asyncio.current_task()
                 if not opening.cancelled() or (caller is not None and caller.cancelling()):
                     raise
                 raise Closed("the channel was closed") from None
 
     async def reach(self, endpoint: Endpoint, lane: str = "", *, within_s: float) -> Link[State]:
-        """As ``link``, but waits no longer than that; the attempt goes on."""
+        """As ``link``, but wait at most ``within_s``; the attempt continues."""
         try:
             async with asyncio.timeout(within_s):
                 return await self.link(endpoint, lane)
@@ -171,19 +175,19 @@ class AsyncioChannel(Generic[State]):
             raise no_connection(endpoint, f"not ready within {within_s:g} s") from None
 
     def rests(self, endpoint: Endpoint) -> bool:
-        """Whether it is too early to try again to connect."""
+        """Whether the endpoint is still in backoff."""
         return self._backoff.anywhere and self._backoff.delay(endpoint, self._loop.time()) > 0
 
     def trouble(self, endpoint: Endpoint) -> PenstockError | None:
-        """What the last attempt to connect to it has met."""
+        """The error of the last attempt to connect to it."""
         return self._backoff.troubles.get(endpoint)
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
-        """Run all side by side; results or exceptions in order."""
+        """Run all concurrently; results or exceptions in order."""
         return await asyncio.gather(*work, return_exceptions=True)
 
     async def any_of(self, requests: Sequence[Pending], *, within_s: float) -> None:
-        """Wait until one of these is answered, but not longer than that."""
+        """Wait until one of these is answered, at most ``within_s``."""
         futures = [each.future for each in requests if isinstance(each, AsyncioPending)]
         if not futures:
             await asyncio.sleep(within_s)
@@ -191,7 +195,7 @@ class AsyncioChannel(Generic[State]):
             await asyncio.wait(futures, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for a while; not beyond the deadline for the first answer, which is raised then."""
+        """Sleep, but not beyond the deadline for the first answer; raises that deadline's error."""
         left = self._contact.left(self._loop.time())
         await asyncio.sleep(min(seconds, left))
         if left <= seconds and not self._contact.made:
@@ -210,7 +214,7 @@ class AsyncioChannel(Generic[State]):
         return self._dice()
 
     async def close(self) -> None:
-        """Close every connection; returns when they are gone."""
+        """Close all connections; returns when they are gone."""
         self._closed = True
         opening = [slot.opening for slot in self._slots.values() if slot.opening is not None]
         for task in opening:
@@ -255,7 +259,7 @@ class AsyncioChannel(Generic[State]):
                 self._contact.failed(endpoint, told)
             if told is error:
                 raise
-            raise told from None  # it says all that the system said
+            raise told from None  # its text contains the system's error
         self._gone.opened += 1
         self._backoff.succeeded(endpoint)
         self._away.answered(endpoint, self._loop.time())
@@ -272,7 +276,7 @@ class AsyncioChannel(Generic[State]):
 
 
 class _Slot(Generic[State]):
-    """One lane: its link, the attempt to open one, and the queue of those who want it."""
+    """One lane: its link, the attempt to open one, and the callers that wait for it."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
@@ -283,7 +287,7 @@ class _Slot(Generic[State]):
         self.failure: BaseException | None = None
 
     def opened(self, task: asyncio.Task[OpenLink[AsyncioConnection, State]]) -> None:
-        """The attempt is over, one way or the other."""
+        """Note the result of the attempt."""
         self.opening = None
         self.failure = None if task.cancelled() else task.exception()
         self.failures += self.failure is not None

@@ -1,4 +1,8 @@
-"""One connection of AsyncioChannel: requests out, answers matched by correlation, one deadline per request."""
+"""One connection of AsyncioChannel: requests out, answers matched by correlation id, one deadline per request.
+
+`AsyncioPending`, `AsyncioTold` and `AsyncioMany` are requests under way. `DetachedSocketReader` lets another thread
+read the socket.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +36,9 @@ from penstock.net.connecting import (
 __all__ = ["AsyncioConnection", "AsyncioMany", "AsyncioPending", "AsyncioTold", "DetachedSocketReader", "own_socket"]
 
 
-# Requests of a connection that are on their way: who waits for the answer, or is told of it.
+# Requests under way: awaited, with a callback, or several with one callback.
 class AsyncioPending:
-    """A request on its way for whose answer somebody waits; until ``until`` (loop time), which is ``timeout_s``."""
+    """A request whose answer is awaited, until ``until`` (loop time), which is ``timeout_s`` after its start."""
 
     __slots__ = ("future", "timeout_s", "until")
 
@@ -44,19 +48,19 @@ class AsyncioPending:
         self.until = loop.time() + timeout_s
 
     def settle(self, frame: Frame) -> None:
-        """This is the answer."""
+        """Deliver the answer."""
         if not self.future.done():
             self.future.set_result(frame)
 
     def fail(self, error: PenstockError) -> None:
-        """There will be none."""
+        """Deliver an error instead of an answer."""
         if not self.future.done():
             self.future.set_exception(error)
-            self.future.exception()  # marks it as seen: an answer that nobody waits for is not worth a warning
+            self.future.exception()  # marks it as retrieved: asyncio would log a warning if the future is never awaited
 
     @property
     def answered(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether ``reply`` would not wait."""
         return self.future.done()
 
     async def reply(self) -> Frame:
@@ -65,24 +69,24 @@ class AsyncioPending:
 
 
 class AsyncioTold:
-    """A request on its way whose answer is told to somebody."""
+    """A request whose answer goes to a callback."""
 
     __slots__ = ("_loop", "settle", "timeout_s", "until")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, told: Told, now: float, timeout_s: float) -> None:
         self._loop = loop
         self.settle = told
-        """Now: another turn of the loop would cost more than all the rest."""
+        """Called directly: another iteration of the loop would cost more than all the rest."""
         self.timeout_s = timeout_s
         self.until = now + timeout_s
 
     def fail(self, error: PenstockError) -> None:
-        """Later: whoever hears of it may write on this connection, of which not all is known to be lost yet."""
+        """Call back in a later iteration. The callback may write on this connection, which is still being closed."""
         self._loop.call_soon(self.settle, error)
 
 
 class AsyncioMany:
-    """Requests on their way, numbered from ``first`` on; who hears of their answers knows them by their place."""
+    """Requests numbered from ``first`` on, with one callback that gets the index of each."""
 
     __slots__ = ("_answered", "_first", "_loop", "_over", "_told", "timeout_s", "until")
 
@@ -98,13 +102,13 @@ class AsyncioMany:
         self.until = loop.time() + timeout_s
 
     def settle(self, frame: Frame) -> None:
-        """One of them, now."""
+        """Deliver one answer, directly."""
         place = (frame.correlation - self._first) % LARGEST_CORRELATION
         self._answered[place] = 1
         self._told(place, frame)
 
     def fail(self, error: PenstockError) -> None:
-        """All that are left, later."""
+        """Fail all that are unanswered, in a later iteration."""
         if not self._over:
             self._over = True
             self._loop.call_soon(self._fail, error)
@@ -115,19 +119,19 @@ class AsyncioMany:
                 self._told(place, error)
 
 
-# Lent: a connection whose answers one thread receives by itself, so that no other wakes for them and then wakes it.
+# Socket handover: a thread receives a connection's answers itself, so that no other thread has to wake it for them.
 #
-# The transport does not read meanwhile. The thread has a descriptor of its own for the same socket: the loop may close
-# the transport's at any time. Neither waits for the other: what the loop has to do is posted to it, and what it must
-# not do while the thread is at work it does only with the hold.
+# The transport stops reading meanwhile. The thread has its own descriptor of the socket, because the loop may close the
+# transport's at any time. Neither side waits for the other: work for the loop is posted to it, and work that must not
+# overlap with the thread's needs the `TryLock`.
 _CAN_WAIT: Final = hasattr(select, "poll")
 _MOMENT_MS: Final = 1
-"""For the rest of a small answer."""
+"""How long to wait for the rest of a small answer."""
 
 
 def own_socket(transport: asyncio.Transport) -> socket.socket | None:
-    """A socket of one's own for the same connection; None where its bytes are not what was sent, or there is no room
-    for another descriptor."""
+    """Duplicate the connection's socket. None with TLS, where the socket's bytes are not the protocol's, or if there is
+    no free descriptor."""
     there = transport.get_extra_info("socket")
     if there is None or not _CAN_WAIT or transport.get_extra_info("sslcontext") is not None:
         return None
@@ -157,7 +161,7 @@ class DetachedSocketReader:
         told: AsyncioTold,
         hold: TryLock,
     ) -> None:
-        """``told`` waits for the answer to ``correlation``."""
+        """``told`` is waiting for the answer to ``correlation``."""
         self._connection = connection
         self._loop = loop
         self._intake = intake
@@ -169,10 +173,10 @@ class DetachedSocketReader:
         self._rest.register(sock, select.POLLIN)
         self.fileno = sock.fileno()
         self.held_s = 0.0
-        """For how long the peer may keep the answer that it owes."""
+        """How long the peer may delay the answer that is due."""
         self.over = False
 
-    # In the thread.
+    # Called in the thread.
 
     def receive(self) -> Frame | None:
         """See `LentConnection`."""
@@ -184,7 +188,7 @@ class DetachedSocketReader:
             except OSError:
                 count = 0
             if not count:
-                self.give_back()  # the loop finds the same, and knows whom to tell
+                self.give_back()  # the loop will see the same end, and knows the callers
                 return None
             frame = self._intake.only(count)
             if not frame:
@@ -201,8 +205,8 @@ class DetachedSocketReader:
         return frame
 
     def _rest_came(self, missing: int) -> bool:
-        """Whether what is missing of a small answer comes within a moment. A broker of Kafka writes its head, its
-        records and its end one after the other: each of them would wake this thread."""
+        """Wait a moment for the rest of a small answer. A Kafka broker writes head, records and end of an answer
+        separately, and each write would wake this thread."""
         self._wake_for(missing)
         try:
             return bool(self._rest.poll(_MOMENT_MS))
@@ -210,7 +214,7 @@ class DetachedSocketReader:
             self._wake_for(1)
 
     def _wake_for(self, least: int) -> None:
-        """Of fewer bytes ``poll`` says nothing; where the system does not know of that, it speaks of any."""
+        """Make ``poll`` report only ``least`` bytes or more. Where the system cannot do that, it reports any byte."""
         try:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
         except OSError:
@@ -227,7 +231,7 @@ class DetachedSocketReader:
         try:
             count = self._sock.send(data)
         except OSError:
-            count = 0  # the loop tries it, and meets what there is to meet
+            count = 0  # the loop repeats the write, and gets the error
         connection.last = self._now = correlation
         connection.last_used = now = self._loop.time()
         connection.sent += len(data)
@@ -272,13 +276,13 @@ class DetachedSocketReader:
             self._post(back)
 
     def _post(self, work: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and everything on it
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it everything on it
             self._loop.call_soon_threadsafe(work)
 
-    # On the loop.
+    # Called on the loop.
 
     def recall(self) -> bool:
-        """Take it back, if the thread is not at work here; whether that was so."""
+        """Take the connection back unless the thread is working on it; return whether it was taken."""
         if self.over or not self._hold.take(LOOP):
             return False
         self.over = True
@@ -290,7 +294,7 @@ class DetachedSocketReader:
         return True
 
     def ended(self) -> None:
-        """The connection has; a thread that waits is woken."""
+        """The connection has ended: wake the thread if it waits."""
         self.over = True
         if self._hold.take(LOOP):
             self._sock.close()
@@ -301,16 +305,16 @@ class DetachedSocketReader:
 
 
 _AWAY_S = 0.5
-"""A timer that comes so late says that this process did nothing meanwhile."""
+"""A timer that fires so late shows that this process did nothing meanwhile."""
 _GRACE_S = 1.0
-"""For what has come while nobody received."""
+"""Extra time for answers that arrived while the process did nothing."""
 
 
 class AsyncioConnection(asyncio.BufferedProtocol):
     """``penstock.interfaces.channel.Connection`` over an asyncio transport.
 
-    A request that is not answered in time takes the connection with it, and with it all others in flight. One timer
-    looks for such: a request that is answered, as nearly all are, starts and stops none.
+    A request without an answer in time closes the connection, which fails all others under way. One timer per
+    connection checks for that, so that an ordinary request starts and stops no timer.
     """
 
     def __init__(
@@ -348,32 +352,32 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it leads."""
+        """The peer's address."""
         return self._endpoint
 
     @property
     def under_way(self) -> int:
-        """Requests that are not answered yet."""
+        """The number of unanswered requests."""
         return len(self._pending)
 
     @property
     def closed(self) -> bool:
-        """True once nothing can be sent any more."""
+        """Whether nothing can be sent any more."""
         return self._end is not None
 
     @property
     def free(self) -> bool:
-        """Whether a request can be written now, and nobody waits to write another."""
+        """Whether a request can be written now, and no other is queued."""
         return self._window is None and not self._queued
 
     def prompt(self, idle_timeout_s: float) -> bool:
-        """Both ``free`` and ``usable``: asked for each request that waits for nothing."""
+        """Both ``free`` and ``usable``, in one call because it is on the fast path of each request."""
         if self._window is not None or self._queued or self._end is not None:
             return False
         return bool(self._pending) or self._loop.time() - self.last_used <= idle_timeout_s
 
     def usable(self, idle_timeout_s: float) -> bool:
-        """Open, and not idle for so long that the peer may be about to close it."""
+        """Whether it is open, and not idle for so long that the peer may be about to close it."""
         if self._end is not None:
             return False
         return bool(self._pending) or self._loop.time() - self.last_used <= idle_timeout_s
@@ -386,7 +390,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         return pending
 
     def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
-        """Write a request; ``told`` hears of its answer. Raises ConnectionLost."""
+        """Write a request; ``told`` gets its answer. Raises ConnectionLost."""
         correlation = self._written(request)
         self._expect(correlation, AsyncioTold(self._loop, told, self.last_used, timeout_s), held_s)
 
@@ -406,7 +410,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         return list(started.values())
 
     def tell_all(self, count: int, requests: Many, told: ToldOfMany, *, timeout_s: float) -> None:
-        """Write requests in one go; ``told`` hears of each answer. Raises ConnectionLost."""
+        """Write requests in one go; ``told`` gets each answer. Raises ConnectionLost."""
         correlations = [self._next_correlation() for _ in range(count)]
         self._write(requests(correlations))
         self._await_answer(0.0)
@@ -429,7 +433,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         return await pending.future
 
     async def send(self, message: Outgoing) -> None:
-        """Write something that is never answered. Waits while the window is shut."""
+        """Write a message that is never answered. Waits while the window is shut."""
         self._queued += 1
         try:
             async with self._turn:
@@ -439,7 +443,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         finally:
             self._queued -= 1
 
-    # For a thread that receives by itself.
+    # Socket handover.
 
     def lend(self, hold: TryLock) -> DetachedSocketReader | None:
         """``penstock.interfaces.channel.PromptConnection``."""
@@ -456,8 +460,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         return self._lent
 
     def returned(self, before: int, now: int | None) -> bool:
-        """Nobody else receives any more. The request that was ``before`` under way is ``now``, None: is answered. False
-        where the connection has ended, of which whoever asked is told."""
+        """The thread no longer receives. The request ``before`` was under way at handover; ``now`` is under way, or
+        None.
+
+        Returns False if the connection has ended; the callback has got the error then.
+        """
         self._lent = None
         told = self._pending.pop(before, None)
         if told is None or self._end is not None or self._transport is None:
@@ -470,21 +477,21 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         return True
 
     def hear(self, frame: Frame) -> None:
-        """This has come."""
+        """Handle a frame that the thread received."""
         try:
             self._take(frame)
         except PenstockError as error:
             self._break(error)
 
     def write_rest(self, rest: Buffer) -> None:
-        """What is left of a request that was written in part."""
+        """Write the rest of a request that was written in part."""
         assert self._transport is not None
         self._transport.write(rest)
 
-    # The end.
+    # Closing.
 
     def close(self) -> None:
-        """Flush and close; what is in flight fails with ConnectionLost."""
+        """Flush and close; requests under way fail with ConnectionLost."""
         if self._transport is not None:
             self._transport.close()
         self._finish(ConnectionLost("the connection was closed", node=str(self._endpoint)))
@@ -495,10 +502,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._transport.abort()
         self._finish(ConnectionLost("the connection was closed", node=str(self._endpoint)))
 
-    # What the transport calls.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not asserted: other loops' transports are no subclasses of asyncio's.
+        # No assert isinstance: transports of other loops are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self._options.write_high_water_bytes)
 
@@ -541,10 +548,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         if not self.gone.done():
             self.gone.set_result(None)
 
-    # Inside.
+    # Internals.
 
     def _written(self, request: Outgoing) -> int:
-        """The correlation id that its answer will have."""
+        """Write a request and return the correlation id of its answer."""
         self.last = correlation = self.last % LARGEST_CORRELATION + 1
         self._write(request(correlation))
         return correlation
@@ -573,7 +580,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._transport.write(buffer)
 
     def _await_answer(self, held_s: float) -> None:
-        """One timer a connection looks now and then, as long as answers are owed."""
+        """Start the timer that checks for silence, while answers are due."""
         self._silence.asked(self.last_used, held_s, owed=bool(self._pending))
         if self._look is None:
             self._look = self._loop.call_later(FIRST_S + held_s, self._looks)
@@ -581,7 +588,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._first_due = self._loop.call_at(self._contact.begin(self.last_used), self._first_is_late)
 
     def _first_is_late(self) -> None:
-        """No server has answered in time: what waits here ends as everything else does."""
+        """No server has answered in time, so all waiting requests fail."""
         self._first_due = None
         if self._pending and not self._contact.made:
             self._break(self._contact.error())
@@ -609,7 +616,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         pending.settle(frame)
 
     def _ring_by(self, when: float) -> None:
-        """Look for requests whose time is over then, or earlier."""
+        """Check for expired requests at ``when``, or earlier."""
         if self._clock is None or when < self._rings_at:
             if self._clock is not None:
                 self._clock.cancel()
@@ -619,7 +626,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._clock = None
         now = self._loop.time()
         if now - self._rings_at > _AWAY_S and self._pending:
-            # This process was held or stopped: the answers may lie in the socket, which some loops look at last.
+            # The process was held or stopped. The answers may be in the socket, which some loops read last.
             self._ring_by(now + _GRACE_S)
             return
         for correlation, pending in self._pending.items():
@@ -637,7 +644,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         error = timed_out(self._endpoint, pending.timeout_s)
         pending.fail(error)
         broken = lost(self._endpoint, error.message)
-        broken.__cause__ = error  # so that others in flight know that the peer was slow, not gone
+        broken.__cause__ = error  # tells other requests under way that the peer was slow, not gone
         self._break(broken)
 
     async def _open_window(self, timeout_s: float) -> None:

@@ -1,7 +1,7 @@
 """BlockingChannel: a protocol's network over plain sockets, without event loop or thread.
 
-Nothing suspends: each call has finished when it returns, so ``run`` drives a whole operation with one ``send(None)``.
-For one thread at a time, but for its `Stop`.
+Nothing suspends. Each call has finished when it returns, so ``run`` executes a whole operation with one ``send(None)``.
+One thread at a time may use a channel; only its `Stop` is thread-safe.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockingChannel", "BlockingConnection", "BlockingPending", "run"]
 
-# One connection of BlockingChannel: a socket, and answers read by whoever waits for one.
+# One connection: a socket. A caller that waits for an answer reads it, and keeps the answers to others.
 _AT_ONCE_S = 0.001
 
 
 class BlockingPending:
-    """A request on its way. Its timeout counts while somebody waits in ``reply``, not before.
+    """A request under way. Its timeout runs only during ``reply``.
 
-    A reader may well spend a minute with what it got before it asks for the answer that has long arrived.
+    A reader may spend a minute with earlier data before it asks for an answer that arrived long ago.
     """
 
     __slots__ = ("_connection", "_correlation", "_held_s", "_timeout_s")
@@ -70,11 +70,11 @@ class BlockingPending:
 
     @property
     def answered(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether ``reply`` would not wait."""
         return self._connection.closed or self._connection.has_answer(self._correlation)
 
     def wait(self) -> None:
-        """Read until the answer is there, and keep it for ``reply``; or until there can be none."""
+        """Read until the answer is there and keep it for ``reply``, or until there can be none."""
         with contextlib.suppress(PenstockError):
             self._connection.keep_answer(self._correlation, self._timeout_s, self._held_s)
 
@@ -115,20 +115,20 @@ class BlockingConnection:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it leads."""
+        """The peer's address."""
         return self._endpoint
 
     @property
     def closed(self) -> bool:
-        """True once nothing can be sent any more."""
+        """Whether nothing can be sent any more."""
         return self._end is not None
 
     def greeted(self) -> None:
-        """From now on every request has its own time."""
+        """End the common deadline of the greeting; from now on every request has its own timeout."""
         self._until = float("inf")
 
     def usable(self, idle_timeout_s: float) -> bool:
-        """Open, and not idle for so long that the peer may be about to close it."""
+        """Whether it is open, and not idle for so long that the peer may be about to close it."""
         idle = not self._awaited and _clock.monotonic() - self._last_used > idle_timeout_s
         return self._end is None and not idle
 
@@ -156,24 +156,24 @@ class BlockingConnection:
         return await self.start(request, timeout_s=timeout_s, held_s=held_s).reply()
 
     async def send(self, message: Outgoing) -> None:
-        """Write something that is never answered."""
+        """Write a message that is never answered."""
         self._last = self._last % LARGEST_CORRELATION + 1
         self._write(message(self._last), timeout_s=30.0)
 
     def close(self) -> None:
-        """Close the socket; requests in flight will raise ConnectionLost."""
+        """Close the socket; requests under way will raise ConnectionLost."""
         self._ended(ConnectionLost("the connection was closed", node=str(self._endpoint)))
 
     def has_answer(self, correlation: int) -> bool:
-        """Whether it was read while somebody waited for another one."""
+        """Whether the answer was read during a wait for another one."""
         return correlation in self._arrived
 
     def keep_answer(self, correlation: int, timeout_s: float, held_s: float) -> None:
-        """As ``read_answer``, for later."""
+        """As ``read_answer``, but keep the answer."""
         self._arrived[correlation] = self.read_answer(correlation, timeout_s, held_s)
 
     def read_answer(self, correlation: int, timeout_s: float, held_s: float) -> Frame:
-        """Called by BlockingPending: answers to other requests are kept for those who will ask."""
+        """Called by BlockingPending. Answers to other requests are kept for their callers."""
         frame = self._arrived.pop(correlation, None)
         if frame is not None:
             return frame
@@ -181,7 +181,7 @@ class BlockingConnection:
         deadline = min(begun + timeout_s, self._until)
         if not self._heard:
             deadline = min(deadline, self._contact.begin(begun))
-        self._silence.asked(begun, held_s, owed=False)  # before, nobody listened
+        self._silence.asked(begun, held_s, owed=False)  # before this, nothing was reading
         while True:
             frame = self._read_frame(deadline, timeout_s)
             if not frame.reply:
@@ -215,7 +215,7 @@ class BlockingConnection:
             raise self._break(timed_out(self._endpoint, timeout_s)) from None
         except OSError as error:
             raise self._break(self._broken(error)) from None
-        except BaseException as error:  # Ctrl-C between two halves of a request
+        except BaseException as error:  # Ctrl-C in the middle of a request
             self._break(lost(self._endpoint, repr(error)))
             raise
 
@@ -241,7 +241,7 @@ class BlockingConnection:
             if error.node is None:
                 error.node = str(self._endpoint)
             raise self._break(error) from None
-        except BaseException as error:  # Ctrl-C in the middle of a frame: what follows would be misread
+        except BaseException as error:  # Ctrl-C in the middle of a frame: later bytes would be misread
             self._break(lost(self._endpoint, repr(error)))
             raise
 
@@ -255,7 +255,7 @@ class BlockingConnection:
             self._any_came = True
 
     def _receive(self, into: memoryview, deadline: float) -> int:
-        """Wait for bytes, and say now and then that they do not come."""
+        """Wait for bytes, and log a silence now and then."""
         while True:
             now = _clock.monotonic()
             if now >= deadline:
@@ -289,9 +289,9 @@ State = TypeVar("State")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for nothing but a BlockingChannel.
+    """Return the result of a coroutine that waits for nothing but a BlockingChannel.
 
-    Raises UsageError if it suspends: it waited for something else.
+    Raises UsageError if it suspends, because then it has awaited something else.
     """
     try:
         work.send(None)
@@ -325,11 +325,11 @@ class BlockingChannel(Generic[State]):
         self._closed = False
 
     async def link(self, endpoint: Endpoint, lane: str = "") -> Link[State]:
-        """The open link of this lane, or a new one; waits while the endpoint is backed off from."""
+        """Return the lane's open link, or open one; waits while the endpoint is in backoff."""
         return await self.reach(endpoint, lane, within_s=self._options.connect_timeout_s)
 
     async def reach(self, endpoint: Endpoint, lane: str = "", *, within_s: float) -> Link[State]:
-        """As ``link``; an attempt that takes longer than that is given up."""
+        """As ``link``; an attempt that takes longer than ``within_s`` is given up."""
         if self._closed:
             raise Closed("the channel is closed")
         self._stop.check()
@@ -350,7 +350,7 @@ class BlockingChannel(Generic[State]):
             link = self._links[endpoint, lane] = await self._open(endpoint, limit_s)
         except BaseException as error:
             if self._stop.said:
-                raise  # which says nothing about the endpoint
+                raise  # an attempt that was stopped says nothing about the endpoint
             now = _clock.monotonic()
             self._backoff.failed(endpoint, now, random.random(), error)
             if isinstance(error, PenstockError):
@@ -364,25 +364,25 @@ class BlockingChannel(Generic[State]):
         return link
 
     def prompt(self, endpoint: Endpoint, lane: str = "") -> None:
-        """Here everything waits."""
+        """Return None: every call of this channel waits."""
         del endpoint, lane
 
     def rests(self, endpoint: Endpoint) -> bool:
-        """Whether it is too early to try again to connect."""
+        """Whether the endpoint is still in backoff."""
         return self._backoff.delay(endpoint, _clock.monotonic()) > 0
 
     def trouble(self, endpoint: Endpoint) -> PenstockError | None:
-        """What the last attempt to connect to it has met."""
+        """The error of the last attempt to connect to it."""
         return self._backoff.troubles.get(endpoint)
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
-        """Run all, one after the other; results or exceptions in order."""
+        """Run all one after the other; results or exceptions in order."""
         results: list[T | BaseException] = []
         for each in work:
             try:
                 results.append(await each)
             except FirstContactTimeout as error:
-                # Side by side all of them would have ended now, and none would have waited for longer.
+                # Running concurrently, all of them would have ended now, and none would have waited longer.
                 results.extend([error] * (len(work) - len(results)))
                 for other in work[work.index(each) + 1 :]:
                     other.close()
@@ -393,7 +393,7 @@ class BlockingChannel(Generic[State]):
         return results
 
     async def any_of(self, requests: Sequence[Pending], *, within_s: float) -> None:
-        """Wait for the first of these, however long it takes; without any, for that time."""
+        """Wait for the first of these, however long it takes; without any, wait ``within_s``."""
         first = next(iter(requests), None)
         if first is None:
             await self.sleep(within_s)
@@ -401,7 +401,7 @@ class BlockingChannel(Generic[State]):
             first.wait()
 
     async def sleep(self, seconds: float) -> None:
-        """Block for a while; not beyond the deadline for the first answer, which is raised then."""
+        """Block, but not beyond the deadline for the first answer; raises that deadline's error."""
         left = self._contact.left(_clock.monotonic())
         self._stop.pause(min(seconds, left))
         if left <= seconds:
@@ -427,7 +427,7 @@ class BlockingChannel(Generic[State]):
         self._links.clear()
 
     async def _open(self, endpoint: Endpoint, timeout_s: float) -> OpenLink[BlockingConnection, State]:
-        """Connect, with TLS, and greet; all of it within the time."""
+        """Connect, with TLS if configured, and greet; all within ``timeout_s``."""
         until = _clock.monotonic() + timeout_s
         try:
             sock = self._connect(endpoint, timeout_s)
@@ -461,7 +461,7 @@ class BlockingChannel(Generic[State]):
             raise
 
     def _connect(self, endpoint: Endpoint, timeout_s: float) -> socket.socket:
-        """As ``socket.create_connection``, whose attempts nobody could stop."""
+        """As ``socket.create_connection``, whose attempts cannot be stopped."""
         failure = OSError("its name leads to no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(
             endpoint.host, endpoint.port, type=socket.SOCK_STREAM
@@ -477,7 +477,7 @@ class BlockingChannel(Generic[State]):
             self._stop.hold(sock)
             sock.settimeout(timeout_s)
             sock.connect(address)
-            self._stop.check()  # a socket that was shut down in the middle may call itself connected
+            self._stop.check()  # a socket that was shut down meanwhile may report that it is connected
         except BaseException:
             self._let_go(sock)
             raise

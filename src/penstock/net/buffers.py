@@ -1,7 +1,7 @@
-"""Receiving into the right place and sending without joining: shared by all transports. No sockets here.
+"""Receiving straight into place and sending without joining, for all transports. No sockets here.
 
-A large body is received straight into the buffer that its frame will hold; small frames share one scratch buffer per
-connection and are copied out of it, because ``Frame.body`` must stay valid for as long as somebody holds it.
+A large body is received directly into the buffer that its frame will reference. Small frames share one scratch buffer
+per connection and are copied out of it, because ``Frame.body`` must stay valid as long as it is referenced.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _JOIN_BYTES = 64 * 1024
 
 
 def allocate(count: int) -> memoryview:
-    """``count`` writable bytes; large ones from Arrow's pool, which reuses them and does not fill them with zeros.
+    """Return ``count`` writable bytes; large ones come from Arrow's pool, which reuses memory and does not zero it.
 
-    Nor does it touch them: a size that a peer claims takes no memory until its bytes come. Before Arrow is there, they
-    are mapped: this runs on a loop, which waits for no import.
+    The pool does not touch the memory either, so a size that a peer claims takes none until its bytes arrive. Before
+    Arrow is imported, large ones are mapped, because this runs on a loop, which must not wait for an import.
     """
     if count < _POOL_BYTES:
         return memoryview(bytearray(count))
@@ -33,9 +33,9 @@ def allocate(count: int) -> memoryview:
 
 
 def allocate_mapped(count: int) -> memoryview:
-    """``count`` writable bytes without Arrow; large ones take memory only as far as they are written to.
+    """Return ``count`` writable bytes without Arrow; large ones take memory only where they are written to.
 
-    So a size that a peer claims costs nothing, only what it sends, and yet every byte lands in its place at once.
+    So a size that a peer claims costs nothing until its bytes arrive, and yet each byte is received into its place.
     """
     if count < _POOL_BYTES:
         return memoryview(bytearray(count))
@@ -43,7 +43,7 @@ def allocate_mapped(count: int) -> memoryview:
 
 
 def join_small(buffers: Buffers) -> Iterator[Buffer]:
-    """The same bytes in fewer pieces: neighbours are joined while small, large buffers pass through uncopied."""
+    """Return the same bytes in fewer pieces: adjacent small buffers are joined, large ones pass through uncopied."""
     if len(buffers) == 1:
         yield buffers[0]
         return
@@ -66,8 +66,8 @@ def join_small(buffers: Buffers) -> Iterator[Buffer]:
 class ReceiveBuffer:
     """Turns reads of any size into the exact chunks that a framing asks for.
 
-    Two modes: *scratch* (``_body`` is None; bytes ``[_start, _end)`` of the scratch buffer are unread) and *direct*
-    (``_body`` is filled up to ``_filled``, the scratch buffer is empty).
+    It has two modes. *Scratch*: ``_body`` is None, and bytes ``[_start, _end)`` of the scratch buffer are unread.
+    *Direct*: ``_body`` is filled up to ``_filled``, and the scratch buffer is empty.
     """
 
     __slots__ = ("_allocate", "_body", "_end", "_fed", "_filled", "_framing", "_scratch", "_start", "_whole")
@@ -85,24 +85,24 @@ class ReceiveBuffer:
 
     @property
     def pending(self) -> int:
-        """Bytes that have come of a frame which is not complete."""
+        """Bytes received of an incomplete frame."""
         return self._fed + (self._end - self._start if self._body is None else self._filled)
 
     def drop(self) -> None:
-        """Give back what was received; nothing more will be."""
+        """Free the received bytes; the connection has ended."""
         self._body = None
         self._scratch = memoryview(b"")
         self._start = self._end = self._filled = self._fed = 0
 
     def space(self) -> memoryview:
-        """Where the next read goes; never empty."""
+        """The buffer for the next read; never empty."""
         if self._body is not None:
             return self._body[self._filled :]
         return self._scratch[self._end :]
 
     def only(self, count: int) -> Frame | int:
-        """The frame that ends with ``count`` bytes put into ``space()``, if there is nothing else, as with most small
-        answers; how many more have to come; or 0 where ``received`` has to take them."""
+        """Return the frame that ends with the ``count`` bytes read into ``space()``, if it is all there is, as with
+        most small answers. Otherwise return how many bytes are missing, or 0: call ``received`` then."""
         whole = self._whole
         if whole is None or self._start or self._fed or self._body is not None:
             return 0
@@ -115,7 +115,10 @@ class ReceiveBuffer:
         return found
 
     def received(self, count: int) -> Iterator[Frame]:
-        """Frames completed by ``count`` bytes put into ``space()``. Raises ProtocolViolation after the good ones."""
+        """Yield frames completed by ``count`` bytes read into ``space()``.
+
+        Raises ProtocolViolation after the good ones.
+        """
         if self._body is not None:
             self._filled += count
             if self._filled < len(self._body):

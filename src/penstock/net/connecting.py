@@ -1,4 +1,8 @@
-"""What both client transports share: options, connection attempts, backoff, and the log lines about lost servers."""
+"""What both client transports share: options, backoff, the first-contact deadline, TLS, errors and log lines.
+
+`UnreachableNodeLog` and `Silence` log servers that are unreachable or do not answer. `FirstContact` is the deadline for
+the very first answer. `Stop` ends blocking calls from another thread.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +50,10 @@ State = TypeVar("State")
 AnyConnection = TypeVar("AnyConnection", bound=Connection)
 
 LARGEST_CORRELATION = 2**31 - 1
-"""Correlation ids are positive 32-bit integers in all three protocols; after the last one comes 1 again."""
+"""Correlation ids are positive 32-bit integers in all three protocols; 1 follows the largest."""
 
 NO_ADDRESS = (OSError, ValueError, OverflowError)
-"""What connecting raises: besides the system's errors, a host that is no name and a port that is no port, which a peer
-may have told us."""
+"""What connecting can raise: system errors, and errors for an invalid host or port, which may come from a peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +64,18 @@ class OpenLink(Generic[AnyConnection, State]):
     state: State
 
 
-# The figures of a transport. Data only; nothing here opens anything.
+# The settings of a transport.
 @dataclass(frozen=True, slots=True)
 class TransportOptions:
-    """Of a client's connections. Defaults are those of Kafka's Java clients unless said otherwise.
+    """Settings of a client's connections. Defaults are those of Kafka's Java clients unless noted otherwise.
 
     ``connect_timeout_s``: for one attempt, TCP (and TLS) plus the protocol's greeting.
     ``reconnect_backoff_ms`` doubles with each failure of an endpoint up to ``reconnect_backoff_max_ms``, give or take
-    20 %. ``idle_timeout_s``: a connection unused for longer is remade, before the server (600 s) closes it under a
-    request. ``write_high_water_bytes``: a call waits while more than this is unsent; a quarter of it lets it go on.
-    ``whose`` begins lines of the log. ``tried_until``: what that is told of how long a server that is away is tried.
-    With ``ssl``, ``tls_server_name`` is whom the certificate must name; None: the host that is connected to.
+    20 %.
+    ``idle_timeout_s``: a connection unused for longer is reopened, before the server (600 s) closes it under a request.
+    ``write_high_water_bytes``: a call waits while more than this is unsent, until a quarter of it is left.
+    ``whose`` begins each line in the log; ``tried_until`` ends it, saying how long an unreachable server is tried. With
+    ``ssl``, ``tls_server_name`` is the name that the certificate must have; None: the host of the address.
     """
 
     connect_timeout_s: float = 10.0
@@ -87,15 +91,17 @@ class TransportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListenerOptions:
-    """Of a node's listener; together they bound what one connection, and all of them, can take.
+    """Settings of a node's listener; together they limit what one connection, and all of them, can take.
 
-    ``max_connections``: one more is closed at once; ``address_percent`` of them may come from one address, else one
-    client could shut all others out. ``idle_timeout_s``: without a frame for so long (and nothing being
-    served) a connection is closed; 600 s is Kafka's. ``queued_frames`` and ``queued_bytes``: what an ordered session
-    may have waiting behind the request in progress before its socket is no longer read. ``concurrent_frames``: the
-    same for sessions that serve side by side. ``write_high_water_bytes``: unsent answers above it stop further serving;
-    ``write_limit_bytes``: above it the client is taken for dead and hung up on. ``memory_bytes``: what all of them
-    together may hold (see `Budget`); five of the largest requests that Kafka takes.
+    ``max_connections``: further connections are closed at once. ``address_percent`` of them may come from one address,
+    so that one client cannot lock out all others.
+    ``idle_timeout_s``: a connection without a frame for so long (and without a request being served) is closed; 600 s
+    is Kafka's value.
+    ``queued_frames`` and ``queued_bytes``: when so much waits behind the current request of an ordered session, its
+    socket is no longer read. ``concurrent_frames``: the same for sessions that serve concurrently.
+    ``write_high_water_bytes``: with more unsent, no further request is served. ``write_limit_bytes``: with more unsent,
+    the client counts as dead, and its connection is closed.
+    ``memory_bytes``: what all connections together may hold (see `Budget`); five of the largest requests of Kafka.
     """
 
     max_connections: int = 10_000
@@ -111,12 +117,12 @@ class ListenerOptions:
     ssl: ssl.SSLContext | None = None
 
 
-# How long to wait before the next connection attempt to an endpoint that failed. Arithmetic only.
+# Pauses between connection attempts. Arithmetic only.
 _JITTER = 0.2
 
 
 class Backoff:
-    """Per endpoint: doubles with each failure, forgotten with a success. Times are a monotonic clock's seconds."""
+    """The pause per endpoint: doubles with each failure, and is reset by a success. Times are monotonic seconds."""
 
     def __init__(self, options: TransportOptions) -> None:
         self._first_s = options.reconnect_backoff_ms / 1_000
@@ -124,7 +130,7 @@ class Backoff:
         self._failures: dict[Endpoint, int] = {}
         self._not_before: dict[Endpoint, float] = {}
         self.troubles: dict[Endpoint, PenstockError] = {}
-        """What the last attempt has met."""
+        """The error of the last attempt, by endpoint."""
 
     def delay(self, endpoint: Endpoint, now: float) -> float:
         """Seconds to wait before connecting."""
@@ -132,11 +138,11 @@ class Backoff:
 
     @property
     def anywhere(self) -> bool:
-        """Whether there is an endpoint that has to be left alone."""
+        """Whether any endpoint is in backoff."""
         return bool(self._not_before)
 
     def failed(self, endpoint: Endpoint, now: float, dice: float, error: BaseException | None = None) -> None:
-        """Another failure; ``dice`` is uniform in [0, 1)."""
+        """Note another failure; ``dice`` is a random number, uniform in [0, 1)."""
         if isinstance(error, PenstockError):
             self.troubles[endpoint] = error
         failures = self._failures.get(endpoint, 0)
@@ -145,21 +151,21 @@ class Backoff:
         self._not_before[endpoint] = now + delay * (1 - _JITTER + 2 * _JITTER * dice)
 
     def succeeded(self, endpoint: Endpoint) -> None:
-        """Connected and greeted."""
+        """Note that it was connected and greeted."""
         self.troubles.pop(endpoint, None)
         self._failures.pop(endpoint, None)
         self._not_before.pop(endpoint, None)
 
 
-# Away: says on the log that a server is not there, once that has lasted, again now and then, and when it is back.
+# Log lines about unreachable servers: once the state has lasted, repeated at intervals, and when it ends.
 #
-# It cannot be connected to, or it owes an answer on an open connection and says nothing.
+# A server is unreachable if it cannot be connected to, or if it owes an answer on an open connection and sends nothing.
 _log = logging.getLogger("penstock.connection")
 FIRST_S: Final = 5.0
 _EVERY_S: Final = 30.0
 _A_TICK_S: Final = 0.001
 _FORGOTTEN_S: Final = 60.0
-"""Whom nobody has tried for so long may have been there meanwhile."""
+"""Without an attempt for so long, the server may have been reachable meanwhile."""
 
 
 @dataclass(slots=True)
@@ -170,9 +176,10 @@ class _Absence:
 
 
 class UnreachableNodeLog:
-    """``until`` says for how long it is tried, in the words of an option; ``whose`` begins each line, if given.
+    """Logs unreachable nodes. ``until`` says how long a node is tried, by the name of an option; ``whose`` begins each
+    line.
 
-    Times are a monotonic clock's seconds.
+    Times are seconds of a monotonic clock.
     """
 
     def __init__(self, until: str = "", whose: str = "") -> None:
@@ -181,12 +188,12 @@ class UnreachableNodeLog:
         self._absences: dict[Endpoint, _Absence] = {}
 
     def failed(self, endpoint: Endpoint, begun: float, now: float, cause: object) -> None:
-        """An attempt that began at ``begun`` came to nothing."""
+        """An attempt that began at ``begun`` has failed."""
         if (lasted := self._to_tell(endpoint, begun, now)) is not None:
             _log.warning("%snode %s is away for %.0f s: %s%s", self._whose, endpoint, lasted, cause, self._until)
 
     def silent(self, endpoint: Endpoint, since: float, now: float) -> None:
-        """It has owed an answer since then, and sent nothing."""
+        """It owes an answer, and has sent nothing since ``since``."""
         if self._to_tell(endpoint, since, now) is not None:
             _log.warning("%snode %s has not answered for %.0f s%s", self._whose, endpoint, now - since, self._until)
 
@@ -196,12 +203,12 @@ class UnreachableNodeLog:
             _log.warning("%snode %s answers again after %.0f s", self._whose, endpoint, lasted)
 
     def answered(self, endpoint: Endpoint, now: float) -> None:
-        """It was connected to, and greeted."""
+        """It was connected and greeted."""
         if (lasted := self._over(endpoint, now)) is not None:
             _log.warning("%snode %s is back after %.0f s", self._whose, endpoint, lasted)
 
     def _to_tell(self, endpoint: Endpoint, begun: float, now: float) -> float | None:
-        """How long it is away, if that is to be said now."""
+        """Return how long it has been unreachable, if it is time for a line."""
         absence = self._absences.get(endpoint)
         if absence is None or begun - absence.seen > _FORGOTTEN_S:
             absence = self._absences[endpoint] = _Absence(begun, now)
@@ -213,20 +220,20 @@ class UnreachableNodeLog:
         return lasted
 
     def _over(self, endpoint: Endpoint, now: float) -> float | None:
-        """How long it was away, if that was said."""
+        """Return how long it was unreachable, if a line has said so."""
         absence = self._absences.pop(endpoint, None)
         return now - absence.since if absence is not None and absence.told is not None else None
 
 
-# Silence: how long a peer that owes an answer on an open connection has said nothing.
+# Silence on open connections.
 #
-# A frozen process, or one that a network lost, keeps its connections: only the clock tells. A request may be meant to
-# take long (a long poll, a member that waits for its group); silence counts from then on only.
+# A frozen process, or one behind a broken network, keeps its connections, so only the clock shows it. Some requests
+# take long on purpose (a long poll, a member that waits for its group); silence counts only from the end of that time.
 _LOOK_EVERY_S: Final = 5.0
 
 
 class Silence:
-    """Of one connection. Times are a monotonic clock's seconds."""
+    """How long the peer of one connection has owed an answer and sent nothing. Times are monotonic seconds."""
 
     __slots__ = ("_away", "_endpoint", "_since", "_told")
 
@@ -237,21 +244,21 @@ class Silence:
         self._told = False
 
     def asked(self, now: float, held_s: float, *, owed: bool) -> None:
-        """A request was written; the peer may keep it for ``held_s``. ``owed``: an answer was, already."""
+        """A request was written; the peer may hold it for ``held_s``. ``owed``: another answer was due already."""
         if not owed:
             self._since = now + held_s
         elif held_s:
             self._since = max(self._since, now + held_s)
 
     def heard(self, now: float) -> None:
-        """Bytes came: it is there, and may be at work on the next answer."""
+        """Bytes arrived, so the peer is alive, and may be working on the next answer."""
         self._since = max(self._since, now)
         if self._told:
             self._told = False
             self._away.spoke(self._endpoint, now)
 
     def look(self, now: float) -> float:
-        """Tell it if it has lasted, while an answer is owed; seconds until the next look."""
+        """Log a silence that has lasted, while an answer is due; return the seconds until the next check."""
         left = self._since + FIRST_S - now
         if left > 0:
             return left
@@ -260,15 +267,15 @@ class Silence:
         return _LOOK_EVERY_S
 
 
-# Why there is no connection, in one line: what the system, or TLS, said, in words, and what to look at.
+# Texts of connection errors, in one line: the words of the system or of TLS, and what to check.
 _BROKE: Final = "the connection broke"
 _ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
 _PLAIN: Final = frozenset({"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
-"""What OpenSSL says where the other side answers, and not in TLS."""
+"""OpenSSL's reasons where the peer answers, but not in TLS."""
 
 
 def reason(why: object) -> str:
-    """What went wrong, never empty. The system's own words for its numbers, without asyncio's around them."""
+    """Say what went wrong, never "". System errors get the system's text, without asyncio's words around it."""
     if isinstance(why, OSError):
         numbers = [why.errno] if why.errno else [int(found) for found in _ERRNO.findall(str(why))]
         if isinstance(why, socket.gaierror):
@@ -279,7 +286,7 @@ def reason(why: object) -> str:
 
 
 def no_connection(endpoint: Endpoint, why: object, *, tls: bool = False) -> ConnectionLost:
-    """An attempt to connect failed. A certificate that is not believed will not be the next time either."""
+    """The error for a failed attempt to connect. An untrusted certificate makes it final."""
     import ssl
 
     if isinstance(why, ssl.SSLCertVerificationError):
@@ -307,7 +314,7 @@ def no_connection(endpoint: Endpoint, why: object, *, tls: bool = False) -> Conn
 
 
 def silent(endpoint: Endpoint, timeout_s: float) -> ConnectionLost:
-    """It took the connection, and then did not get ready."""
+    """The error if a server accepted the connection, but did not get ready."""
     return ConnectionLost(
         f"connected, but not ready within {timeout_s:g} s: no answer to the first words",
         node=str(endpoint),
@@ -316,12 +323,12 @@ def silent(endpoint: Endpoint, timeout_s: float) -> ConnectionLost:
 
 
 def says_nothing(endpoint: Endpoint) -> ConnectionLost:
-    """It took the connection, and has not answered so far."""
+    """The error if a server accepted the connection, and has not answered so far."""
     return ConnectionLost("connected, but it does not answer", node=str(endpoint), hint=_something_else(endpoint))
 
 
 def hung_up(endpoint: Endpoint, why: object) -> ConnectionLost:
-    """It took the connection, and closed it before it had said a word."""
+    """The error if a server accepted the connection, and closed it before it sent anything."""
     return ConnectionLost(
         f"{_BROKE}: {reason(why)}, before it had said anything",
         node=str(endpoint),
@@ -330,14 +337,14 @@ def hung_up(endpoint: Endpoint, why: object) -> ConnectionLost:
 
 
 def lost(endpoint: Endpoint, why: object) -> ConnectionLost:
-    """An open connection broke."""
+    """The error for an open connection that broke."""
     told = reason(why)
-    again = told.startswith(_BROKE)  # by then it was told to somebody else, too
+    again = told.startswith(_BROKE)  # another caller has got this error already
     return ConnectionLost(told if again else f"{_BROKE}: {told}", node=str(endpoint))
 
 
 def timed_out(endpoint: Endpoint, timeout_s: float) -> RequestTimeout:
-    """No answer in time. The connection goes too: a late answer must not be taken for another's."""
+    """The error for a missing answer. The connection is closed, so that a late answer is not taken for another one."""
     return RequestTimeout(
         f"no answer within {timeout_s:g} s",
         node=str(endpoint),
@@ -357,19 +364,20 @@ def _without_tls(why: ssl.SSLError | ConnectionError) -> str:
 
 
 def _in_words(name: str) -> str:
-    """``ConnectionResetError``: connection reset."""
+    """``ConnectionResetError`` becomes "connection reset"."""
     return re.sub(r"(?<!^)([A-Z])", r" \1", name.removesuffix("Error")).lower()
 
 
-# FirstContact: how long a client waits until the first server has answered, over all its channels and calls.
+# FirstContact: the deadline for the first answer, over all channels and calls of a client.
 #
-# Before anything has answered, the address is more likely wrong than every server away. So there is one deadline, which
-# counts from the first connection that is asked for: all that waits for the network then ends with the same error.
-# Every first contact goes through a channel, so channels alone keep it; once a frame of the protocol has come, it is
-# over for good, and each call has its usual time.
+# Before any server has answered, a wrong address is more likely than the failure of all servers. So there is one
+# deadline, counted from the first request for a connection; when it passes, everything that waits for the network ends
+# with the same error. Channels alone keep it, because every first contact goes through one. After the first frame of
+# the protocol the deadline is over for good, and each call has its usual timeout.
 #
-# Once the deadline has passed, calls fail at once for as long as a client pauses between two attempts at most: what
-# tries again by itself hears of it too. Later calls count anew, so a client can be kept until its servers are there.
+# Once the deadline has passed, calls fail at once for slightly longer than the client's longest pause between
+# attempts, so that background retries get the error too. Later calls start a new deadline, so a client can be kept
+# until its servers are up.
 REFUSAL_S: Final = 0.1
 """A call that fails because the deadline has passed takes so long, or a loop that ignores errors would spin."""
 _NEVER: Final = float("inf")
@@ -377,15 +385,14 @@ _MOST_SHOWN: Final = 10
 
 
 class FirstContact:
-    """Of one client. Times are a monotonic clock's seconds, the same clock's for all of its channels.
+    """The first-contact deadline of one client. Times are seconds of one monotonic clock for all its channels.
 
-    ``timeout_ms`` None: there is no such deadline. ``longest_pause_ms`` is how long the client may pause between two
-    attempts.
+    ``timeout_ms`` None: no such deadline. ``longest_pause_ms``: the client's longest pause between two attempts.
     """
 
     def __init__(self, timeout_ms: int | None = None, longest_pause_ms: int = 1_000) -> None:
         self.made = timeout_ms is None
-        """Whether something that speaks the protocol has answered."""
+        """Whether a server that speaks the protocol has answered."""
         self._timeout_s = _NEVER if timeout_ms is None else timeout_ms / 1_000
         self._rest_s = 1.5 * longest_pause_ms / 1_000 + REFUSAL_S
         self._until: float | None = None
@@ -394,7 +401,8 @@ class FirstContact:
         self._hung_up: dict[Endpoint, PenstockError] = {}
 
     def begin(self, now: float) -> float:
-        """A connection is asked for: when the first answer is due, which may be over; never, once there was one."""
+        """Note a request for a connection; return when the first answer is due (maybe in the past), or never if it
+        came."""
         if self.made:
             return _NEVER
         if self._until is None or now >= self._until + self._rest_s:
@@ -402,31 +410,34 @@ class FirstContact:
         return self._until
 
     def left(self, now: float) -> float:
-        """Seconds until the deadline, without beginning to count; 0 where it has just passed."""
+        """Seconds until the deadline, without starting it; 0 if it has just passed."""
         if self.made or self._until is None or now >= self._until + self._rest_s:
             return _NEVER
         return max(0.0, self._until - now)
 
     def answered(self) -> None:
-        """A frame of the protocol has come."""
+        """Note a frame of the protocol."""
         self.made = True
         self._tried.clear()
         self._connected.clear()
         self._hung_up.clear()
 
     def asked(self, endpoint: Endpoint) -> None:
-        """An attempt to connect begins."""
+        """Note the start of a connection attempt."""
         if not self.made:
             self._tried.setdefault(endpoint, ConnectionLost("not connected yet", hint=f"Is {endpoint} reachable?"))
 
     def connected(self, endpoint: Endpoint) -> None:
-        """It has taken the connection, and owes an answer. That it closed an earlier one says more, and stays."""
+        """Note that a server accepted the connection.
+
+        If it has closed an earlier one, that error stays: it says more.
+        """
         if not self.made:
             self._connected.add(endpoint)
             self._tried[endpoint] = self._hung_up.get(endpoint) or says_nothing(endpoint)
 
     def failed(self, endpoint: Endpoint, error: PenstockError) -> None:
-        """What an attempt to connect, or a connection without an answer, has come to."""
+        """Note the error of an attempt, or of a connection without an answer."""
         if not self.made and not isinstance(error, FirstContactTimeout):
             self._tried[endpoint] = error
             if endpoint in self._connected and isinstance(error, ConnectionLost):
@@ -434,8 +445,8 @@ class FirstContact:
             self._connected.discard(endpoint)
 
     def error(self) -> FirstContactTimeout:
-        """What ends everything that waits when the deadline has passed: which addresses were tried, and what happened
-        at each."""
+        """The error that ends everything that waits when the deadline has passed. It lists the addresses and what
+        happened at each."""
         message = f"no server answered within {self._timeout_s:g} s (first_contact_timeout_ms)"
         if len(self._tried) == 1:
             ((endpoint, why),) = self._tried.items()
@@ -449,13 +460,12 @@ class FirstContact:
         )
 
 
-# Stop: how another thread, or a signal's handler, ends what a blocking client waits for.
+# Ending the calls of a blocking client from another thread or from a signal handler.
 #
-# A socket is woken by shutting it down, a pause by a queue. The resolution of a name cannot be interrupted: who waits
-# for one hears of the stop when it is over. Nothing here takes a lock, since a handler may find its own thread
-# anywhere.
+# A socket is woken by shutting it down, a pause by a queue. Resolving a name cannot be interrupted: the caller gets the
+# stop when that is over. Nothing here takes a lock, because a signal handler may interrupt its own thread anywhere.
 class Stop:
-    """One for all channels of a client. It cannot be undone."""
+    """Ends blocking calls; one for all channels of a client. It cannot be undone."""
 
     def __init__(self) -> None:
         self.said = False
@@ -463,48 +473,48 @@ class Stop:
         self._sockets: set[socket.socket] = set()
 
     def say(self) -> None:
-        """End what waits, and all that would: from now on it raises Closed. For any thread, and any moment."""
+        """Make all present and future waits raise Closed. May be called from any thread at any time."""
         self.said = True
         self._pausing.put(None)
         for each in list(self._sockets):
             with contextlib.suppress(OSError):
-                # The plain socket's: TLS's own throws its state away, under whoever is using it.
+                # The plain socket's shutdown: TLS's own drops its state while another thread is using it.
                 socket.socket.shutdown(each, socket.SHUT_RDWR)
 
     def check(self) -> None:
-        """Raise Closed if it was said."""
+        """Raise Closed after `say`."""
         if self.said:
             raise Closed("the client was closed meanwhile")
 
     def pause(self, seconds: float) -> None:
-        """Block for a while. Raises Closed."""
+        """Block for ``seconds``. Raises Closed."""
         self.check()
         if seconds > 0:
             with contextlib.suppress(Empty):
                 self._pausing.get(timeout=seconds)
-                self._pausing.put(None)  # for whoever pauses as well
+                self._pausing.put(None)  # for other threads that pause, too
             self.check()
 
     def hold(self, sock: socket.socket) -> None:
-        """Somebody is about to wait for this socket. Raises Closed; only then nobody wakes it."""
+        """Register a socket before waiting on it. Raises Closed if the stop came before, and would not wake it."""
         self._sockets.add(sock)
         self.check()
 
     def drop(self, sock: socket.socket) -> None:
-        """It is about to be closed."""
+        """Unregister a socket before closing it."""
         self._sockets.discard(sock)
 
 
-# TLS from a client's options: whose word is believed, and what is shown.
+# TLS from a client's options.
 def client_context(config: ClientConfig) -> ssl.SSLContext:
-    """What servers have to show, and what we show. Raises ConfigError for files that cannot be read."""
+    """Make the client's TLS context. Raises ConfigError for files that cannot be read."""
     import ssl
 
     try:
         context = ssl.create_default_context(cafile=config.tls_ca_file)
         context.check_hostname = config.tls_check_server_name
         if config.tls_certificate_file is not None:
-            # Without a password OpenSSL would ask whoever sits at the terminal.
+            # Without a password OpenSSL would ask for one on the terminal.
             context.load_cert_chain(config.tls_certificate_file, config.tls_key_file, config.tls_key_password or "")
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(

@@ -1,4 +1,8 @@
-"""What a node's connections send and hold: answers lump by lump, copying by turns, one budget of bytes over all."""
+"""Limits on what a node's connections send, copy and hold.
+
+`Outgoing` sends one connection's answers in chunks, `CopyBudget` limits how many bytes are copied per loop iteration,
+and `Budget` limits the bytes that all connections hold together.
+"""
 
 from __future__ import annotations
 
@@ -16,40 +20,40 @@ from penstock.net.buffers import join_small
 
 __all__ = ["LITTLE", "LUMP_BYTES", "Budget", "ChunkPool", "CopyBudget", "Holder", "Outgoing", "Sending"]
 
-# Memory for lumps on their way out, used again once nobody looks at it: fresh memory costs as much as the copying.
+# Chunks: memory for bytes on their way out, reused when nothing references it. Fresh memory costs as much as the copy.
 #
-# Who does is what Python itself knows. A transport that has not sent all of a lump keeps a view of it, and a bytearray
-# with a view cannot change its size. That is true of every event loop, and of TLS; how many bytes a transport says it
-# holds is another question, which they answer differently.
+# Python itself knows whether a chunk is still referenced: a transport that has not sent all of it keeps a view of it,
+# and a bytearray with a view cannot change its size. That holds for every event loop, and for TLS. The number of bytes
+# that a transport says it holds is less reliable, since event loops count differently.
 LUMP_BYTES: Final = 1 << 20
-"""What is copied between two looks at how much it was; the socket of a client that reads takes it at once."""
+"""How much is copied before the budget is checked again; the socket of a client that reads takes it at once."""
 
 _KEPT: Final = 4
-"""More are not kept: clients that read slowly have memory of their own, which goes with them."""
+"""The maximum of chunks kept. Clients that read slowly have further ones, which are freed with them."""
 
 
 class ChunkPool:
-    """One a node."""
+    """A pool of chunks; one per node."""
 
     def __init__(self) -> None:
         self._kept: list[bytearray] = []
 
     def borrow(self) -> bytearray:
-        """Room for a lump that nobody looks at, used before if it can be."""
+        """Return an unreferenced chunk, a used one if possible."""
         for place, lump in enumerate(self._kept):
             if _unseen(lump):
                 return self._kept.pop(place)
         return bytearray(LUMP_BYTES)
 
     def give_back(self, lump: bytearray) -> None:
-        """The borrower will not look at it any more; a transport still may."""
+        """Return a chunk that the caller no longer uses; a transport still may."""
         if len(self._kept) == _KEPT:
             self._kept.pop(0)
         self._kept.append(lump)
 
 
 def _unseen(lump: bytearray) -> bool:
-    """Whether there is no view of it."""
+    """Whether nothing has a view of it."""
     try:
         lump.pop()
     except BufferError:
@@ -58,13 +62,13 @@ def _unseen(lump: bytearray) -> bool:
     return True
 
 
-# How many bytes all connections of a node copy in one turn of the event loop, and the memory they copy them through.
+# How many bytes all connections of a node copy in one iteration of the event loop.
 _BYTES: Final = 2 << 20
 """Copied from a file to a socket within a millisecond or two."""
 
 
 class CopyBudget(LoopTurn):
-    """One a node; bytes are spent."""
+    """The budget of bytes to copy per loop iteration, and the pool of chunks; one per node."""
 
     def __init__(self) -> None:
         super().__init__(_BYTES, _soon)
@@ -72,27 +76,33 @@ class CopyBudget(LoopTurn):
 
 
 def _soon(callback: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_soon(callback)  # of a node that was made before its loop ran
+    asyncio.get_running_loop().call_soon(callback)  # looked up late: a node is made before its loop runs
 
 
 _AT_ONCE: Final = 64 * 1024
-"""Answers up to so many bytes are not worth any care."""
+"""Answers up to this size are written directly."""
 
 
 class Sending(Protocol):
-    """What a connection is told."""
+    """The part of a connection that `Outgoing` calls."""
 
     def sent_on(self) -> None:
-        """Some more of a large answer has gone, or all of it."""
+        """Some more of a large answer was sent, or all of it."""
         ...
 
     def cannot_send_on(self, error: PenstockError) -> None:
-        """The rest of an answer cannot be read; what comes next would be taken for it."""
+        """The rest of an answer cannot be read.
+
+        The connection must end, or later bytes would be taken for that rest.
+        """
         ...
 
 
 class Outgoing:
-    """One a connection; ``high_water`` is the transport's. ``lump``: how many bytes may be in memory now."""
+    """What one connection sends.
+
+    ``high_water`` is the transport's limit; ``lump`` returns how large a chunk may be now.
+    """
 
     __slots__ = (
         "_at",
@@ -125,18 +135,18 @@ class Outgoing:
         self._paused = False
         self._end: Callable[[], None] | None = None
         self.held = 0
-        """Bytes in memory that wait here, not counting the transport's."""
+        """Bytes in memory that wait here, without those in the transport."""
         self.sent = 0
-        """Bytes that were given to the transport."""
+        """Bytes that were passed to the transport."""
         transport.set_write_buffer_limits(high=high_water)
 
     @property
     def busy(self) -> bool:
-        """Whether the client has to read on before it gets more."""
+        """Whether the client has to read before it gets more."""
         return self._paused or bool(self._pieces)
 
     def put(self, pieces: Pieces) -> None:
-        """Send this behind everything else."""
+        """Send this after everything else."""
         if len(pieces) == 1 and type(only := pieces[0]) is bytes and not self._pieces:  # most answers
             size = len(only)
             if not self._gathers and size <= _AT_ONCE:
@@ -159,7 +169,7 @@ class Outgoing:
                     self._write_gathered()
                 return
             self._write_gathered()
-            # So it tells when all has gone that it was given, not some time before.
+            # So the transport reports when all its bytes are sent, not some time before.
             self._transport.set_write_buffer_limits(high=0)
         begins = not self._pieces
         self._pieces.extend(piece for piece in pieces if len(piece))
@@ -168,11 +178,11 @@ class Outgoing:
             self._go()
 
     def gather(self) -> None:
-        """Keep small answers until `send_gathered`: one call of the system takes them all."""
+        """Hold back small answers until `send_gathered`, so that one system call sends them all."""
         self._gathers = True
 
     def send_gathered(self) -> None:
-        """Send what was kept."""
+        """Send what was held back."""
         self._gathers = False
         self._write_gathered()
 
@@ -189,32 +199,32 @@ class Outgoing:
                 self._transport.write(buffer)
 
     def finish(self, end: Callable[[], None]) -> None:
-        """Call ``end`` when all was handed to the transport."""
+        """Call ``end`` when everything was passed to the transport."""
         self._write_gathered()
         self._end = end
         if not self._pieces:
             end()
 
     def clear(self) -> None:
-        """Send nothing of it."""
+        """Drop everything that waits."""
         self._pieces.clear()
         self._gathered.clear()
         self.held = 0
         self._paused = False
 
     def pause(self) -> None:
-        """The transport has enough for now."""
+        """The transport is full."""
         self._paused = True
 
     def resume(self) -> None:
-        """It can take more."""
+        """The transport can take more."""
         self._paused = False
         if self._pieces:
             self._go()
 
     def _go(self) -> None:
         if self._transport.is_closing():
-            return  # amid an answer: the client is gone, and the connection is about to be told
+            return  # in the middle of an answer: the client is gone, and connection_lost is about to be called
         try:
             while self._pieces and not self._paused:
                 if self._turn.over:
@@ -241,7 +251,7 @@ class Outgoing:
         self._turn.lumps.give_back(lump)
 
     def _fill(self, space: memoryview) -> int:
-        """Take as much of the pieces as goes into ``space``; returns how much that was."""
+        """Copy as much of the pieces as fits into ``space``; return the number of bytes."""
         done = 0
         while self._pieces and done < len(space):
             piece = self._pieces[0]
@@ -259,18 +269,16 @@ class Outgoing:
         return done
 
 
-# What all connections of a node hold together, in bytes: requests on their way in or being served, answers unread.
+# The budget: bytes that all connections of a node hold together, in requests being received or served and in unsent
+# answers. Memory that a front needs to decompress a request counts, too.
 #
-# So does what a front inflates for one of them.
-#
-# A connection that holds little is never in the way and never waits. When the rest together hold more than the budget,
-# their sockets are not read until there is room, and those that have neither sent nor read on for a second are hung up
-# on, the most patient first: nobody is kept waiting by clients that claim, send a byte now and then, or never read.
-# What must not live here: sockets.
+# A connection that holds little is not limited and never waits. When the others together exceed the budget, their
+# sockets are not read until there is room. Those that have neither sent nor read anything for a second are closed, the
+# longest inactive first. So clients that announce much, send a byte now and then, or never read cannot block others.
 _log = logging.getLogger("penstock.node")
 
 LITTLE: Final = 64 * 1024
-"""What a connection may hold without being counted; so many bytes are also what a small request needs."""
+"""What a connection may hold without being counted; also what a small request needs."""
 
 _STALLED_S: Final = 1.0
 _LOOK_S: Final = 0.1
@@ -283,20 +291,20 @@ class Holder(Protocol):
     """When it last finished a request, or received or sent more than a little, on the node's clock (`ServingClock`)."""
 
     def weigh(self) -> None:
-        """Tell the budget anew what is held."""
+        """Report to the budget what is held now."""
         ...
 
     def budget_changed(self) -> None:
-        """The budget is exhausted, or is not any more."""
+        """The budget has become exhausted, or no longer is."""
         ...
 
     def cut_off(self) -> None:
-        """Give back what is held, now."""
+        """Free what is held, now."""
         ...
 
 
 class Budget:
-    """One a node, for all its listeners."""
+    """The bytes that all connections of a node may hold; one per node, for all its listeners."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -316,7 +324,7 @@ class Budget:
 
     @property
     def used(self) -> int:
-        """Bytes that are held by connections that hold more than a little."""
+        """Bytes held by connections that hold more than a little."""
         return self._used
 
     @property
@@ -326,7 +334,7 @@ class Budget:
 
     @contextmanager
     def reserved(self, size: int) -> Iterator[None]:
-        """While it is entered, so much is taken by nobody that could be hung up on."""
+        """A context in which ``size`` bytes are taken by work that cannot be cut off."""
         self.keep(size)
         try:
             yield
@@ -334,13 +342,13 @@ class Budget:
             self.keep(-size)
 
     def keep(self, change: int) -> None:
-        """So much more is taken by nobody that could be hung up on, or less if it is below 0."""
+        """Count ``change`` more bytes (fewer if negative) as taken by work that cannot be cut off."""
         self._used += change
         if self._exhausted or self._used >= self.limit:
             self._judge()
 
     def hold(self, holder: Holder, size: int) -> None:
-        """``holder`` holds ``size`` bytes now, instead of what it held before."""
+        """``holder`` now holds ``size`` bytes, instead of its earlier number."""
         before = self._held.get(holder, 0)
         if size <= LITTLE:
             if not before:
@@ -366,7 +374,7 @@ class Budget:
             holder.budget_changed()
 
     def _hang_up_stalled(self) -> None:
-        """Make room; those that get on with it are left alone."""
+        """Close inactive connections until there is room; those that make progress are left alone."""
         loop = asyncio.get_running_loop()
         for holder in list(self._held):
             holder.weigh()

@@ -1,4 +1,4 @@
-"""Which event loop runs (``PENSTOCK_EVENT_LOOP``), and how many file descriptors a process has for it."""
+"""The event loop (chosen by ``PENSTOCK_EVENT_LOOP``) and the file descriptors of a process."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ from penstock.extras import EXTRAS, need
 
 __all__ = ["connections_for", "hold_standard_streams", "new_loop", "raise_limit", "tell_of_accept_once"]
 
-# File descriptors: how many connections a process has them for, and what is said when they run out all the same.
+# File descriptors: how many a process may have, and what happens when they run out.
 #
-# asyncio tries again a second after accept() has failed for want of descriptors, and tells a traceback for each client
-# that waits then. And those of the standard streams, which are to be no connection's and no file's, also where a
-# process was started with some of them closed.
+# When accept() fails for lack of descriptors, asyncio retries after a second and logs a traceback for each waiting
+# client. Descriptors 0 to 2 must never become a connection or a file, even if a process starts with some of them
+# closed.
 _log = logging.getLogger("penstock.node")
 
 _OWN: Final = 256 + 128
-"""The log's files, and what a process has besides."""
+"""Reserved for the log's files and other needs of the process."""
 
 _OUT_OF: Final = "socket.accept() out of system resource"
 _EVERY_S: Final = 60.0
 
 
 def hold_standard_streams() -> None:
-    """Take descriptors 0 to 2 where they are closed; using them fails as before.
+    """Occupy descriptors 0 to 2 if they are closed; using them fails as before.
 
-    The next socket or file would get them. libuv ends the process where it closes one of them, a child would inherit
-    it as its standard stream, and what a library in C writes to standard error would stand in a log or a connection.
+    Otherwise the next socket or file would get them. libuv aborts the process when it closes one of them, a child
+    process would inherit it as a standard stream, and output of C libraries to standard error would end up in a log
+    file or a connection.
     """
     for number, wrong_way in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
         with contextlib.suppress(OSError):
             try:
                 os.fstat(number)
             except OSError:
-                taken = os.open(os.devnull, wrong_way)  # the lowest number that is free: this one
+                taken = os.open(os.devnull, wrong_way)  # gets the lowest free number, which is this one
                 if taken == number:
                     os.set_inheritable(taken, True)
                 else:
@@ -49,7 +50,7 @@ def hold_standard_streams() -> None:
 
 
 def raise_limit() -> None:
-    """Take as many descriptors as the system lets this process have; a shell's 1024 are for interactive programs."""
+    """Raise the limit of open files to the hard limit; a shell's 1024 are meant for interactive programs."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -58,9 +59,9 @@ def raise_limit() -> None:
 
 
 def connections_for(wanted: int, listeners: int) -> tuple[int, int]:
-    """(connections, backlog) of each listener that leave descriptors for the rest; ``wanted`` at most.
+    """Return (connections, backlog) per listener, so that descriptors are left for the rest; at most ``wanted``.
 
-    So many clients as the backlog has are accepted at once before the first of them can be refused.
+    The system accepts up to ``backlog`` clients at once before the first of them can be refused.
     """
     try:
         import resource
@@ -75,7 +76,7 @@ def connections_for(wanted: int, listeners: int) -> tuple[int, int]:
 
 
 def tell_of_accept_once(loop: asyncio.AbstractEventLoop) -> None:
-    """One line a minute instead of a traceback a client, when descriptors run out all the same."""
+    """If descriptors run out, log one line a minute instead of a traceback per client."""
     told = -_EVERY_S
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -100,18 +101,17 @@ else:
 
 
 class _SteadyLoop(_Asyncios):
-    """asyncio's own, whose timers go by ``time.monotonic`` otherwise."""
+    """asyncio's own loop, but its timers use `penstock._clock` instead of ``time.monotonic``."""
 
     def time(self) -> float:
-        """Seconds that no test stops."""
+        """Seconds of a clock that tests cannot stop."""
         return _clock.monotonic()
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop that nobody runs yet.
+    """Return a new loop that is not running.
 
-    Raises ConfigError if ``PENSTOCK_EVENT_LOOP`` names one that does not exist, MissingExtra for one that is not
-    installed.
+    Raises ConfigError if ``PENSTOCK_EVENT_LOOP`` names an unknown loop, MissingExtra if it is not installed.
     """
     wanted = os.environ.get(_VARIABLE, "")
     if wanted not in ("", *_NAMES):

@@ -1,4 +1,4 @@
-"""Network: what connects and listens, over TCP, through sockets that several processes share, or in memory."""
+"""Network: connecting and listening over TCP, on sockets shared by several processes, or in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ProtocolFactory = Callable[[], asyncio.BufferedProtocol]
 
 
 class Listening(Protocol):
-    """An open listener: the address it really has (port 0 was replaced) and a way to stop accepting."""
+    """An open listener: its real address (port 0 has been replaced), and a way to stop accepting."""
 
     @property
     def endpoint(self) -> Endpoint: ...
@@ -40,7 +40,7 @@ class Listening(Protocol):
 
 
 class Network(Protocol):
-    """Streams of bytes between endpoints. Both calls raise OSError when the address is of no use."""
+    """Byte streams between endpoints. Both calls raise OSError if the address cannot be used."""
 
     async def connect(self, factory: ProtocolFactory, endpoint: Endpoint) -> None:
         """Returns once ``connection_made`` of the new protocol has run."""
@@ -60,7 +60,7 @@ class _TcpListening:
 
 @dataclass(frozen=True, slots=True)
 class Tcp:
-    """The real network; asyncio sets TCP_NODELAY on every connection. TLS is used where ``ssl`` is given."""
+    """The real network; asyncio sets TCP_NODELAY on every connection. With ``ssl`` it uses TLS."""
 
     ssl: ssl.SSLContext | None = None
     tls_server_name: str | None = None
@@ -77,51 +77,50 @@ class Tcp:
         return _TcpListening(Endpoint(host, port), server)
 
 
-# Doors: listening sockets that several processes of one node are given, so that they share an address.
+# Listening sockets for several processes of one node that share an address.
 #
-# Each process has a socket of its own at the shared address (SO_REUSEPORT): the system spreads new connections over
-# them. Whoever made them keeps them open: what comes to a process that is just being started anew waits in its socket.
-# And each has one more, at a port that is its alone, where the others reach it.
+# Each process has its own socket at the shared address (SO_REUSEPORT), and the system spreads new connections over
+# them. The parent process keeps them open, so that clients of a process that is being restarted wait in its socket.
+# Each process also has a socket at a port of its own, where the others reach it.
 _WAITING = 1_024
-"""Connections that wait in a socket; whoever accepts them says it anew."""
+"""Connections that may wait in a socket; the process that accepts them sets its own value."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedListenSocket:
-    """One process's sockets for one listener."""
+    """One process's listening sockets for one listener."""
 
     shared: socket.socket
     own: socket.socket
     beside: Sequence[socket.socket] = ()
-    """Shared, too, at further ports."""
+    """Sockets at further ports, which are shared as well."""
 
     @property
     def address(self) -> Endpoint:
-        """What all share."""
+        """The address that all processes share."""
         return _endpoint(self.shared)
 
     @property
     def own_address(self) -> Endpoint:
-        """This one's alone."""
+        """This process's own address."""
         return _endpoint(self.own)
 
     @property
     def sockets(self) -> Sequence[socket.socket]:
-        """All of them."""
+        """All sockets."""
         return [self.shared, self.own, *self.beside]
 
     def close(self) -> None:
-        """Nobody of this process uses it."""
+        """Close all sockets in this process."""
         for each in self.sockets:
             each.close()
 
 
 def doors(at: Endpoint, count: int, first_port: int, beside: Sequence[int] = ()) -> list[SharedListenSocket]:
-    """For ``count`` processes; ``first_port``: of the ports that are theirs alone, one after the other; 0: any.
+    """Make the sockets for ``count`` processes.
 
-    ``beside``: further ports that all share.
-
-    Raises ConfigError where somebody else listens there, or the system has no such sockets; OSError.
+    ``first_port``: the first of the processes' own ports, which are consecutive; 0: any. ``beside``: further ports
+    that all share. Raises ConfigError if the address is in use, or the system has no such sockets; OSError.
     """
     if not hasattr(socket, "SO_REUSEPORT"):
         raise ConfigError("this system cannot share a port between processes", hint="Leave --processes out")
@@ -134,7 +133,7 @@ def doors(at: Endpoint, count: int, first_port: int, beside: Sequence[int] = ())
             return made
 
         def shared(port: int) -> list[socket.socket]:
-            # Another node, of this user, that shares its port as well, would share it with us: this finds it.
+            # Another node of this user that shares its port would share it with us, too. This bind detects it.
             with _bound(family, (where[0], port, *where[2:]), socket.SO_REUSEADDR) as first:
                 there = first.getsockname()
             return [listening(there, socket.SO_REUSEPORT) for _ in range(count)]
@@ -147,7 +146,7 @@ def doors(at: Endpoint, count: int, first_port: int, beside: Sequence[int] = ())
 
 
 class TcpThrough(Tcp):
-    """The real network, listening at sockets that are there already."""
+    """The real network, listening on sockets that exist already."""
 
     def __init__(self, sockets: Sequence[socket.socket]) -> None:
         super().__init__()
@@ -191,7 +190,7 @@ def _endpoint(of: socket.socket) -> Endpoint:
     return Endpoint(host, port)
 
 
-# MemoryNetwork: listeners and connections inside one process and one event loop, no sockets.
+# The network in memory: listeners and connections inside one process and one event loop, without sockets.
 #
 # The transports behave as asyncio's do where it matters: pausing, high-water marks, half-written data at a close. Time
 # passes only through the loop, so a loop with virtual time makes the whole network virtual.
@@ -200,7 +199,7 @@ _FIRST_PORT = 40_000
 
 
 class MemoryNetwork:
-    """``penstock.net.network.Network`` in memory. ``latency_s`` is asked for once per written buffer."""
+    """A `Network` in memory. ``latency_s`` is called once per written buffer."""
 
     def __init__(self, latency_s: Callable[[], float] | None = None) -> None:
         self._latency_s = latency_s or (lambda: 0.0)
@@ -248,7 +247,10 @@ class _MemoryListening:
 
 
 class _MemoryTransport(asyncio.Transport):
-    """One end. ``_coming`` is on its way here; ``_inbox`` has arrived and was not taken. Both count as unsent there."""
+    """One end. ``_coming`` is on its way here; ``_inbox`` has arrived and is unread.
+
+    Both count as unsent at the other end.
+    """
 
     other: _MemoryTransport
 
@@ -269,7 +271,7 @@ class _MemoryTransport(asyncio.Transport):
         self._closing = False
         self._last_due = 0.0
 
-    # What protocols call.
+    # Called by protocols.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closing or not len(data):
@@ -314,11 +316,11 @@ class _MemoryTransport(asyncio.Transport):
     def get_protocol(self) -> Any:
         return self._protocol
 
-    # Inside.
+    # Internals.
 
     def _send(self, data: memoryview | None, latency_s: float) -> None:
-        """Let ``data``, or the end (None), be there after ``latency_s``, and never before what was sent before it."""
-        # The queue keeps the order: timers of the same moment fire in any.
+        """Deliver ``data``, or the end (None), after ``latency_s``, and never before earlier data."""
+        # The queue keeps the order, because timers for the same moment fire in any order.
         self._last_due = max(self._last_due, self._loop.time() + latency_s)
         self.other._coming.append(data)
         self._loop.call_at(self._last_due, self.other._arrive)

@@ -1,7 +1,8 @@
 """AsyncioRuntime: the clock, timers, tasks and threads of a node, over the running event loop.
 
-The only place where a node touches asyncio on its services' behalf. On a loop with virtual time, everything here is
-virtual too, if the loop's ``time`` and the ``wall_clock_ms`` passed in are.
+This is the only place where a node's services touch asyncio. Everything here is virtual on a loop with virtual time, if
+``wall_clock_ms`` is virtual as well. `ServingClock` is the clock for deadlines of clients, and `run_eagerly` starts a
+coroutine without a task.
 """
 
 from __future__ import annotations
@@ -17,15 +18,14 @@ from typing import Any, Final, Generic, TypeVar
 
 __all__ = ["AsyncioPromise", "AsyncioRuntime", "ServingClock", "SuspendedCoroutine", "run_eagerly", "waits"]
 
-# A coroutine that is begun where it is made, in no task; only one that has to wait becomes a task's.
+# Eager start: a coroutine runs where it is made, outside any task, and gets a task only if it has to wait.
 #
-# Nearly all requests are answered without waiting for anything. A task of their own, which the loop begins a turn
-# later, would cost them more than what they ask for. What is done before the first wait must not ask for its task
-# (`asyncio.timeout` does).
+# Nearly all requests are answered without waiting. A task, which the loop starts an iteration later, would cost more
+# than the request itself. Code before the first wait must not use the current task (as `asyncio.timeout` does).
 
 
 class SuspendedCoroutine:
-    """The rest of a coroutine that waits. Await it once, in a task."""
+    """The rest of a coroutine that has to wait. Await it once, in a task."""
 
     __slots__ = ("_for", "_work")
 
@@ -35,12 +35,12 @@ class SuspendedCoroutine:
 
     @coroutine
     def rest(self) -> Generator[Any, Any, Any]:
-        """What the coroutine returns in the end."""
+        """Run the coroutine to its end and return its result."""
         work, waits_for = self._work, self._for
         try:
             if asyncio.isfuture(waits_for):
                 if waits_for.done():
-                    waits_for = work.send(None)  # it came before the task did
+                    waits_for = work.send(None)  # the future was done before the task started
                 else:
                     waits_for._asyncio_future_blocking = True  # the mark by which a task knows an awaited future
             while True:
@@ -58,7 +58,7 @@ class SuspendedCoroutine:
 
 
 def run_eagerly(work: Coroutine[Any, Any, T]) -> T | SuspendedCoroutine:
-    """Run ``work`` as far as it goes without waiting: its result, or what is to be awaited. Raises what it raises."""
+    """Run ``work`` up to its first wait. Return its result, or what is left to await. Raises its exceptions."""
     try:
         waits_for = work.send(None)
     except StopIteration as ended:
@@ -68,33 +68,33 @@ def run_eagerly(work: Coroutine[Any, Any, T]) -> T | SuspendedCoroutine:
 
 
 def waits(work: Coroutine[Any, Any, Any], waits_for: Any) -> SuspendedCoroutine:
-    """The rest of ``work``, which was begun and waits for that."""
+    """Wrap the rest of ``work``, which has been started and yielded ``waits_for``."""
     if asyncio.isfuture(waits_for):
-        waits_for._asyncio_future_blocking = False  # others could not wait for it until there is a task
+        waits_for._asyncio_future_blocking = False  # otherwise others could not await it until there is a task
     return SuspendedCoroutine(work, waits_for)
 
 
-# ServingClock: the clock for deadlines of a node's clients. It stands still while the event loop cannot serve them.
+# ServingClock: the clock for deadlines of a node's clients, which stops while the event loop cannot serve them.
 #
-# A heartbeat that lies in a socket is not late: the node was, because one piece of work held its loop, the process was
-# stopped (SIGSTOP), or its machine was suspended. So such time counts for no session, transaction, request or lock.
-# Real brokers count it: after a long pause of their Java machine they expire members that were there all along.
+# A heartbeat that waits in a socket is not late. The node is, because one piece of work held its loop, the process was
+# stopped (SIGSTOP), or its machine was suspended. Such time counts for no session, transaction, request or lock. Real
+# brokers count it: after a long pause of their JVM they expire members that were there all along.
 #
-# Timestamps of records are wall clock time; nothing here has to do with those.
+# Record timestamps are wall clock time and independent of this.
 
 
 _TICK_S: Final = 0.25
 _STEP_S: Final = 0.5
-"""The most that passes between two ticks. A loop whose ticks are further apart was away; below that, it was busy."""
+"""The maximum that passes between two ticks. Ticks further apart mean that the loop was away, not just busy."""
 _CLOSE_S: Final = 0.002
-"""Loops have clocks of a millisecond, so that a timer may come a little early."""
+"""Tolerance for timers that fire early, because loops have clocks of a millisecond."""
 _WORTH_TELLING_S: Final = 3.0
 
 
 class ServingClock:
-    """Seconds that never go back; at most `_STEP_S` of them pass between two ticks of the loop.
+    """Monotonic seconds, of which at most `_STEP_S` pass between two ticks of the loop.
 
-    Between ticks it follows the loop's own clock. What a tick finds above the step is left out for good:
+    Between ticks it follows the loop's own clock. If a tick finds more than the step, the excess is left out for good:
 
         loop's clock    0.0  0.25  0.5 [held for 20 s] 20.6  20.85
         this one        0.0  0.25  0.5                  1.0   1.25
@@ -111,20 +111,20 @@ class ServingClock:
 
     @property
     def away_s(self) -> float:
-        """Seconds that were left out so far."""
+        """Seconds left out so far."""
         return self._away
 
     def time(self) -> float:
-        """Now, in seconds."""
+        """The time in seconds."""
         now = self._now()
         return (now if now < self._most else self._most) - self._away
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> ServingTimer:
-        """Call ``callback`` when this clock has gone on by ``delay_s`` seconds."""
+        """Call ``callback`` when this clock has advanced by ``delay_s`` seconds."""
         return ServingTimer(self, self._loop, delay_s, callback)
 
     def stop(self) -> None:
-        """Nobody asks any more."""
+        """Stop the ticks; the clock is no longer used."""
         self._ticker.cancel()
 
     def _tick(self) -> None:
@@ -143,7 +143,7 @@ class ServingClock:
 
 
 class ServingTimer:
-    """Made by `ServingClock.call_later`."""
+    """A timer of `ServingClock.call_later`."""
 
     __slots__ = ("_callback", "_clock", "_due", "_handle", "_loop")
 
@@ -157,13 +157,13 @@ class ServingTimer:
         self._handle = loop.call_later(delay_s, self._ring)
 
     def cancel(self) -> None:
-        """It is not called; nothing happens if it was already."""
+        """Cancel the callback; nothing happens if it has run."""
         self._handle.cancel()
 
     def _ring(self) -> None:
         left_s = self._due - self._clock.time()
         if left_s > _CLOSE_S:
-            # The loop was away meanwhile. What came for it is read from the sockets before this comes again.
+            # The loop was away. Data that arrived meanwhile is read from the sockets before this fires again.
             self._handle = self._loop.call_later(left_s, self._ring)
         else:
             self._callback()
@@ -174,10 +174,10 @@ _log = logging.getLogger("penstock.node")
 
 
 class AsyncioPromise(Generic[T]):
-    """A value set once. Several may wait; cancelling one waiter leaves the others waiting.
+    """A value set once. Several callers may wait; cancelling one leaves the others waiting.
 
-    Each waiter has a future of its own, so that whoever waits goes on in the turn of the loop that follows `set`; and a
-    promise that is kept before anybody waits costs none.
+    Each waiter has its own future, so that it continues in the iteration of the loop after `set`. A promise that is set
+    before anything waits needs no future.
     """
 
     __slots__ = ("_loop", "_value", "_waiting", "done")
@@ -218,8 +218,8 @@ def _wall_clock_ms() -> int:
 class AsyncioRuntime:
     """``penstock.concurrency.runtime.Runtime`` over the event loop that runs when it is made.
 
-    ``on_failure`` is called with the first exception that escapes a spawned task: the node ends itself there.
-    ``threads`` bounds the blocking work (fsync) that runs at once.
+    ``on_failure`` gets the first exception that escapes a spawned task; the node ends itself there. ``threads`` limits
+    how much blocking work (fsync) runs at once.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class AsyncioRuntime:
         return AsyncioPromise(self._loop)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.Handle | ServingTimer:
-        # The next turn of the loop needs no place among the timers.
+        # The loop's next iteration needs no timer.
         return self.clock.call_later(delay_s, callback) if delay_s > 0 else self._loop.call_soon(callback)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -275,14 +275,14 @@ class AsyncioRuntime:
         return self._random_bytes(count)
 
     async def stop(self) -> None:
-        """Cancel what was spawned, wait for it, and end the threads once their work is done."""
+        """Cancel the spawned tasks, wait for them, and end the threads after their work."""
         self.clock.stop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._executor is not None:
-            # Blocks the loop for the rest of at most one fsync a thread; nothing else runs any more.
+            # Blocks the loop for the rest of at most one fsync per thread; nothing else runs any more.
             executor, self._executor = self._executor, None
             executor.shutdown(wait=True)
 

@@ -1,4 +1,8 @@
-"""A node's listener and its connections: frames in, answers out, and bounds on what clients can take together."""
+"""A node's listener and its connections: frames in, answers out, within limits on what clients can take together.
+
+`serve` opens a `Listener`. Each client has a `ServerConnection`, which runs one `Session` of a front. `FaultHook` lets
+tests inject faults, and `DeferredResponses` writes answers that come without a task.
+"""
 
 from __future__ import annotations
 
@@ -35,50 +39,48 @@ __all__ = [
 ]
 
 
-# What one client's connection needs of the listener that it came through.
 class Owner(Protocol):
-    """Bounds how many there are, and adds up what they carried."""
+    """The listener as a connection sees it: limits the number of connections, and adds up their traffic."""
 
     @property
     def clock(self) -> ServingClock:
-        """For all that a client may be too slow with."""
+        """The clock for everything that a client may be too slow with."""
         ...
 
     def admit(self, connection: ServerConnection) -> bool:
-        """Whether it may stay."""
+        """Whether the connection may stay."""
         ...
 
     def tells_of_misdirected(self) -> bool:
-        """Whether a warning is due that a client speaks another protocol: one a minute, for some try every second."""
+        """Whether to log that a client speaks another protocol: once a minute, as some clients retry every second."""
         ...
 
     def forget(self, connection: ServerConnection) -> None:
-        """It is gone."""
+        """The connection is gone."""
         ...
 
 
-# What may stand between a connection and its session, for tests that inject faults.
 class FaultHook(Protocol):
-    """Stands between a connection and its session: may wait, change the frame or the answer, or hang up."""
+    """Stands between a connection and its session in tests: may wait, change the frame or the answer, or hang up."""
 
     async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Pieces | None: ...
 
 
-# Answers of one connection that come later, by a call each and in no task; those of one turn go out together.
+# Deferred answers: written by callbacks, without a task. Those of one loop iteration are sent together.
 class Receiver(Protocol):
-    """What a connection is told."""
+    """The part of a connection that `DeferredResponses` calls."""
 
     def late_came(self, pieces: Pieces) -> None:
-        """An answer to be written. Raises nothing."""
+        """Write an answer. Raises nothing."""
         ...
 
     def late_sent(self) -> None:
-        """All that came together has been written."""
+        """All answers of this iteration have been written."""
         ...
 
 
 class DeferredResponses:
-    """``count`` answers to come, to requests of ``bytes``."""
+    """One connection's deferred answers: ``count`` of them are due, to requests of ``bytes`` bytes together."""
 
     __slots__ = ("_empty", "_loop", "_outgoing", "_receiver", "_waking", "bytes", "count")
 
@@ -91,13 +93,13 @@ class DeferredResponses:
         self.count = self.bytes = 0
 
     def expect(self, answer: Deferred[Pieces], size: int) -> None:
-        """Have it written when it comes; ``size`` is its request's in bytes."""
+        """Write ``answer`` when it comes; ``size`` is its request's in bytes."""
         self.count += 1
         self.bytes += size
         answer.tell(partial(self._came, size))
 
     async def all_came(self) -> None:
-        """Return when no answer is to come."""
+        """Return when no answer is due."""
         while self.count:
             self._empty = self._empty or self._loop.create_future()
             await asyncio.shield(self._empty)
@@ -106,7 +108,7 @@ class DeferredResponses:
         self.count -= 1
         self.bytes -= size
         if self.count and not self._waking:
-            # Others of this connection are likely to come in the same turn.
+            # Other answers of this connection are likely to come in the same iteration.
             self._waking = True
             self._outgoing.gather()
             self._loop.call_soon(self._send)
@@ -124,25 +126,23 @@ class DeferredResponses:
             self._empty = None
 
 
-# One client's connection as the node sees it: frames in, answers out, both bounded.
-#
-# Memory of one connection: what has come of the frame being received, ``queued_bytes`` behind the one in progress,
-# ``write_high_water_bytes`` of unsent answers, and of a large answer what is not in a file (`Outgoing`). Reading stops
-# while any of these is full, or while all connections together hold more than their `Budget`. Sessions that serve side
-# by side may exceed the high water mark by the answers of frames already begun; at ``write_limit_bytes`` the client is
-# hung up on.
+# Memory of one connection: the received part of an incomplete frame, ``queued_bytes`` behind the request in progress,
+# ``write_high_water_bytes`` of unsent answers, and the part of a large answer that is not in a file (`Outgoing`).
+# Reading stops while any of these is full, or while all connections together hold more than their `Budget`. Sessions
+# that serve concurrently may exceed the high-water mark by the answers to frames already begun; at
+# ``write_limit_bytes`` the connection is closed.
 
 _FLUSH_SECONDS = 2.0
 _WEIGH_AGAIN_S = 0.25
 _RECEIVED_AT_ONCE = 256 * 1024
 _LUMPS = 64
-"""An answer takes no more than so much of the memory that is left."""
+"""An answer takes at most this fraction of the free memory."""
 _RECEIVED_LATE = 16 * 1024
-"""When enough has been moved in this turn of the loop."""
+"""How much to receive once this iteration's budget is used up."""
 
 
 class ServerConnection(asyncio.BufferedProtocol):
-    """Runs one Session over one transport."""
+    """One client's connection as the node sees it: runs one Session over one transport."""
 
     def __init__(
         self, owner: Owner, front: Opens, options: ListenerOptions, tap: FaultHook | None, budget: Budget
@@ -158,7 +158,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._drained: asyncio.Future[None] | None = None
         self._reading = True
         self.host = ""
-        """Where the client is."""
+        """The client's host."""
         self._closing = self._draining = self._in_order = self._at_once = False
         self._cut_off: ServingTimer | None = None
         self._again: asyncio.TimerHandle | None = None
@@ -174,10 +174,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._outgoing: Outgoing
         self._late: DeferredResponses
 
-    # What the transport calls.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not asserted: other loops' transports are no subclasses of asyncio's.
+        # No assert isinstance: transports of other loops are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.host = host
@@ -194,7 +194,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._session = session = self._front.session(self._peer)
         self._in_order = session.ordered
         self._at_once = session.at_once and self._tap is None
-        # Not Arrow's pool: a node does without Arrow, whose import alone would take longer than many requests.
+        # Not Arrow's pool: a node works without Arrow, whose import alone takes longer than many requests.
         self._intake = ReceiveBuffer(session.framing(), allocate_mapped)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -212,19 +212,19 @@ class ServerConnection(asyncio.BufferedProtocol):
             if isinstance(only, Frame):
                 self._accept(only)
                 if not (self.tasks or self._late.count or self._holds):
-                    return  # it is answered, and `_write` has looked at what the transport keeps of that
+                    return  # it is answered, and `_write` has checked what the transport holds of that
             elif not only:
                 self._accept_all(self._intake.received(nbytes))
         except PenstockError as error:
             self._refuse(error)
         except (OSError, MemoryError) as error:
-            # Not a byte was taken for it: what is left of the machine goes to the others.
+            # The memory for the request could not be allocated; what is left of the machine goes to the others.
             _log.warning("hanging up on %s: no room for its request: %s", self._peer.address, error)
             self.abort()
         self.weigh()
 
     def _accept_all(self, frames: Iterable[Frame]) -> None:
-        self._outgoing.gather()  # what is answered at once goes out together
+        self._outgoing.gather()  # answers given immediately are sent together
         try:
             for frame in frames:
                 self._accept(frame)
@@ -256,7 +256,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._session.lost()
 
     def _see_who_waits(self) -> None:
-        """Serve on when the client has read enough, not before."""
+        """Continue to serve once the client has read enough, not before."""
         if self._outgoing.busy == (self._drained is not None):
             return
         if self._drained is None:
@@ -267,7 +267,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.weigh()
         self._adjust_reading()
 
-    # What the outgoing bytes call.
+    # Called by `Outgoing`.
 
     def sent_on(self) -> None:
         """See `Sending`."""
@@ -284,29 +284,29 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _lump(self) -> int:
         return min(LUMP_BYTES, max(LITTLE, self._budget.free // _LUMPS))
 
-    # What the listener calls.
+    # Called by the listener.
 
     @property
     def sent(self) -> int:
-        """Bytes of answers that the system has taken."""
+        """Bytes of answers that the transport has taken."""
         return self._outgoing.sent if self._session else 0
 
     def idle_since(self, now: float) -> float:
-        """Seconds without a frame, 0 while one is being served. They count from the call that first found none."""
+        """Seconds without a frame, 0 while one is being served; counted from the call that first found none."""
         if self._heard or self._serving or self._late.count:
             self._heard = False
             self._last_heard = now
         return now - self._last_heard
 
     def stop_reading(self) -> None:
-        """Serve what was received, nothing more."""
+        """Serve what was received, and read nothing more."""
         self._draining = True
         if self._session is not None and self._late.count:
             self._begin(self._late.all_came())
         self._adjust_reading()
 
     def hang_up(self) -> None:
-        """Flush what was written and close; a client that does not read is cut off after two seconds."""
+        """Flush and close; a client that does not read is cut off after two seconds."""
         if not self._closing:
             self._closing = True
             self._queue.clear()
@@ -314,19 +314,19 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._cut_off = self._owner.clock.call_later(_FLUSH_SECONDS, self._transport.abort)
 
     def give_up(self) -> None:
-        """Close now what nothing was heard of for long."""
+        """Close a connection that was idle for too long."""
         if self._session is not None and self._outgoing.busy:
             patience = self._options.idle_timeout_s
             _log.warning("%s has not read on in an answer for %.0f s; hanging up", self._peer.address, patience)
         self.abort()
 
     def abort(self) -> None:
-        """Close now."""
+        """Close without flushing."""
         self._closing = True
         self._outgoing.clear()
         self._transport.abort()
 
-    # What the budget calls.
+    # Called by the budget.
 
     def budget_changed(self) -> None:
         """See `Holder`."""
@@ -335,7 +335,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     cut_off = abort
 
     def weigh(self) -> None:
-        """See `Holder`; called where what is held changes."""
+        """See `Holder`; called whenever the held bytes change."""
         if self._closing:
             return
         unsent = self._transport.get_write_buffer_size() + self._outgoing.held
@@ -349,7 +349,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             if self._budget.exhausted:
                 self._adjust_reading()
         if unsent and held > LITTLE and self._drained is None and self._again is None:
-            # The transport does not say when the rest of an answer has gone, below what it pauses writers for.
+            # Below its pause limit a transport does not report that the rest of an answer was sent.
             self._again = self._loop.call_later(_WEIGH_AGAIN_S, self._weigh_again)
 
     def _weigh_again(self) -> None:
@@ -381,12 +381,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._adjust_reading()
 
     def _begin_serving(self, frame: Frame) -> SuspendedCoroutine | None:
-        """Answer a frame where it has arrived; what is left to be done if its answer has to wait for something."""
+        """Serve a frame where it arrives. Return the rest of the work if its answer has to wait for something."""
         assert self._session is not None
         answer: Pieces | Deferred[Pieces] | None = None
         try:
             work = self._session.handle(frame)
-            waits_for = work.send(None)  # `begin`, without a call for each request
+            waits_for = work.send(None)  # `run_eagerly` inlined, which saves a call per request
         except StopIteration as ended:
             answer = ended.value
         except PenstockError as error:
@@ -423,7 +423,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             while self._queue:
                 while self._drained is not None:
                     await asyncio.shield(self._drained)
-                if self._queue:  # not cleared meanwhile
+                if self._queue:  # it may have been cleared meanwhile
                     frame = self._queue.popleft()
                     self._queued_bytes -= len(frame.body)
                     await self._serve(frame)
@@ -460,7 +460,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         _log.exception("serving %s failed; its connection is closed", self._peer.address)
         self.hang_up()
 
-    # What late answers call.
+    # Called by deferred answers.
 
     def late_came(self, pieces: Pieces) -> None:
         """See `Receiver`."""
@@ -477,7 +477,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._adjust_reading()
 
     def _write(self, pieces: Pieces) -> None:
-        if self._closing or self._transport.is_closing():  # uvloop takes no writes then
+        if self._closing or self._transport.is_closing():  # uvloop accepts no writes while closing
             return
         self._outgoing.put(pieces)
         unsent = self._transport.get_write_buffer_size() + self._outgoing.held
@@ -518,11 +518,11 @@ _log = logging.getLogger("penstock.node")
 _CLOSE_SECONDS = 3.0
 _TOLD_EVERY_S = 60.0
 _LOOKS = 20
-"""Within an idle timeout. A connection notes that something came, and no time: it is let go up to two looks late."""
+"""Checks per idle timeout. A connection notes activity but no time, so it is closed up to two checks late."""
 
 
 class Listener:
-    """An open door of a node. Made by ``serve``."""
+    """The listening sockets of one front, and their connections. Made by ``serve``."""
 
     def __init__(self, options: ListenerOptions, clock: ServingClock | None) -> None:
         self._options = options
@@ -537,38 +537,38 @@ class Listener:
         self._open_at: Callable[[Endpoint, Opens], Awaitable[None]] | None = None
         self._empty: asyncio.Future[None] | None = None
         self.accepted = self.refused = 0
-        """Clients that were let in, and that were not, since the node listens."""
+        """Clients that were admitted, and refused, since the node listens."""
         self._gone_received = self._gone_sent = 0
         self._told = self._misdirected = -_TOLD_EVERY_S
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where clients connect; the port is real also where 0 was asked for."""
+        """Where clients connect; the port is real even if 0 was asked for."""
         return self._listening[0].endpoint
 
     @property
     def connections(self) -> int:
-        """Clients connected now."""
+        """The number of connected clients."""
         return len(self._connections)
 
     @property
     def received(self) -> int:
-        """Bytes that came from clients."""
+        """Bytes received from clients."""
         return self._gone_received + sum(each.received for each in self._connections)
 
     @property
     def sent(self) -> int:
-        """Bytes that went to clients."""
+        """Bytes sent to clients."""
         return self._gone_sent + sum(each.sent for each in self._connections)
 
     async def open_beside(self, port: int, who: Opens) -> None:
-        """Serve ``who`` at a further port of the same host. Raises OSError where it cannot be had."""
+        """Serve ``who`` at a further port of the same host. Raises OSError if the port cannot be had."""
         if self._open_at is None:
             raise OSError("the node stops")
         await self._open_at(Endpoint(self.endpoint.host, port), who)
 
     def stop_accepting(self) -> None:
-        """No new clients; those connected are served on."""
+        """Refuse new clients; connected ones are still served."""
         self._open_at = None
         for each in self._listening:
             each.close()
@@ -603,7 +603,7 @@ class Listener:
             for connection in list(self._connections):
                 connection.abort()
 
-    # What ServerConnection calls.
+    # Called by `ServerConnection`.
 
     def admit(self, connection: ServerConnection) -> bool:
         """Count a new connection; False if there are too many."""
@@ -635,7 +635,7 @@ class Listener:
         return due
 
     def forget(self, connection: ServerConnection) -> None:
-        """A connection is gone."""
+        """Forget a closed connection."""
         if connection in self._connections:
             self._connections.discard(connection)
             left = self._from.pop(connection.host) - 1
@@ -647,7 +647,7 @@ class Listener:
             self._empty.set_result(None)
 
     def opened(self, listening: Listening) -> None:
-        """Called by ``serve``, first with its ``endpoint``."""
+        """Add a listening socket. Called by ``serve``, first for ``endpoint``."""
         self._listening.append(listening)
         if self._sweep is None:
             self._watch_idle()
@@ -674,9 +674,9 @@ async def serve(
 ) -> Listener:
     """Listen on ``endpoint`` (port 0: any free one) and run a Session of ``front`` for each client.
 
-    ``network`` None is TCP; ``tap`` sees each frame and answer, for fault injection; listeners of one node share a
-    ``budget``. ``beside``: what else is served, at these ports of the same host. ``clock``: the node's, for
-    deadlines of clients; None: one of this listener's. Raises OSError where an address cannot be listened on.
+    ``network`` None is TCP. ``tap`` gets each frame and answer, for fault injection. Listeners of one node share a
+    ``budget``. ``beside`` has further ports of the same host, and what to serve there. ``clock`` is the node's clock
+    for deadlines of clients; None: the listener makes its own. Raises OSError where an address cannot be listened on.
     """
     options = options or ListenerOptions()
     network = network or Tcp(ssl=options.ssl)

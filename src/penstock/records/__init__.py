@@ -1,6 +1,6 @@
-"""Records as Arrow columns: batches in and out, compression, schemas, and `Messages`, the view users get.
+"""Records as Arrow columns: encoding and decoding batches, compression, schemas, and `Messages`, which users get.
 
-Names are loaded when they are first asked for (PEP 562): who only looks at batch headers does without pyarrow.
+Names are imported on first use (PEP 562), so that code that only reads batch headers never loads pyarrow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrow schemas of records, arrays over buffers that kernels have filled, and users' columns as such arrays."""
+"""Arrow schemas of records, arrays over buffers that kernels have filled, and users' columns as input for kernels."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ TYPES: Final = {
     "headers": HEADERS_TYPE,
     "node": pa.string(),
 }
-"""Type of each column: those of Spark's own Kafka source, in its order, then node."""
+"""The type of each column: those of Spark's own Kafka source in its order, then node."""
 
 COLUMNS: Final = tuple(name for name in TYPES if name != "node")
-"""What rows have by default, but for node: they have that where partitions belong to brokers with names."""
+"""The default columns of rows. Where partitions belong to named brokers, node is added."""
 RECORD_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 """The columns that differ from record to record."""
 CONSTANT_COLUMNS: Final = ("topic", "partition", "node")
@@ -71,7 +71,7 @@ CONSTANT_COLUMNS: Final = ("topic", "partition", "node")
 
 
 def schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of some ``columns``, in that order."""
+    """Return the schema of ``columns``, in that order."""
     return _schema(tuple(columns))
 
 
@@ -91,7 +91,7 @@ def check_columns(columns: Sequence[str]) -> Sequence[str]:
 def record_columns(columns: Sequence[str] | None) -> list[str]:
     """Return those of ``columns`` that differ from record to record; None means all.
 
-    Never nothing: a batch without columns would forget how many rows it has, so offsets stand in.
+    The result is never empty: a batch without columns would lose its number of rows, so it is ``offset`` then.
     """
     if columns is None:
         return list(RECORD_COLUMNS)
@@ -101,10 +101,10 @@ def record_columns(columns: Sequence[str] | None) -> list[str]:
 def assemble(
     batch: pa.RecordBatch, topic: str, partition: int, columns: Sequence[str] | None = None, node: str = ""
 ) -> pa.RecordBatch:
-    """Return ``batch`` (record columns) with the constant columns topic, partition and node (null where it is "").
+    """Return ``batch`` (record columns) with the constant columns topic, partition and node (null if it is "").
 
-    ``columns`` says which columns and in what order; None stands for all that are there, in the order of `COLUMNS`,
-    and for node where it is not "".
+    ``columns`` says which columns and in which order. None means all that exist, in the order of `COLUMNS`, and then
+    node if it is not "".
     """
     there = set(batch.schema.names)
     if columns is None:
@@ -135,41 +135,44 @@ def _repeat(text: bytes, rows: int) -> pa.Array:
 
 # Arrow arrays over buffers that kernels have filled, allocated from Arrow's memory pool.
 #
-# Made with ``from_buffers`` throughout: ``pa.array``, ``pa.scalar`` and ``to_numpy`` import pandas where it is
+# They are made with ``from_buffers`` only: ``pa.array``, ``pa.scalar`` and ``to_numpy`` import pandas if it is
 # installed, which costs 0.2 s and 40 MB.
 _BINARY = pa.binary()
 
 _NO_PAIRS = pa.nulls(0, HEADERS_TYPE.value_type)
 
 Pieces = Sequence[tuple[Bytes, int, int]]
-"""Which data array the positions of which rows point into: (data, first row, row after the last)."""
+"""Data arrays with the rows whose positions point into them: (data, first row, row after the last)."""
 
 
 def pool_int32s(size: int) -> Int32s:
-    """Return an uninitialised array; its base is an Arrow buffer."""
+    """Return an uninitialised array over an Arrow buffer."""
     return np.frombuffer(pa.allocate_buffer(4 * size), np.int32)
 
 
 def pool_int64s(size: int) -> Int64s:
-    """Return an uninitialised array; its base is an Arrow buffer."""
+    """Return an uninitialised array over an Arrow buffer."""
     return np.frombuffer(pa.allocate_buffer(8 * size), np.int64)
 
 
 def number_array(
     kind: pa.DataType, rows: int, values: Int32s | Int64s, valid: npt.NDArray[np.bool_] | None = None
 ) -> pa.Array:
-    """Return an array of a fixed-width type over the first ``rows`` of ``values``, copying nothing."""
+    """Return an array of a fixed-width type over the first ``rows`` of ``values``, without copying."""
     bitmap = None if valid is None else _bitmap(valid)
     return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(values)])
 
 
 def binary_array(parts: Sequence[bytes | memoryview | None], kind: pa.DataType = _BINARY) -> pa.Array:
-    """Return the ``parts`` as a binary (or string) array; None is null. Raises TypeError for what is not bytes."""
+    """Return the ``parts`` as a binary (or string) array; None is null.
+
+    Raises TypeError for values that are not bytes.
+    """
     rows, nulls = len(parts), 0
     try:
         data = b"".join(cast("Sequence[bytes]", parts))
-        lengths: Iterable[int] = map(len, cast("Sequence[bytes]", parts))  # no frame of ours a record
-    except TypeError:  # there is a null, which most columns have not: nobody looks for it first
+        lengths: Iterable[int] = map(len, cast("Sequence[bytes]", parts))  # no Python frame per record
+    except TypeError:  # there is a null; most columns have none, so it is not looked for first
         nulls = parts.count(None)
         data = b"".join(filter(None, parts))
         lengths = (0 if part is None else len(part) for part in parts)
@@ -192,7 +195,7 @@ def headers_array(rows: Sequence[Sequence[tuple[str, bytes | None]]]) -> pa.Arra
 
 
 def binary(kernel: Kernel, kind: pa.DataType, pieces: Pieces, at: Int32s, ends: Int32s) -> pa.Array:
-    """Copy the bytes that ``at`` and ``ends`` describe into a new binary or string array; -1 in ``at`` is null."""
+    """Copy the bytes described by ``at`` and ``ends`` into a new binary or string array; -1 in ``at`` is null."""
     rows = pieces[-1][2] if pieces else 0
     if len(pieces) == 1:
         data, first, last = pieces[0]
@@ -219,7 +222,7 @@ def binary_over(kind: pa.DataType, rows: int, at: Int32s, ends: Int32s, buffer: 
 
 
 def headers(kernel: Kernel, pieces: Pieces, header_at: Int32s, header_ends: Int32s) -> pa.Array:
-    """Build the headers column from where each record's headers start and how many there are."""
+    """Build the headers column from the start and the number of each record's headers."""
     rows = pieces[-1][2] if pieces else 0
     total = int(header_ends[rows])
     if not total:
@@ -236,13 +239,13 @@ def headers(kernel: Kernel, pieces: Pieces, header_at: Int32s, header_ends: Int3
 
 
 def headers_over(names: pa.Array, values: pa.Array, ends: Int32s, rows: int) -> pa.Array:
-    """Return a headers column of names and values that are in place; ``ends`` counts each row's headers."""
+    """Return a headers column over names and values that are in place; ``ends`` has the cumulated number of headers."""
     pairs = pa.StructArray.from_arrays([_text(names), values], fields=list(HEADERS_TYPE.value_type))
     return pa.Array.from_buffers(HEADERS_TYPE, rows, [None, pa.py_buffer(ends)], 0, children=[pairs])
 
 
 def _text(names: pa.Array) -> pa.Array:
-    """Return ``names``, with U+FFFD for what is not UTF-8: Java's readers do the same, and headers must be readable."""
+    """Replace bytes that are not UTF-8 by U+FFFD, as Java's readers do, because header names must be readable."""
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:
@@ -255,17 +258,17 @@ def _bitmap(valid: npt.NDArray[np.bool_]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-# Columns as users give them, checked and brought into the arrays that kernels take; nothing is copied that fits.
+# Users' columns, validated and turned into the arrays that kernels take, without copying if they fit.
 _NOTHING: Final = np.empty(0, np.uint8)
 _NO_ENDS: Final = np.empty(0, np.int32)
 _ZERO_END: Final = np.zeros(1, np.int32)
 _UNITS: Final = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}
-"""Of a timestamp type: how many go into a millisecond, and how many milliseconds go into one."""
+"""By unit of a timestamp type: how many make a millisecond, and how many milliseconds make one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A binary column as the kernel takes it."""
+    """A binary column as kernels take it."""
 
     data: Bytes
     ends: Int32s
@@ -277,18 +280,18 @@ class Binary:
 
 
 def column_of(rows: pa.RecordBatch, name: str) -> pa.Array | None:
-    """Return a column; None where there is none of that name."""
+    """Return a column; None if there is none of that name."""
     index = rows.schema.get_field_index(name)
     return None if index < 0 else rows.column(index)
 
 
 def timestamps_of(column: pa.Array | None, count: int, default_ms: int) -> Int64s:
-    """Return milliseconds since 1970 of a column of timestamps, or of integers of milliseconds. Raises UsageError."""
+    """Return ms since 1970 of a column of timestamps, or of integers of milliseconds. Raises UsageError."""
     if column is None:
         return np.full(count, default_ms, np.int64)
     if pa.types.is_timestamp(column.type):
         per_ms, ms_per = _UNITS[column.type.unit]
-        # floor_divide, not a cast: a time before 1970 must not move forwards.
+        # floor_divide, not a cast, because a time before 1970 must not be rounded up.
         numbers = _plain(column.view(pa.int64()), count)
         milliseconds = numbers * ms_per if per_ms == 1 else np.floor_divide(numbers, per_ms)
     elif pa.types.is_integer(column.type):
@@ -301,7 +304,7 @@ def timestamps_of(column: pa.Array | None, count: int, default_ms: int) -> Int64
 
 
 def longest(column: pa.Array) -> int:
-    """Return the length of the longest value of a column of bytes or text, large ones included."""
+    """Return the length of the longest value in a column of bytes or text, large types included."""
     kind = np.int64 if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type) else np.int32
     if not len(column):
         return 0
@@ -310,19 +313,19 @@ def longest(column: pa.Array) -> int:
 
 
 def integers_of(column: pa.Array) -> Int64s:
-    """Return the numbers of an array of integers, whatever lies under its nulls included."""
+    """Return the numbers of an integer array, including undefined ones under nulls."""
     kind = np.dtype(f"{'i' if pa.types.is_signed_integer(column.type) else 'u'}{column.type.byte_width}")
     numbers = np.frombuffer(column.buffers()[1], kind, len(column), kind.itemsize * column.offset)
     return numbers.astype(np.int64, copy=False)
 
 
 def _plain(column: pa.Array, count: int) -> Int64s:
-    """Return the numbers of an int64 array, whatever lies under its nulls included."""
+    """Return the numbers of an int64 array, including undefined ones under nulls."""
     return np.frombuffer(column.buffers()[1], np.int64, count, 8 * column.offset)
 
 
 def valid_of(column: pa.Array) -> Bytes:
-    """Return a byte a row: 0 where null."""
+    """Return one byte per row: 0 where null."""
     if not column.null_count:
         return np.ones(len(column), np.uint8)
     bits = np.frombuffer(column.buffers()[0], np.uint8)
@@ -330,7 +333,7 @@ def valid_of(column: pa.Array) -> Bytes:
 
 
 def binary_input(column: pa.Array | None, count: int, name: str) -> Binary:
-    """Return a column of bytes or text; where there is none every row is null. Raises UsageError for other types."""
+    """Return a column of bytes or text; if it is missing, every row is null. Raises UsageError for other types."""
     if column is None or pa.types.is_null(column.type):
         return Binary(_NOTHING, np.zeros(count + 1, np.int32), np.zeros(count, np.uint8))
     if not pa.types.is_binary(column.type) and not pa.types.is_string(column.type):
@@ -351,13 +354,13 @@ def _ends(buffer: pa.Buffer, offset: int, count: int) -> Int32s:
     if not count:
         return _ZERO_END
     ends = np.frombuffer(buffer, np.int32, count + 1, 4 * offset)
-    return np.require(ends, requirements="A")  # what came from elsewhere may be unaligned; compiled code insists
+    return np.require(ends, requirements="A")  # foreign buffers may be unaligned, which compiled code does not accept
 
 
 def headers_input(column: pa.Array | None) -> tuple[Int32s, Binary, Binary]:
-    """Return (ends of each row's headers, their names, their values); no ends where no row has any.
+    """Return (ends of each row's headers, their names, their values); without ends if no row has headers.
 
-    Raises UsageError for a column that is no list of pairs, and for a header without a name.
+    Raises UsageError for a column that is not a list of pairs, and for a header without a name.
     """
     nothing = Binary(_NOTHING, _ZERO_END, _NOTHING)
     if column is None or pa.types.is_null(column.type):
@@ -371,7 +374,7 @@ def headers_input(column: pa.Array | None) -> tuple[Int32s, Binary, Binary]:
     if not len(pairs):
         return _NO_ENDS, nothing, nothing
     lengths = np.diff(np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset))
-    if column.null_count:  # a null may have a length, but what it points to was left out above
+    if column.null_count:  # a null may have a length, but flatten() has left out what it points to
         lengths = np.where(valid_of(column), lengths, 0)
     ends = np.concatenate([_ZERO_END, np.cumsum(lengths, dtype=np.int32)])
     names = pairs.field(0)

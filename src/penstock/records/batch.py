@@ -1,4 +1,7 @@
-"""Record batch v2 as it lies on disk and on the wire: header, checksum, markers of transactions. Nothing is copied."""
+"""Record batch v2 on disk and on the wire: header, checksum, transaction markers. Nothing is copied.
+
+Only the 61-byte header is parsed here; records stay bytes. Source: Kafka protocol, record batch v2 (KIP-98, KIP-534).
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ __all__ = [
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | pa.Buffer | npt.NDArray[np.uint8]"
-"""What may be read: anything with the buffer protocol, contiguous."""
+"""Types of readable buffers: anything contiguous with the buffer protocol."""
 
 
 _SMALL: Final = 4_096
@@ -73,9 +76,9 @@ def as_view(buffer: BytesLike) -> memoryview:
 
 
 def check_range(size: int, position: int, end: int | None) -> int:
-    """Return the end of a range of a buffer of ``size`` bytes; raises UsageError for a position outside of it.
+    """Return the end of a range in a buffer of ``size`` bytes; raises UsageError for a position outside of it.
 
-    Compiled code does not check its indexes, so this must not be left out.
+    Compiled code does not check its indexes, so this check must not be left out.
     """
     if not 0 <= position <= size:
         raise UsageError(f"position {position} lies outside a buffer of {size} bytes")
@@ -84,26 +87,21 @@ def check_range(size: int, position: int, end: int | None) -> int:
 
 def crc32c(buffer: BytesLike, begin: int = 0, end: int | None = None) -> int:
     """Return the CRC-32C of ``buffer[begin:end]``."""
-    # google_crc32c refuses memoryviews but takes arrays; its C form runs at 27 GB/s. A process that does without NumPy
-    # so far (a node) copies the bytes: a few microseconds a batch, where the import costs 60 ms and 15 MB.
-    # Of a small piece the copy costs less than the array.
+    # google_crc32c takes arrays but no memoryviews; its C form runs at 27 GB/s. A process without NumPy so far (a node)
+    # copies the bytes instead, which takes a few microseconds a batch, where the import costs 60 ms and 15 MB. For
+    # small pieces the copy is also cheaper than making an array.
     view = as_view(buffer)[begin:end]
     if len(view) <= _SMALL or "numpy" not in sys.modules:
         return int(google_crc32c.value(bytes(view)))
     return int(google_crc32c.value(as_array(buffer)[begin:end]))
 
 
-# Record batch v2 as it lies on disk and on the wire: its header, its checksum, and what a broker writes into it.
-#
-# Only the 61-byte header is read here; records stay bytes.
-#
-# Source: Kafka protocol, record batch v2 (KIP-98, KIP-534).
 HEADER_BYTES: Final = 61
 CRC_START: Final = 21
-"""The checksum covers the batch from here on: base offset and leader epoch can be stamped without touching it."""
+"""The checksum covers the batch from here on, so base offset and leader epoch can be stamped without changing it."""
 
 BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-"""Base offset, length of what follows, leader epoch, magic, checksum, attributes, last offset delta, base and largest
+"""Base offset, length of the rest, leader epoch, magic, checksum, attributes, last offset delta, base and largest
 timestamp, producer's id, epoch and sequence, number of records."""
 
 _PREFIX: Final = struct.Struct(">qiib")
@@ -121,7 +119,7 @@ _CODECS: Final = tuple(Codec)
 
 
 class InflatesTooFar(CorruptBatch):
-    """The records inflate to more than somebody allows; nothing else need be wrong with them."""
+    """The records decompress to more than the limit; nothing else need be wrong with them."""
 
 
 class BatchHeader(NamedTuple):
@@ -168,15 +166,15 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """Until when compaction keeps the batch's tombstones, or its marker; None if no compaction has met it yet.
+        """Until when compaction keeps the batch's tombstones or its marker; None before the first compaction.
 
-        The log writes it in place of the base timestamp, and counts the records' timestamps from there.
+        The log writes it in place of the base timestamp, and the records' timestamps are relative to it.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record the batch had when it was written; compaction keeps it."""
+        """Offset of the last record that the batch had when it was written; compaction keeps this number."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -198,9 +196,9 @@ class BatchHeader(NamedTuple):
 
 
 def parse_header(buffer: BytesLike, position: int = 0) -> BatchHeader:
-    """Read the header at ``position`` of a batch that must lie in ``buffer`` as a whole.
+    """Read the header at ``position`` of a batch that must be in ``buffer`` as a whole.
 
-    Raises CorruptBatch where it does not, is of another format (magic 0 or 1), or its fields contradict each other.
+    Raises CorruptBatch if the batch is cut off, has another format (magic 0 or 1), or contradicts itself.
     """
     view = as_view(buffer)
     left = len(view) - position
@@ -218,8 +216,8 @@ def parse_header(buffer: BytesLike, position: int = 0) -> BatchHeader:
 class BatchScan(Iterator[BatchHeader]):
     """The complete batches of a buffer, one header at a time.
 
-    ``position`` is where the next header would start; once the scan has ended it is the end of the last complete
-    batch, so ``buffer[position:end]`` is the incomplete tail (empty where the buffer ends with a batch).
+    ``position`` is where the next header would start. After the scan it is the end of the last complete batch, so
+    ``buffer[position:end]`` is the incomplete rest (empty if the buffer ends with a batch).
     """
 
     def __init__(self, buffer: BytesLike, position: int = 0, end: int | None = None) -> None:
@@ -243,15 +241,15 @@ class BatchScan(Iterator[BatchHeader]):
 
 
 def batches(buffer: BytesLike, position: int = 0, end: int | None = None) -> BatchScan:
-    """Iterate over the complete batches of ``buffer[position:end]``; stops at an incomplete tail and says where.
+    """Iterate over the complete batches of ``buffer[position:end]``; stops at an incomplete one (`BatchScan.position`).
 
-    Raises CorruptBatch at a header that cannot be one. Checksums are not looked at: see `verify_crc`.
+    Raises CorruptBatch at an invalid header. Checksums are not verified: see `verify_crc`.
     """
     return BatchScan(buffer, position, end)
 
 
 def verify_crc(buffer: BytesLike, header: BatchHeader) -> None:
-    """Raise CorruptBatch if the checksum of the batch that ``header`` was read from does not fit its bytes."""
+    """Raise CorruptBatch if the checksum of the batch with this ``header`` does not match its bytes."""
     found = crc32c(buffer, header.position + CRC_START, header.position + header.length)
     if found != header.crc:
         raise CorruptBatch(
@@ -267,7 +265,7 @@ def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int, po
 
 
 def stamp_append_time(batch: bytearray | memoryview, timestamp_ms: int, position: int = 0) -> None:
-    """Make the batch one of LogAppendTime: all its records have the log's time. Writes a new checksum."""
+    """Make the batch one of LogAppendTime, in which all records have the log's time. Writes a new checksum."""
     header = parse_header(batch, position)
     struct.pack_into(">h", batch, position + 21, header.attributes | APPEND_TIME)
     struct.pack_into(">q", batch, position + 35, timestamp_ms)
@@ -297,12 +295,12 @@ def _header(fields: tuple[int, ...], position: int) -> BatchHeader:
     )  # fmt: skip
 
 
-# Who writes a batch: what the two ways of encoding one share. Source: Kafka protocol, record batch v2 (KIP-98).
+# The producer of a batch, for both ways of encoding one.
 @dataclass(slots=True)
 class Producing:
-    """Who writes a batch: the fields of its header that make a producer idempotent or transactional; -1 for none.
+    """Fields of a batch header that make a producer idempotent or transactional; -1 for none. Do not change it.
 
-    Nobody changes it; not frozen: there is one a batch, and that takes five times as long to make.
+    Not frozen: there is one per batch, and frozen instances are five times slower to create.
     """
 
     producer_id: int = -1
@@ -313,29 +311,29 @@ class Producing:
 
 ANYONE: Final = Producing()
 
-# Transactions in a log: their markers, and READ_COMMITTED: which batches of a fetched run were aborted.
+# Transactions in a log: their markers, and READ_COMMITTED, which skips the aborted batches of a fetched run.
 #
-# Kafka protocol, Fetch v4 and later; KIP-98. The broker names the aborted transactions that reach into the answer
-# (producer id and first offset); where each of them ends is said by an ABORT marker in the log itself. A marker is a
-# control batch of one record: its key says version and type, its value version and the coordinator's epoch.
+# Kafka protocol, Fetch v4 and later; KIP-98. The broker lists the aborted transactions that reach into the answer
+# (producer id and first offset). An ABORT marker in the log says where each of them ends. A marker is a control batch
+# of one record: its key has version and type, its value has version and the coordinator's epoch.
 ABORT: Final = 0
 COMMIT: Final = 1
 
 _KEY: Final = struct.Struct(">hh")
 _KEY_BYTES: Final = _KEY.size
 _RECORD: Final = struct.Struct(">bbbbbhhbhib")
-"""The only record of a marker: every length in it is known, and fits into a varint of one byte."""
+"""The only record of a marker: all its lengths are known and fit into a varint of one byte."""
 
 
 class AbortedTransactions:
-    """Follows a run of batches in the order of their offsets; one object a run, since it remembers."""
+    """Follows a run of batches in the order of their offsets. It keeps state, so use one object per run."""
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
         self._ahead = sorted(((first, producer) for producer, first in aborted), reverse=True)
         self._open: set[int] = set()
 
     def skips(self, producer_id: int, last_offset: int, *, transactional: bool) -> bool:
-        """Say whether the data batch that ends at ``last_offset`` was aborted; call it for every batch."""
+        """Whether the data batch that ends at ``last_offset`` was aborted; must be called for every batch."""
         while self._ahead and self._ahead[-1][0] <= last_offset:
             self._open.add(self._ahead.pop()[1])
         return transactional and producer_id in self._open
@@ -346,7 +344,7 @@ class AbortedTransactions:
 
 
 def end_marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int, now_ms: int) -> bytes:
-    """The control batch that ends a transaction, as a log stores it (base offset and leader epoch not stamped yet)."""
+    """Return the control batch that ends a transaction, as a log stores it before it stamps offset and leader epoch."""
     record = _RECORD.pack(
         (_RECORD.size - 1) << 1,
         0,
@@ -370,11 +368,11 @@ def end_marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch:
 
 
 def control_type(records: BytesLike) -> int:
-    """Return the type of a control batch's only record: `ABORT`, `COMMIT`, or one that readers pass over.
+    """Return the type of a control batch's only record: `ABORT`, `COMMIT`, or one that readers skip.
 
     Raises CorruptBatch if there is no key of the expected form.
     """
-    # length, attributes, timestamp delta, offset delta, then the key: version and type, 2 bytes each. The offset
+    # Length, attributes, timestamp delta, offset delta, then the key: version and type, 2 bytes each. The offset
     # delta of the only record is 0; length and timestamp delta are varints of any size.
     view = as_view(records)
     at = _after_varint(view, 0) + 1

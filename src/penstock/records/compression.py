@@ -1,4 +1,7 @@
-"""Compress and inflate the records section of a batch: gzip, snappy, lz4 and zstd as Kafka's clients write them."""
+"""Compresses and decompresses the records of a batch: gzip, snappy, lz4 and zstd, as Kafka's clients write them.
+
+`Arena` is the growing buffer that payloads are decompressed into, one after the other.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +33,21 @@ __all__ = [
     "too_large",
 ]
 
-# A growing buffer that payloads are inflated into, one behind the other. Nothing in an arena becomes a column, and a
-# node that only looks into compressed batches does without.
+# The arena. Arrow columns never point into it.
 RATIO: Final = 8
-"""Logs are rarely compressed better than this: what to expect of a payload."""
+"""The expected compression ratio; logs are rarely compressed better."""
 
 _FIRST_BYTES: Final = 1 << 16
 _MOST_EXPECTED: Final = 32 << 20
 
 _spare: list[npt.NDArray[np.uint8]] = []
-"""At most one array that a closed arena has left: the next one finds its pages mapped and warm."""
+"""At most one array from a closed arena. The next arena gets it, with its pages mapped and warm."""
 
 
 class Arena:
-    """Bytes ``[0, used)`` are filled. ``limit`` bounds what one payload may take: beyond it CorruptBatch is raised.
+    """Bytes ``[0, used)`` are filled. ``limit`` is the maximum of one payload; beyond it CorruptBatch is raised.
 
-    ``expected`` is a guess of all bytes together. Reserving too much costs nothing, since pages are mapped when they
+    ``expected`` is a guess at all bytes together. Reserving too much costs nothing, since pages are mapped when they
     are written; reserving too little costs a copy.
     """
 
@@ -59,16 +61,16 @@ class Arena:
 
     @property
     def array(self) -> npt.NDArray[np.uint8]:
-        """All bytes, also those behind ``used``; valid until the next `room`."""
+        """All bytes, including those behind ``used``; valid until the next `room`."""
         return self._array
 
     def begin(self) -> int:
-        """Start a payload; returns its position."""
+        """Start a payload; return its position."""
         self._begin = self.used
         return self.used
 
     def room(self, size: int) -> memoryview:
-        """Return the free bytes, at least ``size`` of them unless the limit is nearer, never more than the limit."""
+        """Return the free bytes: at least ``size`` unless the limit is nearer, and never more than the limit."""
         left = self.limit - (self.used - self._begin)
         size = min(size, left)
         if self.used + size > len(self._array):
@@ -76,21 +78,21 @@ class Arena:
         return self._view[self.used : self.used + left]
 
     def take(self, size: int) -> None:
-        """Say that ``size`` bytes of the room were filled."""
+        """Count ``size`` bytes of the room as filled."""
         self.used += size
 
     def check(self, size: int) -> None:
-        """Raise CorruptBatch if a payload that takes ``size`` bytes more is larger than the limit."""
+        """Raise CorruptBatch if ``size`` more bytes would bring the payload above the limit."""
         if self.used - self._begin + size > self.limit:
             raise too_large(self.limit)
 
     @property
     def left(self) -> int:
-        """Return how many bytes the payload may still take."""
+        """How many bytes the payload may still take."""
         return self.limit - (self.used - self._begin)
 
     def close(self) -> None:
-        """Give the memory back; nobody may look at it any more."""
+        """Release the memory, which must not be read afterwards."""
         if _FIRST_BYTES < len(self._array) <= _MOST_EXPECTED and not _spare:
             _spare.append(self._array)
         self._array = np.empty(0, np.uint8)
@@ -107,28 +109,28 @@ class Arena:
 
 def _spared(size: int) -> npt.NDArray[np.uint8] | None:
     try:
-        array = _spare.pop()  # another thread may be faster
+        array = _spare.pop()  # another thread may have taken it
     except IndexError:
         return None
     return array if len(array) >= size else None
 
 
 def too_large(limit: int) -> CorruptBatch:
-    """Return the error for a payload beyond the limit."""
+    """Return the error for a payload above the limit."""
     return InflatesTooFar(
         f"a batch inflates to more than {limit} bytes",
         hint="Raise the limit if the producers really write batches of that size",
     )
 
 
-# Inflate a payload whose output size is not known beforehand: guess the room, and grow when it was too little.
+# Decompression with an unknown output size: guess the room, and double it when it was too small.
 _RATIO: Final = 4
 _NO_ROOM: Final = "write whole buffer"
-"""What cramjam says when the output is full; any other failure means that the input is wrong."""
+"""cramjam's message when the output is full; any other failure means invalid input."""
 
 
 def inflate_stream(arena: Arena, source: memoryview, codec: str, decompress_into: Callable[..., int]) -> None:
-    """Inflate all of ``source`` into ``arena``; raises CorruptBatch."""
+    """Decompress all of ``source`` into ``arena``; raises CorruptBatch."""
     if not len(source):
         raise CorruptBatch(f"empty {codec} payload")
     guess = _RATIO * len(source)
@@ -145,7 +147,7 @@ def inflate_stream(arena: Arena, source: memoryview, codec: str, decompress_into
         guess = 2 * len(room)
 
 
-# Snappy as Kafka knows it: xerial's framing around raw blocks, or (from librdkafka) one raw block.
+# Snappy as Kafka has it: xerial's framing around raw blocks, or (from librdkafka) one raw block.
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\x00"
 _SNAPPY_HEAD: Final = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest compatible version
 _LENGTH: Final = struct.Struct(">i")
@@ -163,7 +165,7 @@ def snappy_compress(data: BytesLike) -> bytes:
 
 
 def snappy_inflate(arena: Arena, data: BytesLike) -> None:
-    """Read either form into ``arena``."""
+    """Decompress either form into ``arena``."""
     source = as_view(data)
     if bytes(source[: len(_SNAPPY_MAGIC)]) != _SNAPPY_MAGIC:
         _snappy_block(arena, source)
@@ -193,11 +195,11 @@ def _snappy_block(arena: Arena, block: memoryview) -> None:
 
 # LZ4 frames, block by block.
 #
-# Read by hand because a block decoder that is told where to write is twice as fast on Kafka's small frames as a frame
-# decoder with its context, and because the header checksums of magic 0 are wrong (KAFKA-3160) and must be passed over.
-# Java's reader refuses blocks that depend on each other, so they are written independent.
+# The frame is parsed here for two reasons. A block decoder that knows where to write is twice as fast on Kafka's small
+# frames as a frame decoder with its context. And the header checksums of magic 0 are wrong (KAFKA-3160) and must be
+# ignored. Java's reader refuses dependent blocks, so blocks are written independent.
 #
-# Source: LZ4 frame format 1.6.1. Checksums inside the frame are not compared: the batch has one over all of it.
+# Source: LZ4 frame format 1.6.1. Checksums inside the frame are not verified, because the batch has one over all of it.
 _LZ4_MAGIC: Final = 0x184D2204
 # Version 1 with independent blocks; blocks of at most 64 KiB; the second byte of the checksum of these two.
 _LZ4_HEAD: Final = struct.pack("<IBBB", _LZ4_MAGIC, 0x60, 0x40, 0x82)
@@ -210,7 +212,7 @@ _BLOCK_BYTES_OF: Final = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 
 
 def lz4_compress(data: BytesLike, level: int | None = None) -> bytes:
-    """Write one frame; with a level other than Kafka's default by the thorough method, as Java's producer does."""
+    """Write one frame; with a level other than Kafka's default in the high-compression mode, as Java's producer."""
     source = as_view(data)
     block_of = _fast if level is None or level == _FAST_LEVEL else _thorough(level)
     parts = [_LZ4_HEAD]
@@ -237,7 +239,7 @@ def _thorough(level: int) -> Callable[[memoryview], bytes]:
 
 
 def lz4_inflate(arena: Arena, data: BytesLike) -> None:
-    """Read one or more frames into ``arena``."""
+    """Decompress one or more frames into ``arena``."""
     source = as_view(data)
     at = 0
     if not len(source):
@@ -252,7 +254,7 @@ def _lz4_frame(arena: Arena, source: memoryview, at: int) -> int:
     flags, sizes = source[at + 4], source[at + 5]
     if flags >> 6 != 1 or flags & 1 or (sizes >> 4) & 7 not in _BLOCK_BYTES_OF:
         raise CorruptBatch(f"lz4 frame descriptor {flags:#04x} {sizes:#04x} at byte {at + 4} is not supported")
-    if not flags & 32:  # blocks that depend on each other: not from Kafka's clients, so speed is no matter
+    if not flags & 32:  # dependent blocks, which Kafka's clients do not write, so speed does not matter
         inflate_stream(arena, source[at:], "lz4", cramjam.lz4.decompress_into)
         return len(source)
     most = _BLOCK_BYTES_OF[(sizes >> 4) & 7]
@@ -294,25 +296,26 @@ _ZSTD_LEVEL: Final = 3
 
 
 def compress(codec: Codec, data: BytesLike, level: int | None = None) -> bytes | memoryview:
-    """Return ``data`` in the format Kafka's own producer writes for ``codec``.
+    """Return ``data`` in the format that Kafka's own producer writes for ``codec``.
 
-    ``level`` says how hard to try, on the codec's own scale (gzip 1 to 9, lz4 1 to 17, zstd up to 22, as Kafka's
-    ``compression.….level``); the others have none.
+    ``level`` is on the codec's own scale (gzip 1 to 9, lz4 1 to 17, zstd up to 22, as Kafka's
+    ``compression.….level``); the other codecs have none.
     """
     return _COMPRESSORS[codec](data, level)
 
 
 def inflate(codec: Codec, data: BytesLike, max_bytes: int = MAX_INFLATED_BYTES) -> memoryview:
-    """Return what ``data`` inflates to, at most ``max_bytes``; raises CorruptBatch."""
+    """Return ``data`` decompressed, at most ``max_bytes``; raises CorruptBatch."""
     arena = Arena(max(max_bytes, 1), RATIO * len(as_view(data)))
     begin, end = inflate_into(arena, codec, data)
     return arena.array.data[begin:end].toreadonly()
 
 
 def inflate_into(arena: Arena, codec: Codec, data: BytesLike) -> tuple[int, int]:
-    """Inflate behind what ``arena`` has; returns the positions of the first byte and after the last.
+    """Decompress ``data`` behind the arena's earlier payloads; return the positions of the first byte and after the
+    last.
 
-    Raises CorruptBatch for bytes that are not of that codec, and for more bytes than the arena's limit allows.
+    Raises CorruptBatch for bytes that are not of that codec, and above the arena's limit.
     """
     begin = arena.begin()
     try:
@@ -347,7 +350,7 @@ def _zstd(data: BytesLike, level: int | None) -> memoryview:
     import pyarrow as pa
 
     packed = pa.Codec("zstd", compression_level=_ZSTD_LEVEL if level is None else level).compress(as_view(data))
-    return as_view(packed)  # memoryview(packed) would still have the length before it was cut
+    return as_view(packed)  # memoryview(packed) would have the length before truncation
 
 
 _COMPRESSORS: Final[dict[Codec, Callable[[BytesLike, int | None], bytes | memoryview]]] = {

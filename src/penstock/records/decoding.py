@@ -1,10 +1,10 @@
-"""Record batches v2 to Arrow columns: many batches become one `pyarrow.RecordBatch`, with no Python object a record.
+"""Decodes record batches v2 to Arrow columns: many batches become one `pyarrow.RecordBatch`, without Python objects.
 
-The batches are chosen, checked and inflated first (`_choose`); then one call of the kernel walks the records of all of
-them and notes where keys and values are, and one call a column copies the bytes together.
+First the batches are selected, checked and decompressed (`choose`). Then one call of the kernel walks all their records
+and notes where keys and values are, and one call per column copies the bytes together.
 
-Damage: batches before a damaged one are returned; the call whose first batch is the damaged one raises. So a reader
-that goes on at `Decoded.next_offset` gets every good record, then the error, and can seek past it.
+Damage: the batches before a damaged one are returned, and the call whose first batch is the damaged one raises. So a
+reader that continues at `Decoded.next_offset` gets every good record, then the error, and can seek past it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from penstock.records.compression import MAX_INFLATED_BYTES, RATIO, Arena, infla
 
 __all__ = ["Chosen", "Decoded", "Limits", "choose", "corrupt", "decode_v2"]
 
-# What kernels found wrong, in words.
+# Texts for the faults that kernels report.
 _WORDS: Final = {
     Fault.MAGIC: "magic is not that of a record batch v2",
     Fault.BATCH_LENGTH: "batch length is too small for a header",
@@ -81,7 +81,7 @@ _WORDS: Final = {
 
 
 def corrupt(fault: int, position: int, offset: int | None = None, *, inflated: bool = False) -> CorruptBatch:
-    """Return the error for ``fault`` at byte ``position`` of the buffer, or of the batch's inflated records."""
+    """Return the error for ``fault`` at byte ``position`` of the buffer, or of the batch's decompressed records."""
     where = "of the inflated records " if inflated else ""
     hint = None
     if offset is not None:
@@ -89,20 +89,18 @@ def corrupt(fault: int, position: int, offset: int | None = None, *, inflated: b
     return CorruptBatch(f"{_WORDS[Fault(fault)]}, at byte {position} {where}".rstrip(), offset=offset, hint=hint)
 
 
-# Which batches of a run are decoded, where their plain records lie, and how far the run was looked at.
-#
-# First stages of decoding: list the headers, pass over what is out of range, control batches and aborted ones, check
-# the checksums, inflate what is compressed.
-_CODECS = tuple(Codec)  # looking a member up by its number costs as much as a header
+# The first stages of decoding: list the headers, skip batches that are out of range, aborted or control batches, verify
+# the checksums, and decompress.
+_CODECS = tuple(Codec)  # looking up a member by number takes as long as parsing a header
 _CODEC = 7
 _CONTROL_BYTES = 1 << 16
 _FEW_BATCHES = 8
-"""Batches that a loop has looked at before NumPy has started."""
+"""For so few batches a loop is faster than NumPy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a caller asked for: records in ``[start, stop)``, checksums or not, committed ones only."""
+    """The caller's choice: records in ``[start, stop)``, whether to verify checksums, and what was aborted."""
 
     start: int
     stop: int
@@ -112,7 +110,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Chosen:
-    """Batches to walk. ``groups`` cut ``spans`` into runs that lie in the buffer (False) or in the arena (True)."""
+    """Batches to walk. ``groups`` divide ``spans`` into runs that are in the buffer (False) or in the arena (True)."""
 
     consumed: int
     next_offset: int
@@ -144,7 +142,7 @@ class Chosen:
 
 
 def choose(data: Bytes, position: int, end: int, kernel: Kernel, limits: Limits, arena: Arena) -> Chosen:
-    """Look at the batches of ``data[position:end]``; raises CorruptBatch if the first one in range is damaged."""
+    """Examine the batches of ``data[position:end]``; raises CorruptBatch if the first one in range is damaged."""
     chosen = Chosen(position, limits.start, arena)
     table = np.empty((max(end - position, 0) // HEADER_BYTES + 1, BATCH_COLUMNS), np.int64)
     count, after, fault = kernel.scan_batches(data, position, end, table)
@@ -160,7 +158,7 @@ def choose(data: Bytes, position: int, end: int, kernel: Kernel, limits: Limits,
 
 
 def _choose_each(data: Bytes, chosen: Chosen, limits: Limits) -> tuple[int, int]:
-    """Decide batch by batch; returns how many were looked at and how many of them were in range."""
+    """Decide batch by batch; return how many were examined, and how many of them were in range."""
     looked = taken = 0
     rows: list[int] = []
     chosen.rows = rows
@@ -182,7 +180,7 @@ def _choose_each(data: Bytes, chosen: Chosen, limits: Limits) -> tuple[int, int]
 
 
 def _choose_plain(data: Bytes, chosen: Chosen, limits: Limits, kernel: Kernel) -> tuple[int, int]:
-    """Do what `_choose_each` does where no batch is compressed or a control batch, and without a loop."""
+    """As `_choose_each`, without a loop, for batches of which none is compressed or a control batch."""
     bases, lasts = chosen.table[:, Batch.BASE_OFFSET], chosen.table[:, Batch.LAST_OFFSET_DELTA]
     beyond = np.flatnonzero(bases >= limits.stop)
     looked = int(beyond[0]) if len(beyond) else len(bases)
@@ -203,7 +201,7 @@ def _choose_plain(data: Bytes, chosen: Chosen, limits: Limits, kernel: Kernel) -
 
 
 def _good(data: Bytes, batches: npt.NDArray[np.int64], checking: Kernel | None) -> tuple[int, CorruptBatch | None]:
-    """Return how many batches there are before a damaged one, and what is wrong with that."""
+    """Return the number of batches before a damaged one, and the error of that one."""
     lengths = batches[:, Batch.LENGTH]
     crowded = np.flatnonzero(batches[:, Batch.RECORD_COUNT] * MIN_RECORD_BYTES > lengths - HEADER_BYTES)
     first_crowded = int(crowded[0]) if len(crowded) else len(batches)
@@ -272,8 +270,9 @@ _NO_STOP: Final = (1 << 63) - 1
 _INT32: Final = (1 << 31) - 1
 _MOST_INFLATED: Final = 1 << 29
 
-# What a compiled kernel saves (processor time, 0.5 to 2 % of what plain Python takes record by record, in whose bytes
-# of some 40 ns kernels count): 0.1 us a record, 0.7 us a batch, 0.3 ns a byte of payload.
+# What a compiled kernel saves, as processor time and in bytes. Plain Python takes some 40 ns per byte when it reads
+# record by record, and kernels count in such bytes. A compiled one saves 0.5 to 2 % of that: 0.1 us a record, 0.7 us a
+# batch, 0.3 ns a byte of payload.
 _FEW_RECORDS: Final = 150
 _OF_A_RECORD: Final = 2
 _OF_A_BATCH: Final = 14
@@ -294,9 +293,9 @@ class Decoded:
 
     ``batch`` has the record columns that were asked for. ``next_offset`` is where to read on: past control records,
     empty batches and compaction gaps, never below ``start`` or above ``stop`` (``start``, or 0, if no batch was
-    complete). ``consumed`` is the position after the last batch that was looked at: short of the buffer's end there
-    is an incomplete tail, a batch at or after ``stop``, one of another format, a damaged one, or more than one call
-    inflates.
+    complete). ``consumed`` is the position after the last batch that was examined. Before the end of the buffer it
+    stops at an incomplete batch, one at or after ``stop``, one of another format, a damaged one, or where one call has
+    decompressed enough.
     """
 
     batch: pa.RecordBatch
@@ -316,14 +315,15 @@ def decode_v2(
     aborted: Sequence[tuple[int, int]] | AbortedTransactions | None = None,
     max_inflated_bytes: int = MAX_INFLATED_BYTES,
 ) -> Decoded:
-    """Decode the complete batches of ``buffer[position:end]``; see `Decoded` for what comes back.
+    """Decode the complete batches of ``buffer[position:end]``; see `Decoded` for the result.
 
-    Records outside ``[start, stop)`` are dropped, control batches skipped. ``columns`` names record columns (topic and
-    partition are ignored here); others are not built; None means all. ``aborted`` (producer id, first offset) turns on
-    READ_COMMITTED. ``max_inflated_bytes`` bounds one batch (512 MiB at most), and a call stops after the batch that
-    reaches it in sum.
+    Records outside ``[start, stop)`` are dropped, and control batches are skipped. ``columns`` names the record columns
+    to
+    build (topic and partition are ignored here); None means all. ``aborted`` (producer id, first offset) turns on
+    READ_COMMITTED. ``max_inflated_bytes`` limits one decompressed batch (512 MiB at most), and a call stops after the
+    batch with which the sum reaches it.
 
-    Raises CorruptBatch if the first batch in range is damaged, or inflates to more than allowed. A batch of another
+    Raises CorruptBatch if the first batch in range is damaged, or decompresses to more than allowed. A batch of another
     format ends the run; at ``position`` itself it is an error.
     """
     data = as_array(buffer)
@@ -345,14 +345,14 @@ def decode_v2(
 
 
 def _worth(chosen: Chosen, size: int) -> int:
-    """What a compiled kernel would save, in bytes that plain Python reads one record after the other."""
+    """What a compiled kernel would save, in bytes that plain Python reads record by record."""
     if chosen.records <= _FEW_RECORDS:
         return size
     return _OF_A_RECORD * chosen.records + _OF_A_BATCH * len(chosen.rows) + size // _BYTES_OF_ONE
 
 
 class _Walk:
-    """One walk over the chosen batches: the index arrays the kernel fills, and the columns made from them."""
+    """One walk over the chosen batches: the index arrays that the kernel fills, and the columns made from them."""
 
     def __init__(self, kernel: Kernel, data: Bytes, chosen: Chosen, names: Sequence[str]) -> None:
         self._kernel = kernel
@@ -379,7 +379,7 @@ class _Walk:
         return arrow.pool_int64s(rows if self._want & bit else 0)
 
     def run(self, limits: Limits) -> None:
-        """Walk all groups; at a damaged batch end there, or raise if it is the first."""
+        """Walk all groups; stop at a damaged batch, or raise if it is the first."""
         headers = 0
         groups = [*self._chosen.groups, (False, len(self._spans))]
         for (inflated, first), (_, last) in pairwise(groups):
@@ -398,7 +398,7 @@ class _Walk:
                 break
 
     def _damaged(self, span: int, inflated: bool, fault: int, position: int) -> int:
-        """End before the batch of ``span``; returns the rows that are left."""
+        """End before the batch of ``span``; return the number of rows that remain."""
         batch = self._chosen.table[self._chosen.rows[span]]
         if inflated:
             position -= int(self._spans[span, Span.BEGIN])

@@ -1,4 +1,6 @@
-"""Arrow columns to a record batch v2, encoded by the kernel: no Python object a record.
+"""Arrow columns, or single records, to a record batch v2, encoded by the kernel without a Python object per record.
+
+`encode_v2` encodes columns, `join_records` does so with Arrow's functions, and `BatchBuilder` collects single records.
 Source: Kafka protocol, record batch v2 (KIP-98).
 """
 
@@ -43,9 +45,10 @@ from penstock.records.scalar_writer import FewRows, HeaderPairs
 
 __all__ = ["BatchBuilder", "HeadersLike", "can_join", "columns_from", "encode_v2", "join_records"]
 
-# Records without headers put together by Arrow, a column of pieces beside the other: nearly as fast as compiled code.
+# Records without headers joined by Arrow's functions, column by column: nearly as fast as compiled code.
 #
-# For processes that would else load numba for it, half a second of CPU that pays only after some ten million records.
+# It is for processes that would otherwise load numba, whose half a second of CPU pays off only after some ten million
+# records.
 _FUNCTIONS: Final = "pyarrow.compute"
 _JOIN: Final = "binary_join_element_wise"
 _NULL: Final = -1
@@ -54,32 +57,32 @@ _MORE: Final = np.uint8(0x80)
 
 
 class _Field(NamedTuple):
-    """Numbers to write as varints, and how many bytes each takes; a single one stands for that in every row."""
+    """Numbers to write as varints, and the width of each in bytes; a single number stands for the same in every row."""
 
     numbers: npt.NDArray[np.uint64]
     sizes: Int64s
 
 
 def can_join() -> bool:
-    """Whether Arrow's functions are loaded. They are not for this: whoever encodes may be an event loop."""
+    """Whether Arrow's functions are loaded. They are not loaded for this, because the caller may be an event loop."""
     return hasattr(sys.modules.get(_FUNCTIONS), _JOIN)
 
 
 def join_records(key: Binary, value: Binary, deltas: Int64s, out: Bytes, at: int) -> int | None:
-    """Write what `Kernel.encode_records` writes for rows without headers, from ``at`` on; returns where that ends.
+    """Write the same as `Kernel.encode_records` for rows without headers, from ``at`` on; return the end.
 
-    None, and nothing is written, where a null has bytes under it.
+    Returns None, and writes nothing, if a null has bytes under it.
     """
     count = len(deltas)
     key_lengths, value_lengths = _lengths(key), _lengths(value)
     if key_lengths is None or value_lengths is None:
         return None
-    zero = _field(np.zeros(1, np.int64))  # the attributes, and the count of headers
+    zero = _field(np.zeros(1, np.int64))  # for the attributes, and for the number of headers
     body = [zero, *map(_field, (_same(deltas), np.arange(count), key_lengths, value_lengths)), zero]
     size: Int64s = np.maximum(key_lengths, 0) + np.maximum(value_lengths, 0)
     for field in body:
         size = size + field.sizes
-    # The count of headers ends a record; here it stands before the next one, which saves a column.
+    # The number of headers ends a record. Here it is written before the next record, which saves a column.
     *before_key, before_value, _ = [zero, _field(size), *body]
     pieces: list[pa.Array] = []
     fields: list[_Field] = []
@@ -124,7 +127,7 @@ def _field(numbers: Int64s) -> _Field:
 
 
 def _varints(fields: Sequence[_Field], count: int) -> pa.Array:
-    """The fields' numbers as varints, one after the other in each of ``count`` rows."""
+    """The fields' numbers as varints, concatenated in each of ``count`` rows."""
     width = sum(int(field.sizes.max()) for field in fields)
     table = np.empty((count, width), np.uint8)
     there = np.ones((count, width), np.bool_)
@@ -144,7 +147,7 @@ def _varints(fields: Sequence[_Field], count: int) -> pa.Array:
 
 
 def _column(column: Binary) -> pa.Array:
-    """The bytes of each row, none where it is null."""
+    """The bytes of each row; a null has none."""
     buffers = [None, pa.py_buffer(column.ends), pa.py_buffer(column.data)]
     return pa.Array.from_buffers(pa.binary(), len(column.ends) - 1, buffers)
 
@@ -158,9 +161,9 @@ def _joined(pieces: Sequence[pa.Array]) -> Bytes:
 
 _MOST_BYTES: Final = (1 << 31) - 1 - 12
 _MANY: Final = 500
-"""Records that Arrow puts together faster than plain Python does."""
+"""From this number of records on, Arrow is faster than plain Python."""
 _ROWS_PER_BYTE: Final = 2
-"""Records that Arrow puts together at the cost of a byte in plain Python: what a compiled kernel would save."""
+"""Records that Arrow joins in the time of one byte in plain Python: says what a compiled kernel would save."""
 
 
 def encode_v2(
@@ -176,7 +179,7 @@ def encode_v2(
 
     Columns: ``key`` and ``value`` (binary or string; a missing one is null), optionally ``timestamp`` (any timestamp
     type, or integers of milliseconds) and ``headers`` (list of structs of key and value, or a map). Others are
-    ignored. Rows without a timestamp get ``timestamp_ms`` (-1: none). Offsets are ``base_offset`` and following.
+    ignored. Rows without a timestamp get ``timestamp_ms`` (-1: none). Offsets count from ``base_offset``.
 
     Raises UsageError for no rows, a column of another type, a header without a key, or a batch of 2 GiB.
     """
@@ -201,7 +204,7 @@ def encode_v2(
 
 
 def _encode_records(rows: pa.RecordBatch, deltas: Int64s) -> Bytes:
-    """Return a buffer with room for the batch header and the records behind it."""
+    """Return a buffer with room for the batch header, followed by the records."""
     count = rows.num_rows
     key, value = (
         binary_input(column_of(rows, "key"), count, "key"),
@@ -227,11 +230,11 @@ def _encode_records(rows: pa.RecordBatch, deltas: Int64s) -> Bytes:
     return out[:end]
 
 
-# Single records to a batch: what a producer's one-by-one path collects until the batch is full or has waited enough.
+# Single records, collected until the batch is full or has waited long enough.
 HeadersLike: TypeAlias = "Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]]"
 
 _RECORD_OVERHEAD: Final = 21
-"""Kafka's own bound for the fields around key, value and headers of a record."""
+"""Kafka's own limit for the size of a record without key, value and headers."""
 
 _HEADER_OVERHEAD: Final = 10
 _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
@@ -240,10 +243,10 @@ _SCHEMA_WITH_HEADERS: Final = _SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 
 class BatchBuilder:
-    """Records in the order of `append`; ``size`` is an upper bound of the uncompressed batch in bytes.
+    """Records in the order of `append`; ``size`` is an upper limit of the uncompressed batch in bytes.
 
-    Who is in a hurry appends to ``keys``, ``values`` and ``timestamps`` himself, in this order, and counts sizes
-    himself: a record is in as soon as its timestamp is.
+    A caller on the fast path appends to ``keys``, ``values`` and ``timestamps`` directly, in this order, and counts
+    sizes itself. A record is complete once its timestamp is appended.
     """
 
     __slots__ = ("_headers", "keys", "size", "timestamps", "values")
@@ -261,7 +264,7 @@ class BatchBuilder:
     def append(
         self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: HeadersLike | None = None
     ) -> int:
-        """Add a record; returns the estimated size of the batch in bytes."""
+        """Add a record; return the estimated size of the batch in bytes."""
         if headers:
             self.add_headers(headers)
         self.keys.append(key)
@@ -271,15 +274,15 @@ class BatchBuilder:
         return self.size
 
     def add_headers(self, headers: HeadersLike) -> None:
-        """Those of the record that is appended next."""
+        """Add headers of the record that is appended next."""
         self._headers[len(self.timestamps)] = self._take_headers(headers)
 
     def headers_of(self, row: int) -> HeaderPairs:
-        """Those of one record."""
+        """The headers of one record."""
         return self._headers.get(row, ())
 
     def repair(self) -> None:
-        """Forget the half of a record whose ``append`` was interrupted, by a signal's handler that raised."""
+        """Remove the incomplete record of an ``append`` that was interrupted by a signal handler that raised."""
         whole = len(self.timestamps)
         self._headers.pop(whole, None)
         del self.keys[whole:]
@@ -293,12 +296,12 @@ class BatchBuilder:
     def rows(self) -> pa.RecordBatch:
         """Return the records as columns key, value, timestamp and, if any record has some, headers.
 
-        Raises UsageError where a key or a value is not bytes.
+        Raises UsageError if a key or a value is not bytes.
         """
         return columns_from(self.keys, self.values, self.timestamps, self._headers)
 
     def few(self) -> FewRows:
-        """The records as they are: for a handful. Nothing may be appended any more."""
+        """Return the records without making columns, for a handful. Nothing may be appended afterwards."""
         return FewRows(self.keys, self.values, self.timestamps, self._headers)
 
     def build(self, codec: Codec = Codec.NONE, producing: Producing | None = None) -> memoryview:
@@ -312,7 +315,10 @@ def columns_from(
     timestamps: Sequence[int],
     headers: Mapping[int, HeaderPairs],
 ) -> pa.RecordBatch:
-    """Records as columns key, value, timestamp and, if any has some, headers. Raises UsageError for no bytes."""
+    """Records as columns key, value, timestamp and, if any has some, headers.
+
+    Raises UsageError unless they are bytes.
+    """
     try:
         arrays = [binary_array(keys), binary_array(values)]
     except TypeError as error:

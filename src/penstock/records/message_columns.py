@@ -1,4 +1,4 @@
-"""Columns of `Messages` that are made when somebody asks: of objects, of a handful of records, for another process."""
+"""Columns of `Messages` that are made on demand: of objects, of a few records, and for another process."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from penstock.records.messages import Deserializer, Deserializers, Part, Refused
 __all__ = ["Packed", "batch_of", "packed", "unpacked", "with_objects"]
 
 Bad: TypeAlias = dict[int, DeserializationError | None]
-"""Rows that have no object, and why; None where the value is raw bytes that could not be decoded before."""
+"""Rows without an object, and the error; None if the value is raw bytes that could not be decoded before."""
 
 
 def with_objects(table: pa.Table, parts: Sequence[Part], makes: Deserializers) -> pa.Table:
-    """``table``, which has the rows of ``parts``, with other columns key and value.
+    """Return ``table``, which has the rows of ``parts``, with keys and values converted.
 
-    Text for `from_utf8`, else of the types that Arrow infers of all objects together. Raises DeserializationError, and
-    UsageError for objects that no column can hold together. Where ``makes`` says what becomes of records that are
-    refused, they are left out, or are null with their header of what is wrong.
+    Columns are text for `from_utf8`; otherwise Arrow infers the type of all objects together. Raises
+    DeserializationError, and UsageError for objects that no single column can hold. If ``makes`` handles rejected
+    records, these are left out, or are null with a header that names the error.
     """
     bad: Bad | None = None if makes.refused is None else {}
     for name, make in (("key", makes.key), ("value", makes.value)):
@@ -36,7 +36,7 @@ def with_objects(table: pa.Table, parts: Sequence[Part], makes: Deserializers) -
 
 
 def _without(bad: Bad, table: pa.Table, parts: Sequence[Part], refused: Refused) -> pa.Table:
-    """``table`` without the ``bad`` rows, or with what stands for them."""
+    """``table`` without the ``bad`` rows, or with replacements for them."""
     kept = np.ones(table.num_rows, bool)
     headers: dict[int, tuple[tuple[str, bytes | None], ...]] = {}
     raw = [*chain.from_iterable(map(records_of, parts))]
@@ -61,7 +61,7 @@ def _column(
         try:
             return column.cast(pa.string())
         except pa.ArrowInvalid:
-            pass  # the first that is no text is found below
+            pass  # the first value that is not text is found below
     objects: list[object] = []
     for part in parts:
         if bad is None:
@@ -84,7 +84,7 @@ def _objects(name: str, part: Part, make: Deserializer[object]) -> list[object]:
 
 
 def _objects_that_can(name: str, part: Part, make: Deserializer[object], bad: Bad, before: int) -> Iterator[object]:
-    """The same; None for those that are ``bad``, by their rows, of which there are ``before`` others."""
+    """As `_objects`, but None for rows that fail, which are added to ``bad``; ``before`` rows came earlier."""
     for row, raw in enumerate(records_of(part), before):
         if is_raw(raw):
             bad[row] = None
@@ -97,9 +97,9 @@ def _objects_that_can(name: str, part: Part, make: Deserializer[object], bad: Ba
             yield None
 
 
-# A handful of records that were read in plain Python, as columns: for whoever asks for those after all.
+# A few records that were read in plain Python, as columns.
 def batch_of(records: Sequence[Record]) -> pa.RecordBatch:
-    """The records as record columns, all of them."""
+    """Return all record columns of these records."""
     count = len(records)
     arrays = [
         binary_array([record.key for record in records]),
@@ -114,23 +114,23 @@ def batch_of(records: Sequence[Record]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema(RECORD_COLUMNS))
 
 
-# Messages as bytes for another process: Arrow's stream format, which carries what the rows need and no more.
+# Messages for another process, in Arrow's stream format, which contains the rows and no more.
 #
-# A slice shares the buffers of all it was cut from, and pickling those would send the whole fetch with ten rows of it.
+# A slice shares the buffers of everything it was cut from; pickling those would send a whole fetch with ten rows.
 Packed = tuple[pa.Buffer, tuple[int, ...]]
-"""A stream, and how many rows each batch has that is in it."""
+"""A stream, and the number of rows in each of its batches."""
 
 _SMALL_BYTES: Final = 1 << 16
-"""Batches smaller than this travel as one: each has a kilobyte of description."""
+"""Batches smaller than this are sent as one, because each has a kilobyte of metadata."""
 
 
 def packed(batches: Sequence[pa.RecordBatch]) -> list[Packed]:
-    """The batches, those in a row that have the same columns in one stream."""
+    """Serialize batches; adjacent ones with the same columns share a stream."""
     return [_packed(list(run)) for _, run in groupby(batches, key=lambda batch: batch.schema)]
 
 
 def unpacked(streams: Sequence[Packed]) -> Iterator[pa.RecordBatch]:
-    """The batches again; nothing is copied."""
+    """Restore the batches without copying."""
     for stream, counts in streams:
         with pa.ipc.open_stream(stream) as reader:
             found = list(reader)

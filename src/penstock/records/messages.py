@@ -1,4 +1,4 @@
-"""Messages, which a consumer hands to its user, and functions that make objects of keys and values. Arrow inside."""
+"""Messages, the records that a consumer returns, and functions that convert keys and values. Arrow is used inside."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _UNKNOWN: Final = -1
 class Part:
     """Rows of one partition: record columns, the offset to read next, and what the protocol needs to confirm them.
 
-    ``context`` confirms the whole batch these rows end; it is "" where they do not, or where offsets are committed.
-    Few rows come as ``records``, which are made into columns when somebody asks for those.
+    ``context`` confirms the whole batch that these rows end; it is "" if they do not end one, or if offsets are
+    committed instead. A few rows come as ``records``, which become columns on demand.
     """
 
     __slots__ = ("_batch", "context", "next_offset", "num_rows", "partition", "records", "topic_id")
@@ -88,7 +88,7 @@ class Part:
         mine = (self.partition, self.next_offset, self.context)
         return mine == (other.partition, other.next_offset, other.context) and bool(self.batch.equals(other.batch))
 
-    __hash__ = None  # type: ignore[assignment] # what Arrow holds has no hash
+    __hash__ = None  # type: ignore[assignment] # Arrow data has no hash
 
     def __repr__(self) -> str:
         return f"<Part of {self.partition}: {self.num_rows} rows, next {self.next_offset}>"
@@ -100,12 +100,11 @@ class Part:
 
 
 class Messages(Generic[K, V]):
-    """An immutable run of records of one or several partitions.
+    """An immutable sequence of records of one or several partitions.
 
-    Iterate for `penstock.Record` objects, made one by one; or take the columns: `to_arrow`, `column`, or hand the whole
-    to anything that reads the Arrow PyCapsule stream (Polars, DuckDB, pandas), or to ``Producer.send_batch``. Slices
-    share the memory; a pickle holds its own rows only.
-
+    Iterate for `penstock.Record` objects, created one by one. Or take the columns: `to_arrow`, `column`, or pass the
+    object to anything that reads the Arrow PyCapsule stream (Polars, DuckDB, pandas), or to ``Producer.send_batch``.
+    Slices share the memory; a pickle contains only its own rows.
     >>> table = messages.to_arrow()                        # doctest: +SKIP
     >>> frame = polars.from_arrow(messages)                # doctest: +SKIP
     >>> [message.value for message in messages[:10]]       # doctest: +SKIP
@@ -114,8 +113,8 @@ class Messages(Generic[K, V]):
     __slots__ = ("_makes", "_named_nodes", "_parts", "_rows")
 
     def __init__(self, parts: Iterable[Part] = (), *, named_nodes: bool = False) -> None:
-        """``named_nodes``: partitions belong to brokers with names, though there may be no ``parts`` that tell: so that
-        a table without rows has the columns of one with rows."""
+        """``named_nodes``: partitions belong to named brokers, even if there are no ``parts`` to show it. A table
+        without rows then has the same columns as one with rows."""
         self._parts = tuple(parts)
         self._named_nodes = named_nodes
         self._makes: Deserializers | None = None
@@ -139,8 +138,8 @@ class Messages(Generic[K, V]):
     def of_records(
         partition: Partition, records: Sequence[Record], next_offset: int, topic_id: bytes | None = None
     ) -> Messages:
-        """Return a handful of records of one partition, as they are."""
-        few = Messages.__new__(Messages)  # without a look at what is known: most polls of a service bring one record
+        """Return a handful of records of one partition, without making columns."""
+        few = Messages.__new__(Messages)  # __init__ would be slower, and most polls of a service bring one record
         few._parts = (Part(partition, None, next_offset, "", records, topic_id),)
         few._makes = None
         few._named_nodes = False
@@ -149,7 +148,7 @@ class Messages(Generic[K, V]):
 
     @staticmethod
     def concat(runs: Iterable[Messages[K, V]]) -> Messages[K, V]:
-        """Return all rows of ``runs``, in their order, deserialized as those of the first; nothing is copied."""
+        """Return all rows of ``runs``, in order, with the deserializers of the first; nothing is copied."""
         all_runs = tuple(runs)
         parts = (part for run in all_runs for part in run._parts)
         makes = all_runs[0]._makes if all_runs else None
@@ -162,17 +161,17 @@ class Messages(Generic[K, V]):
 
     @property
     def partitions(self) -> frozenset[Partition]:
-        """Partitions these records came from, also those that only moved over records nobody sees."""
+        """The partitions of these records, also those in which only invisible records were passed."""
         return frozenset(part.partition for part in self._parts)
 
     @property
     def next_offsets(self) -> Mapping[Partition, int]:
-        """For each partition the offset after these records: what to commit once they are done with.
+        """For each partition the offset after these records: commit it once they are processed.
 
-        Where several of TubeMQ's partitions share a store, a group's member learns where a batch ends by committing it:
-        before, this is the least it can be, and reading from there may find its last records again; afterwards it is
-        exact.
-        Raises UsageError for a slice of records that were read without the column ``offset``.
+        Where several of TubeMQ's partitions share a store, a group's member learns the end of a batch only by
+        committing it. Until then, this is the smallest possible offset, and reading from there may repeat the last
+        records; after the commit it is exact. Raises UsageError for a slice of records that were read without the
+        column ``offset``.
         """
         found: dict[Partition, int] = {}
         for part in self._parts:
@@ -183,7 +182,7 @@ class Messages(Generic[K, V]):
 
     @property
     def first_offsets(self) -> Mapping[Partition, int]:
-        """For each partition the offset of its first record here: where to go back to in order to read these again.
+        """For each partition the offset of its first record here: seek there to read these records again.
 
         Raises UsageError for records that were read without the column ``offset``.
         """
@@ -203,7 +202,7 @@ class Messages(Generic[K, V]):
 
     @property
     def offsets(self) -> Mapping[Partition, list[int]]:
-        """For each partition the offsets of its records here, in their order.
+        """For each partition the offsets of its records here, in order.
 
         Raises UsageError for records that were read without the column ``offset``.
         """
@@ -231,7 +230,7 @@ class Messages(Generic[K, V]):
         few = self._parts[0].records if len(self._parts) == 1 else None
         records = self._raw() if few is None else iter(few)
         if self._makes is None:
-            return records  # type: ignore[return-value] # bytes, which K and V are then
+            return records  # type: ignore[return-value] # K and V are bytes then
         return self._makes.records(records)
 
     def _raw(self) -> Iterator[Record]:
@@ -254,7 +253,7 @@ class Messages(Generic[K, V]):
 
     def _slice(self, first: int, last: int) -> Messages[K, V]:
         if (first, last) == (0, self._rows):
-            return self  # with its parts that have no rows and still move a position
+            return self  # keeps parts without rows, which still move a position
         parts: list[Part] = []
         begin = 0
         for part in self._parts:
@@ -275,12 +274,11 @@ class Messages(Generic[K, V]):
     def deserialized(
         self, *, key: Deserializer[Any] | None = None, value: Deserializer[Any] | None = None
     ) -> Messages[Any, Any]:
-        """Return the same records, whose keys and values are made objects where somebody iterates.
+        """Return the same records, with keys and values converted to objects on iteration.
 
-        Columns stay bytes; a key or a value that is null stays None. Without both, bytes again. Iterating raises
-        DeserializationError for a payload that is not as expected; of a batch that a consumer returned, what its
-        ``on_bad_record`` says becomes of such a record.
-
+        Columns stay bytes, and a null key or value stays None. Without both functions, records have bytes again.
+        Iterating raises DeserializationError for a payload that cannot be converted; for a batch from a consumer,
+        its ``on_bad_record`` decides what happens to such a record.
         >>> [message.value["delay"] for message in messages.deserialized(value=penstock.from_json)]   # doctest: +SKIP
         """
 
@@ -289,13 +287,13 @@ class Messages(Generic[K, V]):
         return _making(self._parts, makes, named_nodes=self._named_nodes)
 
     def to_arrow(self, columns: Sequence[str] | None = None, *, deserialized: bool = False) -> pa.Table:
-        """Return the rows as a table, one chunk a part, payloads not copied; ``columns`` in their order.
+        """Return the rows as a table, one chunk per part, without copying payloads; ``columns`` in the given order.
 
-        None means every column that was read, with topic and partition, in the order of Spark's Kafka source, and then
-        node, the broker of the partition, where partitions belong to brokers (TubeMQ, RocketMQ); elsewhere node is null
-        and there if it is asked for. Keys and values are bytes; ``deserialized`` makes columns of what the
-        deserializers make, a Python object a row but for `penstock.from_utf8`. Raises DeserializationError then,
-        UsageError for objects that are no column.
+        None means every column that was read, with topic and partition, in the order of Spark's Kafka source. The
+        column node, the partition's broker, follows where partitions belong to brokers (TubeMQ, RocketMQ); elsewhere it
+        is null, and only there if asked for. Keys and values are bytes. With ``deserialized`` they are columns of the
+        deserializers' results, one Python object per row except for `penstock.from_utf8`. Raises DeserializationError
+        then, and UsageError for objects that do not form a column.
         """
         import pyarrow as pa
 
@@ -358,7 +356,7 @@ class Messages(Generic[K, V]):
         return self._named_nodes or any(part.partition.node for part in self._parts)
 
     def _names(self) -> Sequence[str]:
-        """Columns that every part has."""
+        """The columns that every part has."""
         from penstock.records.arrow import COLUMNS, CONSTANT_COLUMNS
 
         there = [set(part.batch.schema.names) for part in self._parts] or [set(COLUMNS)]
@@ -367,12 +365,12 @@ class Messages(Generic[K, V]):
 
 
 def with_deserializers(messages: Messages, makes: Deserializers) -> Messages[Any, Any]:
-    """As ``deserialized``, for clients: also with what becomes of a record that is refused."""
+    """As ``deserialized``, for clients: ``makes`` also says what happens to records that are rejected."""
     return _making(messages.parts, makes, named_nodes=messages._named_nodes)
 
 
 def records_of(part: Part) -> Iterator[Record]:
-    """Its rows as records, with keys and values as bytes."""
+    """The part's rows as records, with keys and values as bytes."""
     if part.records is not None:
         yield from part.records
         return
@@ -429,7 +427,7 @@ def _cut(part: Part, first: int, last: int) -> Part:
         return Part(part.partition, batch, part.next_offset, part.context, None, part.topic_id)
     index = batch.schema.get_field_index("offset")
     next_offset = _UNKNOWN if index < 0 else batch.column(index)[-1].as_py() + 1
-    # What confirms the whole travels with its last row only.
+    # The context that confirms the whole batch stays with its last row only.
     return Part(part.partition, batch, next_offset, topic_id=part.topic_id)
 
 
@@ -457,29 +455,28 @@ def _records(partition: Partition, batch: pa.RecordBatch) -> Iterator[Record]:
         )  # fmt: skip
 
 
-# Keys and values as objects: what makes them of bytes and back, where somebody iterates or sends one by one.
-#
-# Columns stay bytes unless objects are asked for.
+# Keys and values as objects: conversion from and to bytes, on iteration or when single records are sent. Columns stay
+# bytes unless objects are asked for.
 T = TypeVar("T")
 Deserializer: TypeAlias = Callable[[bytes], T]
-"""Makes an object of a key or a value; one that is null stays None, without a call."""
+"""Makes an object of a key or a value. Null stays None, without a call."""
 Serializer: TypeAlias = Callable[[T], bytes | None]
-"""Makes bytes of a key or a value; None stays null, without a call."""
+"""Makes bytes of a key or a value. None stays null, without a call."""
 
 Refused: TypeAlias = Callable[[DeserializationError, Record[Any, Any]], Record[Any, Any] | None]
-"""Returns what stands for a record, here with its bytes, that a deserializer has refused; None leaves it out."""
+"""Returns a replacement for a record that a deserializer rejected; None leaves it out. The record has bytes."""
 
 ERROR_HEADER: Final = "penstock.error"
-"""The last header of a record whose value is raw bytes, because it could not be decoded: what is wrong with it."""
+"""The last header of a record with raw bytes as its value, because it could not be decoded: says what is wrong."""
 
 RECORDS_HEADER: Final = "penstock.error.records"
-"""A header of such a record: about how many records the bytes hold, if more than one."""
+"""A header of such a record: roughly how many records the bytes contain, if more than one."""
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def from_json(payload: bytes) -> Any:
-    """A value of JSON, in UTF-8, as ``json.loads`` makes it.
+    """Parse JSON in UTF-8, as ``json.loads`` does.
 
     >>> from_json(b'{"delay": 12}')
     {'delay': 12}
@@ -488,7 +485,7 @@ def from_json(payload: bytes) -> Any:
 
 
 def to_json(value: object) -> bytes:
-    """JSON in UTF-8, without blanks. Raises TypeError and ValueError for what JSON cannot say, NaN for one.
+    """Make JSON in UTF-8, without blanks. Raises TypeError and ValueError for values that JSON lacks, such as NaN.
 
     >>> to_json({"delay": 12})
     b'{"delay":12}'
@@ -497,7 +494,7 @@ def to_json(value: object) -> bytes:
 
 
 def from_utf8(payload: bytes) -> str:
-    """Text. Raises UnicodeDecodeError for what is none.
+    """Decode UTF-8. Raises UnicodeDecodeError for other bytes.
 
     >>> from_utf8(b"AA1")
     'AA1'
@@ -506,7 +503,7 @@ def from_utf8(payload: bytes) -> str:
 
 
 def to_utf8(value: str) -> bytes:
-    """Text as UTF-8.
+    """Encode text as UTF-8.
 
     >>> to_utf8("AA1")
     b'AA1'
@@ -516,14 +513,14 @@ def to_utf8(value: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Deserializers:
-    """What a reader wants made of keys and of values; None leaves bytes. ``refused`` None raises what they raise."""
+    """The functions for keys and for values; None leaves bytes. With ``refused`` None, their errors are raised."""
 
     key: Deserializer[Any] | None = None
     value: Deserializer[Any] | None = None
     refused: Refused | None = None
 
     def records(self, raw: Iterable[Record]) -> Iterator[Record[Any, Any]]:
-        """The same records with objects. Raises DeserializationError, unless ``refused`` says what to do instead."""
+        """Convert records. Raises DeserializationError, unless ``refused`` decides otherwise."""
         return map(self.record, raw) if self.refused is None else self._those_that_can(raw, self.refused)
 
     def _those_that_can(self, raw: Iterable[Record], refused: Refused) -> Iterator[Record[Any, Any]]:
@@ -538,7 +535,7 @@ class Deserializers:
                     yield instead
 
     def record(self, raw: Record) -> Record[Any, Any]:
-        """The same record with objects. Raises DeserializationError."""
+        """Convert one record. Raises DeserializationError."""
         return Record(
             raw.topic,
             raw.partition,
@@ -567,7 +564,7 @@ def made(
     offset: int,
     node: str | None = None,
 ) -> object:
-    """A key or a value as ``make`` makes it; ``offset`` -1 where it is not known. Raises DeserializationError."""
+    """Convert a key or a value with ``make``; ``offset`` is -1 if unknown. Raises DeserializationError."""
     if make is None or raw is None:
         return raw
     try:
@@ -586,7 +583,7 @@ def made(
 
 
 def serialized(what: str, make: Serializer[Any], given: object, topic: object) -> bytes | None:
-    """A key or a value as bytes, or None. Raises UsageError for what ``make`` refuses."""
+    """Convert a key or a value to bytes, or None. Raises UsageError if ``make`` rejects it."""
     if given is None:
         return None
     try:
@@ -600,19 +597,17 @@ def serialized(what: str, make: Serializer[Any], given: object, topic: object) -
         ) from error
 
 
-# Halving: a run of messages around those that cannot be decoded, where each has a frame of its own.
-#
-# For protocols whose answers are lists of messages. A run that cannot be decoded is halved until what is damaged stands
-# alone: a few decodes for each damaged message, and large runs for all others.
+# Decoding around damaged messages, for protocols whose answers are lists of framed messages. A run that cannot be
+# decoded is halved until the damaged message is alone: a few calls for each damaged one, and large runs for the others.
 Run = TypeVar("Run")
 
 
 def halved(
     count: int, decode: Callable[[int, int], Run]
 ) -> Iterator[tuple[int, int, Run | CorruptBatch | ProtocolViolation]]:
-    """Yield (first, last, what ``decode`` made of these messages), in order, for all of ``count``.
+    """Yield (first, last, result of ``decode`` for these messages), in order, for all ``count`` messages.
 
-    ``decode(first, last)`` raises CorruptBatch or ProtocolViolation; of one message, that error is what is yielded.
+    ``decode(first, last)`` raises CorruptBatch or ProtocolViolation; for a single message that error is yielded.
     """
     waiting = [(0, count)] if count else []
     while waiting:

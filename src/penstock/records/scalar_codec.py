@@ -1,4 +1,8 @@
-"""Record batches v2 from single records and back, in plain Python, without Arrow (KIP-98)."""
+"""Record batches v2 from single records and back, in plain Python, without Arrow and NumPy.
+
+`encode_one` and `encode_batch` write the records of a front's clients, `stored_records` reads them. `batch_of` and
+`entries_of` write and read a node's own topics. Source: Kafka protocol, record batch v2 (KIP-98).
+"""
 
 from __future__ import annotations
 
@@ -42,30 +46,29 @@ __all__ = [
     "stored_records",
 ]
 
-# A batch of one record, with its header at hand: what is written for a service that sends one message and waits.
+# A batch of one record together with its parsed header, for services that send one message and wait.
 #
-# The same bytes as `few.encode_few`, without what that does for several records. Source: Kafka protocol, record batch
-# v2 (KIP-98).
+# The bytes are the same as from `scalar_writer.encode_few`, without its work for several records.
 _HEAD: Final = struct.Struct(">qiibI")
 _HEAD_BYTES: Final = _HEAD.size
 _SUMMED: Final = struct.Struct(">hiqqqhii")
-"""What the checksum covers: attributes, last offset delta, times, producer, how many records."""
+"""The part that the checksum covers: attributes, last offset delta, times, producer, number of records."""
 _LENGTH_BEFORE: Final = 12
 _BEGIN: Final = b"\0\0\0"
-"""No attributes, no time and no place after the batch's first record."""
+"""No attributes, and time and offset of the batch's first record."""
 _NULL: Final = b"\x01"
 _BEGIN_WITHOUT_KEY: Final = _BEGIN + _NULL
 _NO_HEADERS: Final = b"\0"
 _crc: Final[Callable[[bytes], int]] = google_crc32c.value
 _length = functools.lru_cache(1_024)(varint)
-"""What is sent one by one mostly has few lengths."""
+"""Cached, because single messages mostly have few different lengths."""
 
 _header: Final = functools.partial(tuple.__new__, BatchHeader)
-"""`BatchHeader` of all its fields, without the function that would take them one by one."""
+"""Makes a `BatchHeader` of all its fields, faster than its constructor with separate arguments."""
 
 
 def header_name(name: str) -> bytes:
-    """A header's name as it stands before its value."""
+    """A header's name, encoded as it precedes the value."""
     encoded = name.encode()
     return varint(len(encoded)) + encoded
 
@@ -73,9 +76,9 @@ def header_name(name: str) -> bytes:
 def encode_one(
     key: bytes | None, value: bytes | None, headers: Sequence[bytes], timestamp_ms: int, *, append_time: bool = False
 ) -> ValidatedBatch:
-    """The batch of one uncompressed record that was made at ``timestamp_ms``; its offset is 0.
+    """Return the batch of one uncompressed record with the time ``timestamp_ms``; its offset is 0.
 
-    ``headers`` are a piece each: a `header_name`, then its value behind its length. With ``append_time`` the time is
+    Each of ``headers`` is a `header_name`, followed by the length and the value. With ``append_time`` the time is
     marked as the log's.
     """
     attributes = APPEND_TIME if append_time else 0
@@ -101,7 +104,7 @@ _NULL_LENGTH: Final = varint(-1)
 
 
 class Stored(NamedTuple):
-    """One record of the log; ``timed`` where its producer said its time, otherwise it is the log's."""
+    """One record of the log; ``timed`` if the time is its producer's, otherwise it is the log's."""
 
     offset: int
     timestamp_ms: int
@@ -112,9 +115,9 @@ class Stored(NamedTuple):
 
 
 def encode_batch(records: Sequence[Stored]) -> memoryview:
-    """One uncompressed batch of ``records`` (at least one), numbered from 0 whatever their offsets say.
+    """Return one uncompressed batch of ``records`` (at least one), with offsets from 0 whatever theirs are.
 
-    Whose time it is can be said of a batch only: it is taken from the first record.
+    A batch has one kind of time for all its records; the first record decides.
     """
     if len(records) == 1 and not (only := records[0]).headers:
         rows = FewRows((only.key,), (only.value,), (only.timestamp_ms,))
@@ -129,7 +132,7 @@ def encode_batch(records: Sequence[Stored]) -> memoryview:
 
 
 def encode_single(record: Stored) -> ValidatedBatch:
-    """The batch that `encode_batch` makes of one record, sooner, and with its header at hand."""
+    """As `encode_batch` for one record, but faster, and with its parsed header."""
     _, timestamp_ms, timed, key, value, headers = record
     named: Sequence[bytes] = ()
     if headers:
@@ -142,9 +145,9 @@ def encode_single(record: Stored) -> ValidatedBatch:
 def stored_records(
     data: bytes | bytearray | memoryview, start: int, aborted: Sequence[tuple[int, int]] = ()
 ) -> Iterator[Stored]:
-    """The records of whole batches from offset ``start`` on. Raises CorruptBatch.
+    """Yield the records of whole batches from offset ``start`` on. Raises CorruptBatch.
 
-    Left out are markers of the log, and what belongs to transactions of ``aborted`` (producer id, first offset).
+    Skips markers of the log, and records of the ``aborted`` transactions (producer id, first offset).
     """
     transactions = AbortedTransactions(aborted)
     for header in batches(data):
@@ -161,7 +164,7 @@ def _plain(data: bytes | bytearray | memoryview, header: BatchHeader) -> bytes:
     packed = memoryview(data)[header.position + HEADER_BYTES : header.end]
     if header.codec is Codec.NONE:
         return bytes(packed)
-    from penstock.records.compression import inflate  # loads Arrow: who never sees compression does without
+    from penstock.records.compression import inflate  # imported late: loads NumPy
 
     return bytes(inflate(header.codec, packed, MAX_INFLATED_BYTES))
 
@@ -194,19 +197,18 @@ def _read_headers(data: bytes, at: int, end: int) -> tuple[tuple[str, bytes | No
     return tuple(headers)
 
 
-# The codec of a node's own topics: keys and values to record batches v2 and back, a few at a time, in plain Python.
-#
-# Neither Arrow nor NumPy is loaded for a commit. Source: Kafka protocol, record batch v2 (KIP-98).
+# The codec of a node's own topics: a few keys and values to batches and back, so that a commit loads neither Arrow nor
+# NumPy.
 Entry = tuple[bytes, bytes | None]
-"""Key and value of a record; None takes away what the key stands for."""
+"""Key and value of a record; None deletes the key."""
 
 _MAX_INFLATED_BYTES: Final = 256 << 20
 
 
 class Noted(NamedTuple):
-    """An entry as it stands in the log, at offset ``position``; ``producer_id`` is whose transaction it is part of.
+    """An entry in the log, at offset ``position``; ``producer_id`` is that of its transaction, -1 for none.
 
-    That is -1 for none. ``key`` is None only where somebody else wrote to the log.
+    ``key`` is None only if a foreign program wrote to the log.
     """
 
     position: int
@@ -224,7 +226,7 @@ class Ended(NamedTuple):
 
 
 def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> ValidatedBatch:
-    """One uncompressed batch v2 of all entries; with a producer id, one of its transaction, without sequence."""
+    """Return one uncompressed batch of all entries; with a producer id as part of its transaction, without sequence."""
     if len(entries) == 1 and producer_id < 0:
         key, value = entries[0]
         return encode_one(key, value, (), now_ms)
@@ -233,7 +235,7 @@ def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch
 
 
 def entries_of(data: bytes | bytearray | memoryview) -> Iterator[Noted | Ended]:
-    """What whole batches say, in order. Raises CorruptBatch."""
+    """Yield the contents of whole batches, in order. Raises CorruptBatch."""
     view = bytes(data)
     for header in batches(view):
         verify_crc(view, header)
@@ -247,8 +249,8 @@ def entries_of(data: bytes | bytearray | memoryview) -> Iterator[Noted | Ended]:
 
 def _noted(data: bytes, header: BatchHeader) -> Iterator[Noted]:
     at, end = header.position + HEADER_BYTES, header.end
-    if header.codec is not Codec.NONE:  # never written by us
-        from penstock.records.compression import inflate  # loads Arrow
+    if header.codec is not Codec.NONE:  # penstock never writes such a batch
+        from penstock.records.compression import inflate  # loads NumPy
 
         data = bytes(inflate(header.codec, memoryview(data)[at:end], _MAX_INFLATED_BYTES))
         at, end = 0, len(data)

@@ -1,4 +1,7 @@
-"""A handful of records that were read, in plain Python: below some dozens, objects cost less than columns."""
+"""Reads a handful of records in plain Python: below some dozens, objects cost less than columns.
+
+Loads neither Arrow nor NumPy. Source: Kafka protocol, record v2.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,16 @@ from penstock.records.batch import (
 
 __all__ = ["read_bytes", "read_few", "read_record", "read_varint"]
 
-# The fields of single records in plain Python: who handles a few of them loads neither Arrow nor NumPy for it. Source:
-# Kafka protocol, record v2.
 _NULL: Final = 1
 """A length of -1."""
 
 _TWO_ZEROS_END: Final = 3
-"""Where the key begins, behind attributes and two deltas of 0."""
+"""Where the key begins, after attributes and two deltas of 0."""
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A zigzag varint and where it ends. Raises CorruptBatch where it does not, before ``end``."""
-    if at < end and (byte := data[at]) < 128:  # nearly all of them
+    """Return a zigzag varint and its end. Raises CorruptBatch if it does not end before ``end``."""
+    if at < end and (byte := data[at]) < 128:  # the usual case
         return (byte >> 1) ^ -(byte & 1), at + 1
     bits = shift = 0
     while at < end and shift < 70:
@@ -47,7 +48,7 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    """Bytes after their length (below 0: None) and where they end. Raises CorruptBatch."""
+    """Return the bytes after their length (None if that is negative), and their end. Raises CorruptBatch."""
     if at < end and data[at] == _NULL:
         return None, at + 1
     size, at = read_varint(data, at, end)
@@ -60,7 +61,7 @@ def read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def read_record(data: bytes, at: int, end: int, base_offset: int) -> tuple[int, int, int, int]:
-    """What stands before a record's key: deltas of time and offset, where the key begins, and where the record ends.
+    """Read a record up to its key; return its deltas of time and offset, the start of the key, the end of the record.
 
     Raises CorruptBatch, with the ``base_offset`` of its batch, for a record that does not fit before ``end``.
     """
@@ -68,7 +69,7 @@ def read_record(data: bytes, at: int, end: int, base_offset: int) -> tuple[int, 
     stop = at + size
     if size < 0 or stop > end:
         raise CorruptBatch(f"a record of {size} bytes at byte {at} of {end}", offset=base_offset)
-    if stop - at > _TWO_ZEROS_END and not data[at + 1] and not data[at + 2]:  # as in a batch of one
+    if stop - at > _TWO_ZEROS_END and not data[at + 1] and not data[at + 2]:  # as in a batch of one record
         return 0, 0, at + _TWO_ZEROS_END, stop
     later, at = read_varint(data, at + 1, stop)
     delta, at = read_varint(data, at, stop)
@@ -76,18 +77,18 @@ def read_record(data: bytes, at: int, end: int, base_offset: int) -> tuple[int, 
 
 
 _MOST_BYTES: Final = 16 * 1024
-"""Fetches up to this size may hold few records; in larger ones nobody looks."""
+"""Fetches above this size are not searched for a few records."""
 
 _FEW: Final = 32
 _LENGTH_AFTER: Final = 12
 _MOST_MS: Final = 1 << 52
 _NO_STOP: Final = (1 << 63) - 1
 _ALONE: Final = struct.Struct(">qi4xbIhiq22xi")
-"""Of a batch's header: base offset, length of what follows, magic, checksum, attributes, last offset delta, base
+"""Fields of a batch header: base offset, length of the rest, magic, checksum, attributes, last offset delta, base
 timestamp, number of records."""
 
 _FIRST: Final = b"\0\0\0"
-"""A record's attributes and deltas of time and offset, where it is its batch's first."""
+"""Attributes and deltas of time and offset of a batch's first record."""
 
 _ONE_BYTE: Final = 128
 _TWO_BYTES: Final = 1 << 14
@@ -97,7 +98,7 @@ Found = tuple[list[Record], int]
 
 
 class _NotPlain(Exception):
-    """This is for `decode`."""
+    """The batch needs the columnar decoder (`penstock.records.decoding`)."""
 
 
 def read_few(
@@ -110,9 +111,9 @@ def read_few(
     most: int = _FEW,
     most_bytes: int = _MOST_BYTES,
 ) -> Found | None:
-    """The records of ``buffer`` in ``[start, stop)``, and where to read on; None if they are many or not plain.
+    """Return the records of ``buffer`` in ``[start, stop)``, and where to read on.
 
-    Many are more than ``most``, or more than ``most_bytes``.
+    None if they are more than ``most`` or ``most_bytes``, or not plain.
     """
     view = buffer if buffer.__class__ is memoryview and buffer.format == "B" else as_view(buffer)
     if len(view) > most_bytes:
@@ -126,9 +127,9 @@ def read_few(
 
 
 def _only(data: bytes, partition: Partition, start: int, stop: int, check_crcs: bool) -> Found | None:
-    """One record in one batch, as what comes now and then; None where `_read` has to look.
+    """Read one record in one batch, as in a slow stream; None if `_read` has to look.
 
-    A record that comes alone finds no code in the processor's caches: what is not looked at costs nothing.
+    A record that comes alone finds the processor's caches cold, so every check left out saves time.
     """
     size = len(data)
     if size <= HEADER_BYTES:
@@ -149,14 +150,14 @@ def _only(data: bytes, partition: Partition, start: int, stop: int, check_crcs: 
         key, at = _short(data, at + 3)
         value, at = _short(data, at)
         if at != size - 1 or data[at]:
-            return None  # there are headers, or a length has lied
+            return None  # there are headers, or a length is wrong
     except IndexError:
         return None
     return [Record(partition.topic, partition.id, base, first_ms, key, value, (), TimestampType.CREATE)], base + 1
 
 
 def _short(data: bytes, at: int) -> tuple[bytes | None, int]:
-    """Bytes whose length takes one byte or two, and where they should end. Raises IndexError for others."""
+    """Return bytes whose length takes one byte or two, and where they should end. Raises IndexError for others."""
     bits = data[at]
     at += 1
     if bits == 1:
@@ -179,7 +180,7 @@ def _read(data: bytes, partition: Partition, start: int, stop: int, check_crcs: 
         )
         end = at + _LENGTH_AFTER + length
         if end > len(data) and magic == 2 and length >= HEADER_BYTES - _LENGTH_AFTER:
-            break  # cut off
+            break  # incomplete
         left -= count
         plain = magic == 2 and not attributes & ~(APPEND_TIME | TRANSACTIONAL | DELETE_HORIZON) and base >= 0
         if not plain or length < HEADER_BYTES - _LENGTH_AFTER or not 0 < count <= last_delta + 1 or left < 0:

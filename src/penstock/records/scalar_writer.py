@@ -1,4 +1,7 @@
-"""A handful of records on their way out, in plain Python: below a hundred, lists cost less than columns."""
+"""Encodes a handful of records in plain Python: below a hundred, lists cost less than columns.
+
+Also the hashes by which producers place keys, for one key at a time.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +33,19 @@ __all__ = ["FEW", "FewRows", "HeaderPairs", "Rows", "columns_of", "encode_few", 
 _SMALL: Final = 4_096
 _BEFORE_SUM: Final = struct.Struct(">qiibI")
 _SUMMED: Final = struct.Struct(">hiqqqhii")
-"""A batch's header up to its checksum, and what of it the checksum covers."""
+"""A batch header up to its checksum, and the part that the checksum covers."""
 
 FEW: Final = 100
-"""So many records, at most, are written one by one; more of them by a kernel."""
+"""Up to so many records are written one by one; more of them by a kernel."""
 
 HeaderPairs: TypeAlias = "Sequence[tuple[str, bytes | None]]"
 
 
 @dataclass(slots=True)
 class FewRows:
-    """Records in order: keys, values, timestamps in ms, and the headers of those that have some, by place.
+    """Records in order: keys, values, timestamps in ms, and headers by row for those that have some. Do not change it.
 
-    Nobody changes them; not frozen: of a record that is waited for there is one, and that takes five times as long.
+    Not frozen: the fast path creates one per record, and frozen instances are five times slower to create.
     """
 
     keys: Sequence[bytes | None]
@@ -52,11 +55,11 @@ class FewRows:
 
     @property
     def num_rows(self) -> int:
-        """How many there are."""
+        """The number of records."""
         return len(self.values)
 
     def slice(self, first: int, length: int | None = None) -> FewRows:
-        """Some of them."""
+        """A part of the records."""
         end = self.num_rows if length is None else min(first + length, self.num_rows)
         if not first and end == self.num_rows:
             return self
@@ -64,7 +67,7 @@ class FewRows:
         return FewRows(self.keys[first:end], self.values[first:end], self.timestamps[first:end], headers)
 
     def picked(self, places: Sequence[int]) -> FewRows:
-        """Those at ``places``, in that order."""
+        """The records at ``places``, in that order."""
         headers = {at: self.headers[place] for at, place in enumerate(places) if place in self.headers}
         return FewRows(
             [self.keys[place] for place in places],
@@ -81,16 +84,16 @@ class FewRows:
 
 
 Rows: TypeAlias = "FewRows | pa.RecordBatch"
-"""What a batch is made of."""
+"""The two forms that a batch is made from."""
 
 
 def columns_of(rows: Rows) -> pa.RecordBatch:
-    """As columns, whatever they were."""
+    """Return the rows as columns, whichever form they have."""
     return rows.columns() if isinstance(rows, FewRows) else rows
 
 
 def join(pieces: Sequence[FewRows]) -> FewRows:
-    """One behind the other."""
+    """Concatenate pieces."""
     if len(pieces) == 1:
         return pieces[0]
     headers: dict[int, HeaderPairs] = {}
@@ -109,7 +112,7 @@ def join(pieces: Sequence[FewRows]) -> FewRows:
 def encode_few(
     rows: FewRows, *, codec: Codec = Codec.NONE, producing: Producing = ANYONE, append_time: bool = False
 ) -> memoryview:
-    """Encode ``rows`` as one batch and return its bytes, writable; the same bytes as `encode.encode_v2` returns.
+    """Encode ``rows`` as one batch and return its bytes, writable; the same bytes as from `encoding.encode_v2`.
 
     ``append_time``: the timestamps are the log's, not the producer's. Arrow and NumPy are loaded only to compress.
     """
@@ -124,7 +127,7 @@ def encode_few(
         records = bytes(compress(codec, records))
     attributes = codec | (TRANSACTIONAL if producing.transactional else 0) | (APPEND_TIME if append_time else 0)
     count = len(rows.values)
-    if len(records) <= _SMALL:  # a copy costs less than a second look
+    if len(records) <= _SMALL:  # copying is cheaper than a second pass for the checksum
         summed = _SUMMED.pack(
             attributes, count - 1, first_ms, max(rows.timestamps),
             producing.producer_id, producing.producer_epoch, producing.base_sequence, count,
@@ -143,7 +146,7 @@ def encode_few(
 
 
 def _only(key: bytes | None, value: bytes | None) -> bytes:
-    """The one record of a batch, without headers: what most batches of a handful are."""
+    """Encode the only record of a batch, without headers: the usual case here."""
     body = b"".join((
         _FIRST,
         _NULL if key is None else varint(len(key)) + key,
@@ -176,7 +179,7 @@ def _headers(pairs: HeaderPairs) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Zigzag."""
+    """Encode a zigzag varint."""
     bits = (value << 1) ^ (value >> 63)
     if bits < 128:
         return _ONE_BYTE[bits]
@@ -192,15 +195,15 @@ def varint(value: int) -> bytes:
 
 _ONE_BYTE: Final = tuple(bytes((each,)) for each in range(128))
 _FIRST: Final = b"\0\0\0"
-"""No attributes, no time and no place after the batch's first record."""
+"""No attributes, and time and offset of the batch's first record."""
 
 _NULL: Final = b"\x01"
 """A length of -1."""
 
-# Hashes by which producers of several makes agree where a key goes. One key at a time; columns are the client's.
+# Hashes by which producers of several makes agree on the partition of a key. For whole columns, the client has its own.
 #
 # Sources: murmur2 as Kafka's Java client computes it (``Utils.murmur2``, seed 0x9747b28c); FNV-1a as librdkafka does
-# (``rd_fnv1a``), which takes the amount of the signed number, as Sarama.
+# (``rd_fnv1a``), which takes the absolute value of the signed number, as Sarama.
 _PRIME = 0x01000193
 _BASIS = 0x811C9DC5
 _SEED = 0x9747B28C
@@ -224,7 +227,7 @@ def murmur2(data: bytes) -> int:
 
 
 def fnv1a(data: bytes) -> int:
-    """The 32-bit hash; of one that would be negative if it had a sign, the amount."""
+    """The 32-bit hash; the absolute value of one that would be negative as a signed number."""
     found = _BASIS
     for each in data:
         found = (found ^ each) * _PRIME & _MASK

@@ -1,4 +1,8 @@
-"""Batches on their way into a log: checked once, as deep as storing needs, and in the codec that the topic wants."""
+"""Batches on their way into a log: checked once, as deeply as storing needs, and recompressed for the topic.
+
+`ValidatedBatch` is a batch with a valid checksum, `walk_records` reads the heads of its records, `true_head` corrects
+the header, and `recompressed` changes the codec. Plain Python, because a node loads no compiler.
+"""
 
 from __future__ import annotations
 
@@ -39,38 +43,38 @@ __all__ = [
     "walk_records",
 ]
 
-# What the records of a batch say of themselves, looked at only as far as storing them needs.
+# The records of a batch, read only as far as storing them needs.
 #
-# The head of a batch repeats what its records say: how many there are, their last place, their largest time. A producer
-# can get that wrong, and retention, time lookups and compaction rely on it, so a node reads it from the records here.
-# Plain Python: a node loads no compiler.
+# A batch header repeats what its records say: their number, last offset delta and largest time. A producer can get that
+# wrong, and retention, time lookups and compaction rely on it, so a node reads it from the records.
 #
 # Source: Kafka protocol, record v2: length, attributes, timestamp delta, offset delta, key, value, headers (KIP-98).
 _LEAST: Final = 6
 """The smallest record after its length: attributes and five fields of one byte."""
 
 _BLOCK: Final = 64
-"""Offset deltas in a block of so many records differ in their first byte only, which is twice the place there."""
+"""In a block of so many records offset deltas differ only in their first byte, which is twice the index in the block.
+"""
 
 _HEAD, _WIDE_HEAD = struct.Struct("<HI").unpack_from, struct.Struct("<HQ").unpack_from
-"""The first two bytes of a record, which mostly are its length, and the four or eight behind them."""
+"""The first two bytes of a record, usually its length, and the four or eight after them."""
 _AFTER_SHORT, _WIDE_AFTER_SHORT = struct.Struct("<I").unpack_from, struct.Struct("<Q").unpack_from
-"""What stands behind a length of one byte."""
+"""The bytes after a length of one byte."""
 _NARROW: Final = 32
 _NOTHING: Final = bytes(3)
 _PADDING: Final = bytes(10)
-"""Behind the records, so that the last one can be read likewise."""
+"""Appended to the records, so that the last one can be read in the same way."""
 
 _WIDEST_TIME: Final = 3
-"""Bytes of a time delta (17 minutes) that are compared together with the offset delta; longer ones are read singly."""
+"""Time deltas up to so many bytes (17 minutes) are compared together with the offset delta; longer ones separately."""
 _TIME_BITS: Final = 0x7F7F7F00
-"""The bits of a head that say the time, where that takes three bytes. The first byte is the attributes, and the highest
-bit of each of the others says that another one follows: where those change, the next head is read singly."""
+"""The bits of a head that contain the time, if that takes three bytes. The first byte is the attributes, and the
+highest bit of each other byte says that another one follows; if those change, the next head is read separately."""
 _COLUMNS_PAY: Final = 8
 
 
 class RecordTimes(NamedTuple):
-    """The least and the largest timestamp delta in a batch, in ms after the batch's base timestamp."""
+    """The smallest and the largest timestamp delta in a batch, in ms after the batch's base timestamp."""
 
     least: int
     largest: int
@@ -82,9 +86,9 @@ _AT_BASE: Final = RecordTimes(0, 0)
 def walk_records(records: bytes | memoryview, count: int) -> RecordTimes:
     """Read the heads of all ``count`` records. Raises CorruptBatch.
 
-    That is raised where they are more or fewer, where their lengths do not add up, and where offset deltas are not
-    0, 1, 2, … No record behind the last one that ``count`` admits to is looked at. A record costs 0.1 to 0.2 µs, less
-    where all have one length, and twice as much where each has another time.
+    It is raised if there are more or fewer records, if their lengths do not add up, or if offset deltas are not 0, 1,
+    2, … Records behind the last of ``count`` are not read. A record takes 0.1 to 0.2 µs, less if all have the same
+    length, and twice as much if each has a different time.
     """
     if count == 1 and _is_lone(records):
         return _AT_BASE
@@ -107,7 +111,7 @@ def walk_records(records: bytes | memoryview, count: int) -> RecordTimes:
             rest = min(count - row, -row % _BLOCK)
             if not rest or width > _WIDEST_TIME:
                 continue
-            # The others of the block are compared with what they should be if they have the same time.
+            # The rest of the block is compared with what it should be if the records have the same time.
             fixed = int.from_bytes(data[head : head + 1 + width], "little")
             if row > _BLOCK:
                 fixed |= _offset_bits(row - 1) << 8 + 8 * width
@@ -126,11 +130,11 @@ def walk_records(records: bytes | memoryview, count: int) -> RecordTimes:
 
 
 def _is_lone(records: bytes | memoryview) -> bool:
-    """Whether one record fills ``records``, and has neither attributes nor deltas: how clients send single ones."""
+    """Whether one record fills ``records`` and has no attributes and no deltas, as clients send single records."""
     try:
         size, at = records[0], 1
         if size > 127:
-            size, at = size & 127 | records[1] << 7, 2  # a longer length does not fit in what follows
+            size, at = size & 127 | records[1] << 7, 2  # a length of three bytes fails the test below
         whole = at + (size >> 1) == len(records) and not size & 1 and size >= 2 * _LEAST
         return whole and records[at : at + 3] == _NOTHING
     except IndexError:
@@ -140,10 +144,10 @@ def _is_lone(records: bytes | memoryview) -> bool:
 def _run(
     data: bytes, at: int, row: int, rest: int, first: tuple[int, int], times: tuple[int, int]
 ) -> tuple[int, int, int, int]:
-    """Walk on over up to ``rest`` records of a block whose heads are as wide as that before them.
+    """Walk over up to ``rest`` records of a block whose heads are as wide as the previous one.
 
-    ``first`` is how that head begins, with the offset delta of the block's first record, and the bytes of its time.
-    Returns where it stopped, at which record, and the least and largest time so far.
+    ``first`` is the beginning of that head, with the offset delta of the block's first record, and the width of its
+    time. Returns the position and the record where it stopped, and the smallest and largest time so far.
     """
     fixed, width = first
     least, largest = times
@@ -161,7 +165,7 @@ def _run(
         if changed:
             if changed & ~time_bits:
                 return at, row + (low - lows[0] >> shift + 1), least, largest
-            fixed ^= changed  # another time, as wide as that before
+            fixed ^= changed  # another time, of the same width
             coded = fixed & time_bits
             time = coded >> 8 & 127 | coded >> 9 & 0x3F80 | coded >> 10 & 0x1FC000
             time = (time >> 1) ^ -(time & 1)
@@ -169,14 +173,14 @@ def _run(
                 least = time
             elif time > largest:
                 largest = time
-        at += steps[size]  # a step of 0 ends the walk: the next record cannot be the same one again
+        at += steps[size]  # a step of 0 ends the walk, because the next record cannot be the same one again
     return at, row + rest, least, largest
 
 
 def _alike(data: bytes, begin: int, stop: int, rest: int, end: int) -> bool:
-    """Whether the ``rest`` records from ``stop`` on have the length and the time of the one at ``begin``.
+    """Whether the ``rest`` records from ``stop`` on have the length and the time of the record at ``begin``.
 
-    Then each byte of their heads is a column of the data with a regular distance, which is compared as a whole.
+    Then each byte of their heads is at a regular distance in the data, and all of them are compared as a slice.
     """
     size = stop - begin
     after = stop + rest * size
@@ -203,7 +207,7 @@ def _alike(data: bytes, begin: int, stop: int, rest: int, end: int) -> bool:
 
 
 def _record_head(data: bytes, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """Where the record at ``at`` ends, its time delta, the bytes of that, its offset delta, and where its length ends.
+    """Return the record's end, its time delta, the width of that, its offset delta, and where its length ends.
 
     Raises CorruptBatch.
     """
@@ -219,7 +223,7 @@ def _record_head(data: bytes, at: int, end: int) -> tuple[int, int, int, int, in
 
 
 def _offset_bits(row: int) -> int:
-    """The offset delta of the first record of the block that ``row`` is in, as bits."""
+    """The offset delta of the first record in the block of ``row``, as encoded bits."""
     bits, value, at = 0, 2 * (row - row % _BLOCK), 0
     while value > 127:
         bits |= (value & 127 | 128) << at
@@ -234,11 +238,11 @@ def _offset_width(row: int) -> int:
 
 @functools.cache
 def _steps() -> array[int]:
-    """The whole size of a record by its first two bytes; 0 for a length that is wrong or takes three bytes."""
+    """The whole size of a record by its first two bytes; 0 for a length that is invalid or takes three bytes."""
     steps = array("H", bytes(2 << 16))
     for low in range(2 * _LEAST, 128, 2):
         steps[low::256] = array("H", [1 + (low >> 1)]) * 256
-    for high in range(1, 128):  # behind a length's first byte, which has its highest bit set
+    for high in range(1, 128):  # after a first byte with its highest bit set
         begin = high << 8 | 128
         steps[begin : begin + 128 : 2] = array("H", range(2 + (high << 6), 2 + (high << 6) + 64))
     return steps
@@ -246,14 +250,14 @@ def _steps() -> array[int]:
 
 @functools.cache
 def _lows(width: int) -> tuple[int, ...]:
-    """By place in the block: the first byte of the offset delta behind a time delta of ``width`` bytes."""
+    """By index in the block: the first byte of the offset delta after a time delta of ``width`` bytes."""
     return tuple(2 * place << 8 + 8 * width for place in range(_BLOCK))
 
 
 def record_heads(data: bytes, most: int) -> list[tuple[int, int, bool]]:
-    """Timestamp delta in ms, offset delta, and whether there is a key, of each record, or of ``most`` and one.
+    """Return (timestamp delta in ms, offset delta, whether it has a key) of each record, up to ``most`` + 1 records.
 
-    Nothing behind the key's length is looked at. Raises CorruptBatch.
+    Nothing after the key's length is read. Raises CorruptBatch.
     """
     heads: list[tuple[int, int, bool]] = []
     at, end = 0, len(data)
@@ -277,7 +281,7 @@ def record_heads(data: bytes, most: int) -> list[tuple[int, int, bool]]:
 
 
 def longest_record(data: bytes) -> int:
-    """Bytes of the longest of records that were walked already, without its length in front."""
+    """The size of the longest record, without its length prefix. The records must have been walked before."""
     at = longest = 0
     while at < len(data):
         size, at = _varint(data, at)
@@ -287,9 +291,9 @@ def longest_record(data: bytes) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The raw (zigzag) value and the position after it. Raises IndexError at the end, CorruptBatch after ten bytes."""
+    """Return the raw (zigzag) value and its end. Raises IndexError at the end, CorruptBatch after ten bytes."""
     byte = data[at]
-    if byte < 128:  # nearly all of them
+    if byte < 128:  # the usual case
         return byte, at + 1
     bits = shift = 0
     while shift < 70:
@@ -308,9 +312,9 @@ _CRC_AT, _ATTRIBUTES_AT, _MAX_TIME_AT = 17, 21, 35
 
 
 class ValidatedBatch:
-    """One whole batch v2, and nothing behind it, whose checksum fits. Making it is the check, so there is no other.
+    """One whole batch v2 with nothing behind it and a valid checksum. Creating it is the check.
 
-    Nobody writes to ``data`` afterwards.
+    ``data`` must not be changed afterwards.
     """
 
     __slots__ = ("data", "header", "transaction_v2")
@@ -324,13 +328,14 @@ class ValidatedBatch:
         self.data = data
         self.header = header
         self.transaction_v2 = False
-        """Whether it is of a transaction of the protocol's second version (KIP-890), whose sequences begin with 0."""
+        """Whether its transaction uses the second version of the protocol (KIP-890), in which sequences begin with 0.
+        """
 
     @classmethod
     def known(
         cls, data: bytes | bytearray | memoryview, header: BatchHeader, *, transaction_v2: bool = False
     ) -> ValidatedBatch:
-        """The batch whose header and checksum the caller has just computed itself."""
+        """Wrap a batch whose header and checksum the caller has just computed."""
         made = cls.__new__(cls)
         made.data, made.header, made.transaction_v2 = data, header, transaction_v2
         return made
@@ -340,16 +345,16 @@ class ValidatedBatch:
 
 
 def largest_time(header: BatchHeader, times: RecordTimes) -> int:
-    """The largest timestamp (ms) of a batch's records, -1 if none has one. Kafka counts no time before 1970 either."""
+    """The largest timestamp (ms) of a batch's records, -1 if none has one. Like Kafka, ignores times before 1970."""
     return max(_NO_TIME, header.base_timestamp + times.largest)
 
 
 def true_head(batch: ValidatedBatch, times: RecordTimes, *, append_time: bool | None = None) -> ValidatedBatch:
-    """The batch with the largest timestamp that its records, walked to ``times``, really have, and no delete horizon.
+    """Return the batch with the largest timestamp that its records (``times``) really have, and no delete horizon.
 
-    It is the same one where its head is right, else a copy with another head and checksum. ``append_time`` says whose
-    time the batch has, where that is not for its head to say; the log's own time is no matter of the records. A delete
-    horizon is set by compaction only: one that a producer sent would make the next compaction drop its tombstones.
+    It is the same object if its header is right, else a copy with a corrected header and checksum. ``append_time``
+    overrides whether the batch has the log's time; that time does not depend on the records. Only compaction may set a
+    delete horizon; one from a producer would make the next compaction drop its tombstones.
     """
     header = batch.header
     attributes = header.attributes & ~DELETE_HORIZON
@@ -369,19 +374,19 @@ def true_head(batch: ValidatedBatch, times: RecordTimes, *, append_time: bool | 
 def plain_records(
     data: bytes | bytearray | memoryview, header: BatchHeader, max_bytes: int = _MAX_INFLATED_BYTES
 ) -> memoryview | bytes:
-    """A batch's records, inflated to at most ``max_bytes``. Raises CorruptBatch, InflatesTooFar."""
+    """Return a batch's records, decompressed to at most ``max_bytes``. Raises CorruptBatch, InflatesTooFar."""
     packed = memoryview(data)[header.position + HEADER_BYTES : header.end]
     if header.codec is Codec.NONE:
         return packed
-    from penstock.records.compression import inflate  # loads Arrow: a node that never sees compression stays small
+    from penstock.records.compression import inflate  # loads NumPy: a node that never sees compression stays small
 
     return bytes(inflate(header.codec, packed, max_bytes))
 
 
 def verified(data: bytes | bytearray | memoryview) -> ValidatedBatch:
-    """One whole batch from a source that nobody has looked at: checksum, records, and a head that agrees with them.
+    """Check one whole batch from an untrusted source: checksum, records, and a header that agrees with them.
 
-    Markers of the log have no records of that kind. Raises CorruptBatch.
+    Markers of the log have no ordinary records to check. Raises CorruptBatch.
     """
     batch = ValidatedBatch(data)
     header = batch.header
@@ -392,8 +397,8 @@ def verified(data: bytes | bytearray | memoryview) -> ValidatedBatch:
     return true_head(batch, walk_records(plain_records(data, header), header.record_count))
 
 
-# Batches in the codec that a topic wants: what ``compression.type`` and its levels mean for what is stored. It costs
-# time, so a node does it outside its event loop. Source: Kafka documentation, "Topic-Level Configs"; KIP-390 (levels).
+# Recompressing batches for the codec that a topic wants (``compression.type`` and its levels). It takes time, so a node
+# does it outside its event loop. Source: Kafka documentation, "Topic-Level Configs"; KIP-390 (levels).
 _CODECS: Final = {
     "uncompressed": Codec.NONE,
     "gzip": Codec.GZIP,
@@ -406,18 +411,18 @@ _LENGTH_AT, _LENGTH_AFTER, _STORED_CRC_AT, _CODEC_AT, _CODEC_BITS = 8, 12, 17, 2
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The codec that a topic is stored with, and how hard it tries; None is the codec's own default."""
+    """The codec and level with which a topic is stored; level None is the codec's default."""
 
     codec: Codec
     level: int | None = None
 
     def meets(self, batch: BytesLike) -> bool:
-        """Whether ``batch`` has that codec already: then it stays as it is, whatever its level."""
+        """Whether ``batch`` has that codec already; then it stays as it is, whatever its level."""
         return as_view(batch)[_CODEC_AT] & _CODEC_BITS == self.codec
 
 
 def target_of(options: Mapping[str, str]) -> Target | None:
-    """What a topic with these options set wants; None where batches stay as their producers made them."""
+    """Return the codec for a topic with these options; None if batches stay as their producers made them."""
     kind = options.get("compression.type", "producer")
     if kind not in _CODECS:
         return None
@@ -426,7 +431,7 @@ def target_of(options: Mapping[str, str]) -> Target | None:
 
 
 def recompressed(batch: BytesLike, target: Target, max_inflated_bytes: int) -> bytes:
-    """The batch with its records in another codec; all else stays. Raises CorruptBatch."""
+    """Return the batch with its records in another codec; all else stays. Raises CorruptBatch."""
     from penstock.records.compression import (
         compress,
         inflate,  # a node that never compresses does without NumPy

@@ -20,7 +20,7 @@ ROWS = pa.RecordBatch.from_pydict(
 def test_rows_are_the_same_with_and_without_arrows_functions(order: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routing, "functions_there", lambda: False)
-        patch.setattr(routing, "want_functions", lambda: None)
+        patch.setattr(routing, "start_import", lambda: None)
         one_by_one = routing.taken(ROWS, np.array(order))
     assert one_by_one.equals(ROWS.take(pa.array(order)))
     patch.setattr(routing, "functions_there", lambda: True)
@@ -31,7 +31,7 @@ def test_rows_are_the_same_with_and_without_arrows_functions(order: list[int]) -
 def test_many_rows_ask_for_arrows_functions_and_few_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
     monkeypatch.setattr(routing, "functions_there", lambda: False)
-    monkeypatch.setattr(routing, "want_functions", lambda: asked.append(True))
+    monkeypatch.setattr(routing, "start_import", lambda: asked.append(True))
     routing.taken(ROWS, np.zeros(10, np.int64))
     assert not asked
     routing.taken(ROWS, np.zeros(1_000, np.int64))

@@ -12,7 +12,7 @@ from penstock.model import Node, Partition
 from penstock.protocols.kafka.wire.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
 from penstock.protocols.kafka.wire.records import encode
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
-from tests.unit.kafka_client.test_produce_forms import few
+from tests.unit.kafka_client.test_batches_sent_at_once import few
 
 P = Partition("events", 0)
 LIMITS = ReadLimits(0, 1, 1 << 20)

@@ -1,4 +1,8 @@
-"""Many groups described: together where the servers can, else one after the other."""
+"""What Admin does with groups: describe many, lag, offsets, resets, and the CSV files of Kafka's tool.
+
+Descriptions are one request where the servers support it, else one per group. A reset is planned (`plan_reset`) and
+then committed (`execute`).
+"""
 
 from __future__ import annotations
 
@@ -55,7 +59,7 @@ __all__ = [
 
 
 async def describe_each(admin: AdminClient, groups: Collection[str]) -> GroupDescriptions:
-    """Groups by name, in the order asked for. Raises what is no single group's error."""
+    """Describe groups by name, in the given order. Raises errors that do not belong to a single group."""
     if isinstance(admin, DescribesMany):
         return await admin.describe_groups(groups)
     told = GroupDescriptions()
@@ -67,16 +71,16 @@ async def describe_each(admin: AdminClient, groups: Collection[str]) -> GroupDes
     return told
 
 
-# Lag: how far a group is behind, in offsets and in seconds.
+# Lag.
 _ONE_BATCH = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """``offsets`` lie between ``committed`` and the log's ``end``.
+    """``offsets`` is the distance from ``committed`` to the log's ``end``.
 
-    ``seconds`` is the age of the oldest record that is not committed: 0.0 if there is none, None if it was deleted or
-    has no timestamp, or cannot be decoded.
+    ``seconds`` is the age of the oldest record that is not committed: 0.0 if there is none, None if it was deleted, has
+    no timestamp, or cannot be decoded.
     """
 
     committed: int
@@ -86,7 +90,7 @@ class Lag:
 
 
 async def group_lag(client: LogClient, group: str, now_ms: Callable[[], int]) -> dict[Partition, Lag]:
-    """The lag of every partition for which the group has committed."""
+    """The lag of every partition for which the group has committed an offset."""
     committed = await client.committed(group, None)
     await client.topics({partition.topic for partition in committed})
     ends = await end_offsets(client, committed)
@@ -103,7 +107,7 @@ async def group_lag(client: LogClient, group: str, now_ms: Callable[[], int]) ->
 async def age_s(
     client: LogClient, partition: Partition, offset: int, end: int, now_ms: Callable[[], int]
 ) -> float | None:
-    """How old the first record from ``offset`` on is: see `Lag`. None also where it may not be read."""
+    """The age of the first record at or after ``offset``, as in `Lag`. None also where it may not be read."""
     if offset >= end:
         return 0.0
     try:
@@ -116,7 +120,7 @@ async def age_s(
 
 
 async def _timestamp_at(client: LogClient, partition: Partition, offset: int, end: int) -> int | None:
-    """When the first record from ``offset`` on was written, in ms since 1970 UTC."""
+    """The timestamp of the first record at or after ``offset``, in ms since 1970 UTC."""
     wanted = LogRange.of(partition, offset, end)
     read = RangeRead(client, wanted, columns=["offset", "timestamp"], fetch_bytes=_ONE_BATCH)
     try:
@@ -131,7 +135,7 @@ async def _timestamp_at(client: LogClient, partition: Partition, offset: int, en
     return timestamp_ms if timestamp_ms >= 0 else None
 
 
-# Where a group stands, partition by partition, and who reads what: all that is known, and None for what is not.
+# A group's offsets and readers, by partition; unknown values are None.
 _STATES = (
     "Stable", "Empty", "Dead", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady",
 )  # fmt: skip
@@ -140,14 +144,14 @@ _TYPES = ("classic", "consumer", "share", "streams")
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """One partition of a group: what it has committed there, or who reads it, or both.
+    """One partition of a group: its committed offset, the member that reads it, or both.
 
-    ``committed`` is None where it has committed nothing, ``end`` where nobody leads the partition or it does not exist
-    any more; ``lag`` needs both. It is counted in offsets: in records, but for TubeMQ, where a record has 28, and for
-    what was compacted away. Below 0 the log ends before what was committed: it has lost records.
+    ``committed`` is None where nothing is committed. ``end`` is None where the partition has no leader or no longer
+    exists. ``lag`` needs both. It counts offsets: one per record, except for TubeMQ, where a record has 28, and for
+    compacted records. Below 0, the log ends before the committed offset: it has lost records.
 
-    ``seconds`` is the age of the oldest record that is not committed, 0.0 where there is none; None where it was
-    deleted or has no timestamp, and where nobody asked.
+    ``seconds`` is the age of the oldest record that is not committed, 0.0 where there is none. It is None where that
+    record was deleted or has no timestamp, and where the age was not requested.
     """
 
     partition: Partition
@@ -160,14 +164,14 @@ class GroupOffset:
 
     @property
     def lag(self) -> int | None:
-        """Offsets between ``committed`` and ``end``."""
+        """Offsets from ``committed`` to ``end``."""
         return None if self.committed is None or self.end is None else self.end - self.committed
 
 
 async def group_offsets(
     log: LogClient, described: GroupDescription, now_ms: Callable[[], int], *, seconds: bool
 ) -> tuple[GroupOffset, ...]:
-    """Every partition that the group has committed or whose reader is known, in order."""
+    """Every partition that the group has committed or that a known member reads, in order."""
     committed = await log.admin().committed(described.group, None)
     readers = {partition: member for member in described.members for partition in member.partitions}
     partitions = sorted({*committed, *readers})
@@ -183,7 +187,7 @@ async def group_offsets(
 def chosen(
     listed: Iterable[GroupListing], states: Collection[str] | None, types: Collection[str] | None
 ) -> Iterable[GroupListing]:
-    """Those in one of the states, of one of the types; None: any. Case does not matter. Raises UsageError."""
+    """The groups in one of the states and of one of the types; None: any. Case is ignored. Raises UsageError."""
     wanted_states, wanted_types = _checked("state", states, _STATES), _checked("type", types, _TYPES)
     for each in listed:
         if _is_in("state", each.group, each.state, wanted_states) and _is_in(
@@ -202,7 +206,7 @@ def _row(
 
 
 async def _ends(log: LogClient, partitions: Collection[Partition]) -> Mapping[Partition, int]:
-    """Of those that are led by somebody: who asks for another one waits for its leader."""
+    """The ends of partitions that have a leader; a request for another one would wait for its leader."""
     topics = await log.topics({each.topic for each in partitions}, fresh=True) if partitions else {}
     led = {info.partition for topic in topics.values() for info in topic.partitions if info.leader is not None}
     return await end_offsets(log, [each for each in partitions if each in led])
@@ -239,17 +243,17 @@ def _is_in(what: str, group: str, told: str, wanted: frozenset[str] | None) -> b
     return told.lower() in wanted
 
 
-# Putting a group somewhere else: where to, what that means in each partition, and that it is done.
+# Resetting a group's offsets.
 #
-# The rules are those of Kafka's own tool (``kafka-consumer-groups --reset-offsets`` of 4.3): only a group without
-# members is moved; a place outside of the log becomes its nearer end; a time after the last record becomes the end;
-# where nothing is committed, the current place is the end.
+# The rules are those of Kafka's own tool (``kafka-consumer-groups --reset-offsets`` of 4.3). Only a group without
+# members is reset. An offset outside of the log becomes its nearer end, and a time after the last record becomes the
+# end. Where nothing is committed, the current offset is the end.
 _IDLE: Final = frozenset({"Empty", "Dead"})
 
 
 @dataclass(frozen=True, slots=True)
 class ResetTo:
-    """Where to put a group. Made by the methods below.
+    """Where to move a group. Create it with the methods below.
 
     >>> ResetTo.earliest()
     ResetTo(kind='earliest', number=0, offsets={})
@@ -261,22 +265,22 @@ class ResetTo:
 
     @classmethod
     def earliest(cls) -> ResetTo:
-        """The first record that there is."""
+        """The first available record."""
         return cls("earliest")
 
     @classmethod
     def latest(cls) -> ResetTo:
-        """Behind the last record."""
+        """The end, after the last record."""
         return cls("latest")
 
     @classmethod
     def current(cls) -> ResetTo:
-        """Where it stands; the end where it has committed nothing."""
+        """The committed offset; the end where nothing is committed."""
         return cls("current")
 
     @classmethod
     def time(cls, timestamp_ms: int) -> ResetTo:
-        """The first record at or after a time (ms since 1970 UTC); the end where there is none so young."""
+        """The first record at or after a time (ms since 1970 UTC); the end where there is no such record."""
         number = whole_number("a time", timestamp_ms)
         if number < 0:
             raise UsageError(
@@ -286,24 +290,24 @@ class ResetTo:
 
     @classmethod
     def ago(cls, duration: timedelta) -> ResetTo:
-        """As `time`, so long before now."""
+        """As `time`, for a time this long before now."""
         if duration < timedelta(0):
             raise UsageError(f"{duration} ago is in the future", hint="latest() is the end")
         return cls("ago", duration // timedelta(milliseconds=1))
 
     @classmethod
     def offset(cls, offset: int) -> ResetTo:
-        """This offset, in every partition."""
+        """The same offset in every partition."""
         return cls("offset", whole_number("an offset", offset))
 
     @classmethod
     def shift(cls, by: int) -> ResetTo:
-        """So many offsets on, or back if it is below 0, from where it stands."""
+        """The committed offset plus ``by``, which may be negative."""
         return cls("shift", whole_number("a shift", by))
 
     @classmethod
     def to(cls, offsets: Mapping[Partition, int]) -> ResetTo:
-        """These offsets: the partitions are those of the mapping."""
+        """These offsets, in the partitions of the mapping."""
         return cls("offsets", offsets=check_offsets(offsets))
 
 
@@ -311,7 +315,7 @@ class ResetTo:
 class OffsetMove:
     """One partition of a plan: from ``before`` (None: nothing is committed) to ``after``.
 
-    ``why`` says what makes that another place than was asked for; "" where it is the same.
+    ``why`` explains why ``after`` differs from the requested offset; "" if it does not.
     """
 
     partition: Partition
@@ -322,7 +326,7 @@ class OffsetMove:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """What a reset means, in order of partitions; ``executed``: and that it has happened."""
+    """The moves of a reset, in order of partitions; ``executed`` says whether they are committed."""
 
     group: str
     moves: tuple[OffsetMove, ...]
@@ -331,14 +335,14 @@ class ResetPlan:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which partitions: of these topics, and these; both None: those in which the group has committed something."""
+    """The partitions of a reset: ``partitions`` and those of ``topics``; both None: those with a committed offset."""
 
     topics: frozenset[str] | None
     partitions: tuple[Partition, ...] | None
 
     @classmethod
     def of(cls, topics: Collection[str] | None, partitions: Collection[PartitionLike] | None) -> Scope:
-        """As they were given. Raises UsageError."""
+        """From the caller's arguments. Raises UsageError."""
         if isinstance(topics, str):
             raise UsageError("topics are one text, wanted is a list of them", hint=f"Write [{topics!r}]")
         return cls(
@@ -349,7 +353,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """What a plan stands on."""
+    """The offsets on which a plan is based."""
 
     committed: Mapping[Partition, Committed]
     starts: Mapping[Partition, int]
@@ -359,7 +363,10 @@ class _Ground:
 async def plan_reset(
     log: LogClient, group: str, to: ResetTo, scope: Scope, now_ms: Callable[[], int]
 ) -> tuple[ResetPlan, Mapping[Partition, Committed]]:
-    """The plan, and what to commit for it. Raises UsageError for a group with members, or what is not there."""
+    """The plan, and the offsets to commit for it.
+
+    Raises UsageError for a group with members, and for topics or partitions that do not exist.
+    """
     described = await log.admin().describe_group(group)
     check_idle(described)
     committed = await log.admin().committed(group, None)
@@ -375,7 +382,7 @@ async def plan_reset(
 
 
 async def execute(log: LogClient, group: str, commits: Mapping[Partition, Committed]) -> None:
-    """Commit. Raises UsageError if the group has got members since, ServerError."""
+    """Commit the offsets. Raises UsageError if the group has members again, ServerError."""
     try:
         await log.admin().commit(group, commits)
     except ServerError as error:
@@ -384,7 +391,7 @@ async def execute(log: LogClient, group: str, commits: Mapping[Partition, Commit
 
 
 def check_idle(described: GroupDescription, cause: BaseException | None = None) -> None:
-    """Raises UsageError for a group that has members: each of them would go on where it is, and commit that."""
+    """Raise UsageError for a group with members: they would continue at their positions and commit those."""
     if described.state not in _IDLE:
         names = ", ".join(sorted(each.client_id or each.member_id for each in described.members)[:3])
         raise UsageError(
@@ -434,7 +441,7 @@ async def _that_exist(log: LogClient, asked: set[Partition], topics: frozenset[s
 async def _wanted(
     log: LogClient, to: ResetTo, partitions: Collection[Partition], ground: _Ground, now_ms: Callable[[], int]
 ) -> Mapping[Partition, int | None]:
-    """Where each is asked to be; None where there is no such place."""
+    """The requested offset in each partition; None where there is none."""
     current = {each: None if each not in ground.committed else ground.committed[each].offset for each in partitions}
     match to.kind:
         case "earliest":
@@ -465,12 +472,12 @@ def _shifted(partition: Partition, current: int | None, by: int) -> int:
 
 
 def _placed(to: ResetTo, partition: Partition, wanted: int | None, ground: _Ground) -> tuple[int, str]:
-    """Where it goes, and why not where it was asked to."""
+    """The new offset, and why it differs from the requested one."""
     start, end = ground.starts[partition], ground.ends[partition]
     if wanted is None:
         return end, "nothing is committed: the end" if to.kind == "current" else "no record is so young: the end"
     if to.kind == "current":
-        return wanted, ""  # even if it is not in the log any more: that is what the group has
+        return wanted, ""  # even if it is no longer in the log: it is the group's committed offset
     if wanted < start:
         return start, f"{wanted} is before the beginning"
     return (end, f"{wanted} is behind the end") if wanted > end else (wanted, "")
@@ -479,16 +486,16 @@ def _placed(to: ResetTo, partition: Partition, wanted: int | None, ground: _Grou
 def _commits(
     moves: Collection[OffsetMove], committed: Mapping[Partition, Committed]
 ) -> Iterator[tuple[Partition, Committed]]:
-    """What stays where it is keeps what was noted beside it."""
+    """Partitions that do not move keep their metadata."""
     for each in moves:
         same = each.before == each.after
         yield each.partition, committed[each.partition] if same else Committed(each.after)
 
 
-# Files of offsets: what Kafka's own tool writes (``--export``) and reads (``--from-file``).
+# Files of offsets: those that Kafka's own tool writes (``--export``) and reads (``--from-file``).
 #
-# Comma-separated lines without a header: topic, partition, offset; of several groups also the group, before them. A
-# partition that belongs to a named node is ``partition@node``, which Kafka has none of. Source: Apache Kafka 4.3,
+# Comma-separated lines without a header: topic, partition, offset; for several groups, the group comes first. A
+# partition that belongs to a named node is ``partition@node``, which Kafka does not have. Source: Apache Kafka 4.3,
 # ``ConsumerGroupCommand`` and ``CsvUtils``.
 _WITHOUT_GROUP, _WITH_GROUP = 3, 4
 _SPECIAL: Final = re.compile(r'[,"\r\n]|^\s|\s$|^$')
@@ -496,7 +503,7 @@ _HINT: Final = "Lines are topic,partition,offset, or group,topic,partition,offse
 
 
 def offsets_to_csv(plans: Iterable[ResetPlan], *, with_group: bool) -> str:
-    """Where each plan puts its group."""
+    """The planned offsets of each group as CSV."""
     return "".join(
         ",".join(map(_field, [*([plan.group] if with_group else []), at.topic, partition_text(at), str(move.after)]))
         + "\n"
@@ -507,7 +514,7 @@ def offsets_to_csv(plans: Iterable[ResetPlan], *, with_group: bool) -> str:
 
 
 def offsets_from_csv(text: str, group: str | None = None) -> Mapping[str, Mapping[Partition, int]]:
-    """The offsets by group; those of lines that name none are ``group``'s. Raises UsageError, with the line."""
+    """The offsets by group; lines without a group are those of ``group``. Raises UsageError with the line number."""
     found: dict[str, dict[Partition, int]] = {}
     for line, (named, partition, offset) in _rows(text):
         name = named if named is not None else group
@@ -525,7 +532,7 @@ def partition_text(partition: Partition) -> str:
 
 
 def read_partition(topic: str, text: str) -> Partition | None:
-    """The opposite of `partition_text`; None if it is no partition."""
+    """The inverse of `partition_text`; None if the text is not a partition."""
     number, at, node = text.partition("@")
     number = number.strip()
     if not (number.isascii() and number.isdecimal()) or len(number) > 10 or (at and not node):
@@ -534,7 +541,7 @@ def read_partition(topic: str, text: str) -> Partition | None:
 
 
 def _field(text: str) -> str:
-    # Not csv's writer: before 3.13 it lets a carriage return stand as it is, which its reader takes for the line's end.
+    # csv's writer before 3.13 does not quote a carriage return, which its reader takes for the end of the line.
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
 

@@ -1,4 +1,4 @@
-"""AsyncConsumer: a consumer for asyncio. The names users call; the work is the engine's."""
+"""AsyncConsumer: a consumer for asyncio. It is the public interface; ConsumerEngine does the work."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ _ITERATION_S = 3_600.0
 class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     """Reads topics as `Messages`: shared with a group, or alone.
 
-    ``address`` is ``scheme://host:port[,host:port…]/topic[,topic…]?option=value``; ``options`` are the fields of
-    `penstock.config.ConsumerConfig`, also under Kafka's Java and librdkafka names, and ``config_file`` for a TOML file.
-    Topics of the address are subscribed. Without a group all their partitions are read and nothing is committed.
-    ``key_deserializer`` and ``value_deserializer`` make objects of keys and values where somebody iterates over a batch
-    (`penstock.from_json`, `penstock.from_utf8`, a function of yours); columns stay bytes.
-    ``interceptors`` is a list of `ConsumerInterceptor`. ``on_metrics`` is called with a snapshot of ``metrics()`` every
-    ``metrics_interval_ms``, ``on_callback_error`` with a CallbackFailure where a callback has raised.
-    Raises ConfigError. For one task at a time, except ``close`` and ``wakeup``.
+    ``address`` is ``scheme://host:port[,host:port…]/topic[,topic…]?option=value``. ``options`` are the fields of
+    `penstock.config.ConsumerConfig`, also under their Kafka (Java) and librdkafka names, and ``config_file`` for a TOML
+    file. The topics in the address are subscribed. Without a group, all their partitions are read and nothing is
+    committed. ``key_deserializer`` and ``value_deserializer`` make objects of keys and values when you iterate over a
+    batch (`penstock.from_json`, `penstock.from_utf8`, your own function); columns stay bytes. ``interceptors`` is a
+    list of `ConsumerInterceptor`. ``on_metrics`` is called with a snapshot of ``metrics()`` every
+    ``metrics_interval_ms``, and ``on_callback_error`` with a CallbackFailure when a callback raises. Raises
+    ConfigError. Use it from one task at a time, except ``close`` and ``wakeup``.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
     ...     async with penstock.AsyncConsumer("kafka://127.0.0.1:9092/flights", group="stats") as consumer:
@@ -124,7 +124,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
             await self._leave(error)
 
     async def __aiter__(self) -> AsyncIterator[Messages[K, V]]:
-        """Batches as they come, until `close` or `wakeup`; each may be committed once its loop body is through."""
+        """Batches as they arrive, until `close` or `wakeup`; each may be committed when its loop body is done."""
         while not self._closed:
             try:
                 batch = await self.poll(_ITERATION_S)
@@ -133,7 +133,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
             if batch:
                 yield batch
 
-    # What to read.
+    # Subscriptions and partitions.
 
     async def subscribe(
         self,
@@ -142,24 +142,26 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         *,
         pattern: PatternLike | None = None,
     ) -> None:
-        """Read these topics, together with the group, instead of those before. Raises UsageError after assign.
+        """Read these topics, shared with the group, instead of the topics before. Raises UsageError after assign.
 
-        The next poll gives up partitions of topics that are not among them any more; others stay as they are, as far
-        as the group lets them (TubeMQ's let nothing). The new listener is told of it.
+        The next poll gives up the partitions of topics that are no longer subscribed. Other partitions keep their
+        state, as far as the group allows it (TubeMQ's never does). The new listener is called.
 
-        By name, and by ``pattern``: also what is compiled, or text that begins with ``^``, among the topics. A pattern
-        stands for all topics whose names it matches from their beginning (``re.match``), but internal ones; topics that
-        come and go are noticed within ``metadata_max_age_ms``. A `SubscriptionPattern` is matched by the servers of a
-        group with ``group_protocol="consumer"``, which also notice what comes and goes; one at most, beside names only.
+        A topic is a name or a pattern: a compiled expression, or a text that begins with ``^``, among the topics, or
+        ``pattern``. A pattern selects all topics whose names it matches from their beginning (``re.match``), except
+        internal ones; topics that appear or disappear are noticed within ``metadata_max_age_ms``. A
+        `SubscriptionPattern` is matched by the servers of a group with ``group_protocol="consumer"``, which also notice
+        new and deleted topics. Only one is allowed, and only together with names.
         """
         engine = await self._started(subscribe=False)
         self._by_address = False
         await engine.subscribe(subscribed_to(engine.names, topics, pattern), listener or RebalanceListener())
 
     async def assign(self, partitions: Collection[PartitionLike] | Mapping[Partition, OffsetLike]) -> None:
-        """Read exactly these partitions, from the offsets given (also as found or committed), else the committed ones.
+        """Read exactly these partitions, from the given offsets, else from the committed ones.
 
-        Instead of the address's topics. Raises UsageError after subscribe.
+        An offset may also be a found or a committed one. Replaces the topics of the address. Raises UsageError after
+        subscribe.
         """
         starts = check_starts(partitions)
         engine = await self._started(subscribe=False)
@@ -179,15 +181,15 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         await (await self._started(subscribe=False)).unsubscribe()
 
     def assignment(self) -> frozenset[Partition]:
-        """The partitions that are this consumer's now; without those that a log adds to what is subscribed."""
+        """The partitions that this consumer has now, without those that a log adds to the subscription by itself."""
         return self._engine.assignment if self._engine else frozenset()
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed; of patterns those that are known to match."""
+        """The subscribed topics; for a pattern, the topics that are known to match it."""
         return self._engine.topics if self._engine else self._addressed.names
 
     def group_metadata(self) -> GroupMetadata:
-        """This consumer as a member of its group, for ``Producer.send_offsets_to_transaction``.
+        """This consumer's identity as a member of its group, for ``Producer.send_offsets_to_transaction``.
 
         Raises UsageError without a group.
         """
@@ -198,25 +200,29 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         return GroupMetadata(config.group, generation, member_id, config.group_instance_id)
 
     async def enforce_rebalance(self, reason: str = "the application enforced a rebalance") -> None:
-        """Have the group share out anew; the next poll joins. Raises UsageError without a group, or where the log
-        shares out by itself (TubeMQ)."""
+        """Make the group rebalance; the next poll joins.
+
+        Raises UsageError without a group, or where the log assigns partitions by itself (TubeMQ).
+        """
         (await self._started()).enforce_rebalance(reason)
 
     async def partition_status(self) -> Mapping[Partition, PartitionStatus]:
-        """Where each assigned partition stands: what it waits for, its position, and the end of its log as the log said
-        last. Asks no server."""
+        """The state of each assigned partition: what it waits for, its position, and the last reported end of its log.
+
+        Asks no server.
+        """
         await asyncio.sleep(0)
         return {each.partition: each for each in self._engine.standing()} if self._engine else {}
 
     def metrics(self) -> ConsumerMetrics:
-        """What was counted since this consumer began: fetches, polls, commits, rebalances; and lag by partition.
+        """Counters since this consumer started: fetches, polls, commits, rebalances; and the lag of each partition.
 
-        From any thread, and of a closed one what it counted last. Asks no server.
+        May be called from any thread; a closed consumer returns its last counters. Asks no server.
         """
         return self._engine.metrics() if self._engine else self._measured
 
     def empty_reason(self) -> EmptyReason | None:
-        """Why the last poll returned nothing; None if it returned something, or there was none yet."""
+        """Why the last poll returned nothing; None if it returned records, or if there was no poll yet."""
         return self._engine.empty_reason if self._engine else None
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
@@ -224,7 +230,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         return tuple(info.partition for info in (await self._topic(topic)).partitions)
 
     async def available_partitions_for(self, topic: str) -> tuple[Partition, ...]:
-        """The partitions of a topic that have a leader now; TubeMQ: whose broker is there, and that may be read.
+        """The partitions of a topic that have a leader now; for TubeMQ, those whose broker is up and allows reading.
 
         Raises UsageError if there is no such topic.
         """
@@ -244,9 +250,9 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     # Reading.
 
     async def partitions_ready(self, timeout_s: float = 0.0) -> bool:
-        """Whether a partition is this consumer's, so that polls may return records; it is waited for ``timeout_s``.
+        """Wait up to ``timeout_s`` for an assigned partition; True if polls may now return records.
 
-        Does what a poll does, rebalances and listeners included, but returns no records. Raises as `poll`.
+        Does the work of a poll, rebalances and listeners included, but returns no records. Raises as `poll`.
         """
         self._poller = asyncio.current_task()
         engine = await self._start()
@@ -255,8 +261,8 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     async def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> Messages[K, V]:
         """The next records, of one or several partitions; empty if none came within ``timeout_s``.
 
-        At most ``max_records``, by default ``max_poll_records``. Rebalances happen in here, and listeners run.
-        Raises what went wrong since the last poll; records before the trouble were returned before.
+        At most ``max_records``, by default ``max_poll_records``. Rebalances happen in this call, and it calls the
+        listeners. Raises errors since the last poll; records before an error have already been returned.
         """
         self._poller = asyncio.current_task()
         engine = await self._start()
@@ -273,42 +279,45 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         return self._received(batch)
 
     async def seek(self, partition: PartitionLike, offset: OffsetLike) -> None:
-        """Continue at ``offset``; records fetched already are dropped."""
+        """Continue at ``offset``; records that were fetched before are dropped."""
         of = check_partition(partition)
         place = check_offset(of, offset)
         engine = await self._started()
-        # What was committed in a topic that is gone must not be taken for an offset of the new one.
+        # An offset that was committed for a deleted topic must not be used for a new topic of the same name.
         engine.state_of(of).jump(place, offset.topic_id if isinstance(offset, Committed) else None)
         engine.go_on()
 
     async def seek_to_beginning(self, partitions: Collection[PartitionLike] = ()) -> None:
-        """Continue at the first record there is; no partitions means all assigned ones."""
+        """Continue at the first available record; without partitions, in all assigned ones."""
         await self._seek_to(Offset.EARLIEST, partitions)
 
     async def seek_to_end(self, partitions: Collection[PartitionLike] = ()) -> None:
-        """Continue with records that are not written yet; no partitions means all assigned ones."""
+        """Continue with the next record to be written; without partitions, in all assigned ones."""
         await self._seek_to(Offset.LATEST, partitions)
 
     async def pause(self, partitions: Collection[PartitionLike]) -> None:
-        """Return no records of these until ``resume``; what was fetched is kept, unless others need its room."""
+        """Return no records of these partitions until ``resume``.
+
+        Fetched records stay buffered, unless other partitions need the memory.
+        """
         engine = await self._started()
         for partition in check_partitions(partitions):
             engine.state_of(partition).paused = True
 
     async def resume(self, partitions: Collection[PartitionLike]) -> None:
-        """Undo ``pause``."""
+        """Undo ``pause`` for these partitions."""
         engine = await self._started()
         for partition in check_partitions(partitions):
             engine.state_of(partition).paused = False
         engine.go_on()
 
     def paused(self) -> frozenset[Partition]:
-        """What ``pause`` holds back."""
+        """The paused partitions."""
         states = self._engine.partitions if self._engine else ()
         return frozenset(state.partition for state in states if state.paused)
 
     async def position(self, partition: PartitionLike) -> int:
-        """The offset of the next record that poll will return."""
+        """The offset of the next record that ``poll`` returns."""
         with self._interrupts.call(wakes=True):
             return await (await self._started()).position(check_partition(partition))
 
@@ -317,9 +326,9 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     async def commit(self, offsets: OffsetsLike | None = None) -> None:
         """Commit a batch, or offsets of the next records to read, or everything that was polled.
 
-        Where the log waits for batches to be confirmed (TubeMQ), a batch is confirmed with its last record.
-        Raises CommitFailed where the group went on without this consumer, FencedError if another process has taken its
-        place, ServerError for what the log refuses.
+        Where the log waits for batches to be confirmed (TubeMQ), committing the last record of a batch confirms it.
+        Raises CommitFailed if the group continued without this consumer, FencedError if another process has taken its
+        place, ServerError if the log refuses the commit.
         """
         engine = await self._started()
         await self._run_finished(engine)
@@ -327,32 +336,33 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
             await engine.consumption.commit(offsets)
 
     async def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close.
+        """Commit in the background; ``callback(offsets, error)`` runs in a later poll, commit or close.
 
-        What it raises is logged (``penstock.consumer``) and told to ``on_callback_error``, and changes nothing else.
+        An exception from the callback is logged (``penstock.consumer``) and passed to ``on_callback_error``. It has no
+        other effect.
         """
         engine = await self._started()
         engine.consumption.commit_async(offsets, callback)
 
     async def reject(self, batch: Messages[Any, Any] | None = None) -> None:
-        """Have these records returned by ``poll`` once more, with all after them; or everything that is not committed.
+        """Make ``poll`` return these records, and all after them, again; without a batch, all that are not committed.
 
-        Where the log waits for batches to be confirmed (TubeMQ) it is told that they were not dealt with.
+        Where the log waits for batches to be confirmed (TubeMQ), it learns that they were not processed.
         """
         with self._interrupts.call():
             await (await self._started()).consumption.reject(batch)
 
     async def send_back(self, batch: Messages[Any, Any], *, delay: int = 0) -> None:
-        """Have the log give these records to the group again, later, and go on without them: commit them as usual.
+        """Have the log deliver these records to the group again later, and continue without them: commit them as usual.
 
-        ``delay`` is a level of the log's own (RocketMQ's 1 to 18, a second to two hours); 0: longer with each attempt,
-        -1: they are dead letters. Raises UsageError where the log cannot; ServerError.
+        ``delay`` is a level of the log's own (RocketMQ's 1 to 18 mean one second to two hours). 0: longer with each
+        attempt. -1: the records become dead letters. Raises UsageError where the log cannot do this; ServerError.
         """
         with self._interrupts.call():
             await (await self._started()).send_back(batch, delay)
 
     async def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
-        """What the group has committed; None where nothing."""
+        """The committed offsets of the group; None for a partition without one."""
         wanted = check_partitions(partitions)
         with self._interrupts.call(wakes=True):
             found = await (await self._started()).committed(wanted)
@@ -371,25 +381,27 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
             return await end_offsets((await self._started()).client, partitions)
 
     async def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
-        """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
+        """The first record at or after a time (ms since 1970 UTC); None where there is no such record."""
         with self._interrupts.call(wakes=True):
             return await offsets_for_times((await self._started()).client, times_ms)
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing; while the first one is
-        under way, it waits for that, and shortens it to ``timeout_s`` if it has longer.
+        """Commit if commits are automatic, leave the group and close the connections.
 
-        All of it within ``timeout_s`` (None: ``close_timeout_ms``, without that ``request_timeout_ms``), else
-        RequestTimeout is raised, and the group notices by itself.
+        All within ``timeout_s`` (None: ``close_timeout_ms``, or without that option ``request_timeout_ms``). After
+        that, RequestTimeout is raised, and the group has to notice by itself that this consumer has left.
+
+        A later call does nothing. A second call while the first is under way waits for the first; a smaller
+        ``timeout_s`` shortens it.
         """
-        # A task that ends the work of another cannot know how far that one is with what was polled last.
+        # A task that closes while another polls cannot know whether that task has handled the last batch.
         await self._end(timeout_s, handled=self._poller in (None, asyncio.current_task()))
 
     def wakeup(self) -> None:
-        """End a poll that waits, or the next one, by WakeUp; an iteration just ends. The consumer stays as it is.
+        """End a waiting poll, or the next one, with WakeUp; an iteration just ends. The consumer stays usable.
 
-        Ends what asks for positions and offsets, too; commits are carried through. From any thread or task, and from a
-        signal's handler: it takes no lock and waits for nothing.
+        Calls that query positions and offsets end too; commits are completed. May be called from any thread or task,
+        and in a signal handler: it takes no lock and never waits.
         """
         self._interrupts.wakeup()
 
@@ -426,7 +438,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         return self._engine
 
     async def _started(self, *, subscribe: bool = True) -> ConsumerEngine:
-        """As `_start`, after a turn of the loop: a loop of calls that wait for nothing would let nobody else run."""
+        """As `_start`, after one iteration of the loop: a loop of calls that never wait would starve other tasks."""
         await asyncio.sleep(0)
         return await self._start(subscribe=subscribe)
 
@@ -437,7 +449,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
     async def _partitions_ready(self, engine: ConsumerEngine, deadline: float) -> bool:
         await self._run_finished(engine)
-        await asyncio.sleep(0)  # a loop that asks again and again leaves the loop to others
+        await asyncio.sleep(0)  # a loop of such calls must not starve other tasks
         return await engine.partitions_ready(deadline)
 
     async def _seek_to(self, where: Offset, partitions: Collection[PartitionLike]) -> None:

@@ -1,7 +1,8 @@
-"""Buffer: what was fetched and not taken yet becomes the Messages of one poll, fairly over partitions.
+"""Turns fetched records into the Messages of one poll, fairly over partitions, and pulls batches for BatchConsumption.
 
-Decoding happens here. Runs in the thread of whoever polls: the synchronous Consumer decodes in the user's thread
-while the loop goes on fetching.
+``take`` and ``take_pulled`` decode. They run in the polling thread: the synchronous Consumer decodes in the user's
+thread while the loop continues to fetch. Puller fetches for logs that hand out one batch at a time. ``standing``
+reports the state of each partition.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from penstock.records import Messages
 __all__ = ["Puller", "is_unbooked", "standing", "take", "take_pulled"]
 
 TakeFrom = Callable[[PartitionState, int], tuple[list[Messages], int]]
-"""Takes up to so many rows of one partition: none, or runs of at least one row, and how many rows that is."""
+"""Takes up to so many rows of one partition: no runs, or runs of at least one row, and the number of rows."""
 
 _NOTHING: Final = Messages()
 
 
 def take(partitions: Partitions, max_records: int, take_from: TakeFrom | None = None) -> Messages:
-    """Up to ``max_records`` rows, from the partition that waited longest on.
+    """Up to ``max_records`` rows, beginning with the partition that waited longest.
 
-    An error of a partition is raised once everything before it was handed out, and again by every later call until the
-    application seeks past it. ``take_from`` None takes what was fetched.
+    An error of a partition is raised once all records before it have been returned, and again by every later call until
+    the application seeks past it. ``take_from`` None takes fetched records.
     """
     states = partitions.by_turn()
     if take_from is None:
@@ -55,7 +56,7 @@ def take(partitions: Partitions, max_records: int, take_from: TakeFrom | None = 
             run, rows = take_from(state, left)
         except PenstockError:
             if runs:
-                break  # first what was good; the next call comes here again
+                break  # first return the records before the error; the next call raises it
             raise
         if run:
             state.served = partitions.turn()
@@ -82,7 +83,7 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
         if messages is None:
             continue
         count = len(messages)
-        whole = not entry.taken and count <= most - rows  # as it is with few: not sliced
+        whole = not entry.taken and count <= most - rows  # the usual case with few records: no slice is needed
         part = messages if whole else messages[entry.taken : entry.taken + most - rows]
         some = count if whole else len(part)
         entry.taken += some
@@ -93,10 +94,10 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
             state.position = entry.next_offset
             if entry.more:
                 entry.messages, entry.taken, entry.more = None, 0, False
-                break  # the others in the next poll: these need not wait
+                break  # leave the rest to the next poll: these records need not wait for it
             state.done(entry)
             if entry.next_offset != entry.fetched.next_offset:
-                state.refetch()  # damage ended the run early: the next fetch begins with it, and says so
+                state.refetch()  # damage ended the run early: the next fetch begins with it, and raises it
         else:
             state.position = part.next_offsets[state.partition]
     if not runs and not state.buffer and state.failure is not None:
@@ -105,7 +106,7 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
 
 
 def _take_whole(state: PartitionState, most: int) -> Messages | None:
-    """All of the only fetch, of which nothing was taken: as what comes now and then. None where there is more to it."""
+    """The whole buffer, if it is one untouched fetch, as with a slow trickle of records; None in every other case."""
     if len(state.buffer) != 1 or state.paused:
         return None
     entry = state.buffer[0]
@@ -120,7 +121,7 @@ def _take_whole(state: PartitionState, most: int) -> Messages | None:
 
 
 def _decoded(state: PartitionState, entry: Buffered, most: int) -> Messages | None:
-    """The rows of ``entry``, for a poll that takes ``most``; None if it does not begin where the reader stands."""
+    """The rows of ``entry``, for a poll that takes ``most``; None if it does not begin at the reader's position."""
     if entry.messages is None:
         if entry.fetched.offset != state.position:
             state.refetch()
@@ -141,7 +142,7 @@ def _decoded(state: PartitionState, entry: Buffered, most: int) -> Messages | No
                     hint="seek() behind this offset to go on",
                 )
             if state.fetch_offset is not None:
-                # Not one whole batch: ask again, with nothing in front of it.
+                # Not one complete batch: fetch again, with no other partition before it in the answer.
                 state.refetch()
                 return None
             messages = entry.decode_around(state.bad_records)
@@ -150,8 +151,10 @@ def _decoded(state: PartitionState, entry: Buffered, most: int) -> Messages | No
 
 
 def _head(fetched: Fetched, most: int) -> Messages | None:
-    """Its first records, where decoding all of it would import Arrow first: whoever begins need not wait for that, and
-    who takes a handful at a time never."""
+    """The first records of an answer, where decoding all of it would first import Arrow.
+
+    So a new consumer need not wait for that import, and one that takes a handful at a time never needs it.
+    """
     if not _has_head(type(fetched)):
         return None
     head: Messages | None = fetched.head(most)  # type: ignore[attr-defined]
@@ -160,25 +163,25 @@ def _head(fetched: Fetched, most: int) -> Messages | None:
 
 @lru_cache
 def _has_head(kind: type) -> bool:
-    """Remembered: to ask a Protocol costs as much as to decode a record."""
+    """Cached: an isinstance check against a Protocol costs as much as decoding a record."""
     return issubclass(kind, HasHead)
 
 
-# Puller: the fetching of logs that hand out one batch of a partition at a time and wait until it is confirmed.
+# Fetching from logs that hand out one batch of a partition at a time and wait until it is confirmed.
 #
-# Several partitions are served side by side, a task each; within a partition nothing is fetched ahead, because the log
-# would take the next request for a rejection of the batch that is out. ``take`` runs in the thread of whoever polls.
+# Each partition has a task of its own. Within a partition nothing is fetched ahead, because the log would take the next
+# request for a rejection of the outstanding batch. ``take_pulled`` runs in the polling thread.
 _SHORTEST_WAIT_S: Final = 0.02
 
 
 PartitionStateId: TypeAlias = int
-"""``id`` of a PartitionState: the same partition may be lost and come again while a pull of before is under way."""
+"""``id`` of a PartitionState: a partition may be lost and assigned again while an older pull is under way."""
 
 
 class Puller:
     """Keeps a pull going for every partition whose last batch is confirmed.
 
-    ``arrived``: a poll may find something now. ``failed``: raise this from the next poll.
+    ``arrived``: a poll may now find something. ``failed``: the next poll raises this.
     """
 
     def __init__(
@@ -208,8 +211,8 @@ class Puller:
         self.membership: BatchMembership | None = None
 
     def kick(self) -> None:
-        """Pull what can be pulled. Cheap when nothing can."""
-        # At most one batch a partition is here, which bounds memory as long as partitions are few.
+        """Start all possible pulls. Cheap when there are none."""
+        # At most one batch per partition is buffered, which bounds memory while partitions are few.
         self._room = self._buffer_bytes - self._partitions.buffered_bytes
         for state in self._partitions:
             self._go_on(state)
@@ -237,10 +240,10 @@ class Puller:
             until = self._loop.time() + membership.taken(state.partition, handout.context)
             ring_after(self._loop, until, self._go_on_later, state)
         if handout.context and not membership.is_out(state.partition, handout.context):
-            handout.context = ""  # its time is over: what polls have not returned of it comes again
+            handout.context = ""  # it has expired: rows that polls have not returned come again
 
     async def forget(self) -> None:
-        """Another membership comes, or none: stop what is under way."""
+        """The membership changes or ends: stop pulls under way."""
         self.membership = None
         tasks = list(self._tasks.values())
         for task in tasks:
@@ -280,7 +283,7 @@ class Puller:
         pulled = await membership.pull(state.partition, self._wait_s)
         self._meter.fetched(self._loop.time() - begun, () if pulled is None else (pulled,))
         if pulled is None:
-            # Over records that are nobody's here the log goes on by itself.
+            # The log moves past records that are not for this consumer by itself.
             reached = membership.position(state.partition)
             if state.version == version and reached is not None:
                 state.position = reached
@@ -290,7 +293,7 @@ class Puller:
         if self._partitions.get(state.partition) is state and state.version == version:
             self._receive(state, pulled)
         elif self._partitions.get(state.partition) is state:
-            # The application went elsewhere while this batch was on its way.
+            # The application has moved the position while this batch was in flight.
             await membership.confirm(state.partition, pulled.context, consumed=False)
 
     async def _book(self, membership: BatchMembership, state: PartitionState) -> None:
@@ -308,14 +311,14 @@ class Puller:
     def _receive(self, state: PartitionState, pulled: Pulled) -> None:
         state.position, state.drained = pulled.offset, False
         state.high_watermark = pulled.high_watermark
-        # In this order: the user's side drops what is buffered of any other batch than the one that is out.
+        # In this order: the polling thread drops buffered rows of any batch other than the outstanding one.
         state.handout.context = pulled.context
         state.arrive(pulled)
         self._room -= pulled.size
         self._arrived()
 
     def _troubled(self, state: PartitionState, error: PenstockError) -> None:
-        """Leave the partition alone for a while; tell the application, or try again then."""
+        """Leave the partition alone for a while; report the error to the application, or retry after that."""
         if self._partitions.get(state.partition) is not state:
             return
         state.drained = False
@@ -328,19 +331,22 @@ class Puller:
 
 
 def is_unbooked(state: PartitionState) -> bool:
-    """Whether the log has not heard yet where this reader wants to go on."""
+    """Whether the log does not know yet where this reader wants to continue."""
     return state.handout.booked != state.version
 
 
 def _was_empty(state: PartitionState) -> bool:
-    """Whether the batch that is out had no rows for the application, which will never confirm it then."""
+    """Whether the outstanding batch had no rows for the application, so that it will never be confirmed by it."""
     handout = state.handout
     return bool(handout.context) and handout.handed == handout.context != handout.begun
 
 
 def take_pulled(partitions: Partitions, max_records: int, *, whole: bool = False) -> Messages:
-    """As `take`; positions stay until a batch is confirmed. ``whole``: batches are not cut, so that none is shared by
-    two threads, of which the one with the end would confirm what the other has not done."""
+    """As `take`; positions stay until a batch is confirmed.
+
+    ``whole``: batches are not cut. Otherwise two threads could share one, and the thread with its end would confirm
+    records that the other one has not handled.
+    """
     return take(partitions, max_records, _take_all_pulled if whole else _take_pulled)
 
 
@@ -371,9 +377,9 @@ def _take_pulled(state: PartitionState, most: int) -> tuple[list[Messages], int]
     return ([part], len(part)) if len(part) else ([], 0)
 
 
-# Partitions' status: what the engine's parts know of each partition, in the words of `penstock.client.status`.
+# The state of each partition, in the terms of `penstock.client.status`.
 def standing(partitions: Partitions, membership: BatchMembership | None, now: float) -> list[PartitionStatus]:
-    """One row a partition, in order of their arrival. ``membership``: of a log that hands out batches."""
+    """One row per partition, in order of assignment. ``membership`` is that of a log that hands out batches."""
     return [_status(state, membership, now) for state in partitions]
 
 

@@ -1,6 +1,7 @@
 """BatchConsumption: pulls one batch of a partition at a time, and acknowledges it before the next one is handed out.
 
-For members of groups of logs that are a BatchLog: there the log keeps positions, and moves them with acknowledgements.
+For members of groups of a BatchLog: the log keeps positions and moves them with acknowledgements. Acknowledger makes
+the commits. ManualAssignment books partitions that the application has chosen.
 """
 
 from __future__ import annotations
@@ -29,16 +30,14 @@ from penstock.records import Messages
 
 __all__ = ["Acknowledger", "BatchConsumption", "ManualAssignment"]
 
-# Acknowledger: the commits of logs that hand out batch by batch. What is committed is a batch, not an offset.
-#
-# In order, one commit at a time; by hand, beside user code, or automatic: then each poll confirms what the polls before
-# it returned.
+# Commits confirm a batch, not an offset. They run in order, one at a time: explicit, in the background, or automatic.
+# With automatic commits, each poll confirms the batches that earlier polls returned.
 Contexts = list[tuple[Partition, str]]
-"""Batches by what confirms them."""
+"""Batches, each with the token that confirms it."""
 
 
 class Acknowledger:
-    """The commits of one consumer. ``finished`` are callbacks that wait for the thread that polls."""
+    """The commits of one consumer. ``finished`` holds callbacks for the thread that polls."""
 
     def __init__(
         self,
@@ -64,35 +63,38 @@ class Acknowledger:
         self.finished: deque[FinishedCommit] = deque()
 
     async def commit(self, what: OffsetsLike | None) -> None:
-        """Confirm these batches, or all that were handed out whole. Raises UsageError, ServerError, ConnectionLost.
+        """Confirm these batches, or all that were returned completely. Raises UsageError, ServerError, ConnectionLost.
 
-        A part of a batch without its last row confirms nothing yet: the log waits for the whole. It is told how far the
-        application came only if the partition goes before.
+        A part of a batch without its last row confirms nothing yet, because the log waits for the whole batch. The log
+        learns how far the application came only if the partition is given up before that.
         """
         await self._confirm(self._contexts(what), consumed=True)
 
     async def reject(self, what: Messages[Any, Any] | None) -> None:
-        """Have the log hand these batches out again, or all that are out; rows not polled yet come again with them."""
+        """Have the log hand out these batches again, or all outstanding ones.
+
+        Rows of them that were not polled yet come again, too.
+        """
         handouts = {state.partition: state.handout for state in self._partitions}
         out = {partition: each.context for partition, each in handouts.items() if each.begun == each.context}
         if what is None:
             found = set(out.items())
         else:
-            # A part that does not end its batch does not say which one it is of: of the one that is out.
+            # A part that does not end its batch has no token: it belongs to the outstanding batch.
             found = {(part.partition, part.context or out.get(part.partition, "")) for part in what.parts}
         await self._confirm([(partition, context) for partition, context in found if context], consumed=False)
 
     def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
-        """Confirm beside user code; ``callback`` waits in ``finished`` for the thread that polls."""
+        """Confirm in the background; ``callback`` waits in ``finished`` for the thread that polls."""
         self._run(self._commit_and_tell(self._contexts(what), callback))
 
     @property
     def due(self) -> bool:
-        """Whether a poll has something to confirm by itself. May be asked from any thread."""
+        """Whether a poll has something to confirm automatically. May be read from any thread."""
         return self._automatic and (self._auto_failure is not None or bool(self._settled()))
 
     def auto(self) -> None:
-        """Called by each poll: confirm what the polls before it returned. Raises a bug that an earlier one has met."""
+        """Called by each poll: confirm the batches of earlier polls. Raises an unexpected error of an earlier call."""
         failure, self._auto_failure = self._auto_failure, None
         if failure is not None:
             raise failure
@@ -100,12 +102,12 @@ class Acknowledger:
             self._auto = self._run(self._commit_auto())
 
     async def commit_handled(self) -> None:
-        """The automatic commit at the end of an ownership; nothing if commits are not automatic."""
+        """The automatic commit at the end of an assignment; nothing if commits are not automatic."""
         if self._automatic:
             await self._confirm(self._settled(), consumed=True)
 
     async def close(self, patience: CloseDeadline) -> None:
-        """Wait for what is under way."""
+        """Wait for commits under way."""
         await finish(self._running, patience)
 
     # Inside.
@@ -131,7 +133,7 @@ class Acknowledger:
         return [each for place, offset in as_committed(what).items() for each in self._reaching(place, offset.offset)]
 
     def _reaching(self, partition: Partition, wanted: int) -> Contexts:
-        """What has to be confirmed so that the group stands at ``wanted``."""
+        """The batches to confirm so that the group's position becomes ``wanted``."""
         state = self._partitions.get(partition)
         if state is not None and wanted == state.position and not state.handout.context:
             return []
@@ -147,7 +149,7 @@ class Acknowledger:
         )
 
     def _through_with(self, state: PartitionState | None, offset: int) -> bool:
-        """Note how far the application came; False if that is nowhere in the batch that polls have begun to return."""
+        """Note how far the application came; False if the offset is not inside the batch that polls are returning."""
         if state is None or state.position is None or state.fetch_offset is None or self.puller.membership is None:
             return False
         handout = state.handout
@@ -174,21 +176,21 @@ class Acknowledger:
     async def _one(self, membership: BatchMembership, partition: Partition, context: str, consumed: bool) -> None:
         state = self._partitions.get(partition)
         if consumed and state is not None and context == state.handout.confirmed:
-            return  # once is enough
+            return  # it is confirmed already
         try:
             begun = self._loop.time()
             position = await membership.confirm(partition, context, consumed=consumed)
             self._meter.commit.add(self._loop.time() - begun)
         except PenstockError as error:
             if not error.retriable and state is not None and context == state.handout.context:
-                state.handout.context = ""  # the log does not wait for it any more
+                state.handout.context = ""  # the log no longer waits for it
             raise
         if state is not None and context == state.handout.context:
             ending, state.handout.ending = state.handout.ending, None
             if consumed:
                 state.handout.confirmed = context
                 if ending is not None and ending.context == context:
-                    # The log tells only now where the batch ends; before, its last row was counted (TubeMQ's stores).
+                    # Only now does the log say where the batch ends; so far its last row was counted (TubeMQ's stores).
                     ending.next_offset = max(ending.next_offset, position)
             state.handout.context = ""
             state.position = position
@@ -198,7 +200,7 @@ class Acknowledger:
     async def _commit_auto(self) -> None:
         tried: set[tuple[Partition, str]] = set()
         try:
-            # Again, as a poll may have begun meanwhile, and waits for what comes behind the batches it settled.
+            # In a loop: a poll may have begun meanwhile, and waits for records after the batches that it settled.
             while contexts := [each for each in self._settled() if each not in tried]:
                 tried.update(contexts)
                 await self._confirm_quietly(contexts)
@@ -209,7 +211,7 @@ class Acknowledger:
         try:
             await self._confirm(contexts, consumed=True)
         except PenstockError as error:
-            # Nothing is lost: what the log still waits for is tried again, and what it does not will be read again.
+            # Nothing is lost: outstanding batches are confirmed later, others are read again.
             self._log.warning("automatic commit failed: %s", error)
         except Exception as error:
             self._auto_failure = failed_inside("the automatic commit", error)
@@ -238,15 +240,15 @@ class Acknowledger:
         return task
 
 
-# ManualAssignment: partitions that an application chose itself, of a log that hands out batches to members of a group.
+# Assigned partitions of a log that hands out batches to members of a group.
 #
-# Such a log has to know who reads what, so that choosing means booking: the same member, heartbeats included, as one
-# that shares, but nobody takes partitions from it or gives it some.
+# Such a log must know which member reads what, so an assignment books the partitions. The member is the same as one
+# that shares, heartbeats included, but the group neither takes partitions from it nor gives it any.
 _NEVER_OVERDUE_MS = 2**53
 
 
 class ManualAssignment:
-    """One member; ``topics`` are those the group reads, to which those of partitions are added."""
+    """One member that books partitions. ``topics`` are those the group reads; those of partitions are added."""
 
     def __init__(
         self,
@@ -265,9 +267,9 @@ class ManualAssignment:
         self._acknowledger = acknowledger
 
     async def assign(self, starts: Mapping[Partition, int | None]) -> None:
-        """Book these and no others; kept ones keep their position unless an offset is given.
+        """Book these partitions and no others; kept ones keep their position unless an offset is given.
 
-        What cannot be booked is raised by polls, and tried again.
+        Polls raise the error if a partition cannot be booked, and booking is tried again.
         """
         topics = self._topics | {partition.topic for partition in starts}
         owned = self._partitions.assigned
@@ -290,20 +292,23 @@ class ManualAssignment:
 
     @property
     def needs_poll(self) -> bool:
-        """Whether something was lost that has to be booked anew."""
+        """Whether lost partitions have to be booked again."""
         return bool(self._member.events)
 
     def settle(self) -> None:
-        """Book anew what was lost: who has it now is raised by polls, and it comes back once it is free."""
+        """Book lost partitions again; they return once they are free.
+
+        Until then polls raise an error that names the owner.
+        """
         events, self._member.events = self._member.events, []
         for partition in frozenset[Partition]().union(*(beat.lost for beat in events)):
             state = self._partitions.get(partition)
-            # A seek that the log has not heard of is booked anyhow, and must not be forgotten.
+            # A seek that the log does not know yet is booked anyway, and must not be overwritten.
             if state is not None and not is_unbooked(state):
                 state.look_up(None)
 
     async def leave(self, reason: str) -> None:
-        """Give everything back."""
+        """Give up all partitions and leave."""
         await self._member.leave(reason)
 
     async def _membership_for(self, topics: frozenset[str], owned: frozenset[Partition]) -> None:
@@ -318,7 +323,7 @@ class ManualAssignment:
 
 
 class BatchConsumption:
-    """A `Consumption`; ``log`` is the same object as ``client``."""
+    """A `Consumption` by batches; ``log`` is the same object as ``client``."""
 
     def __init__(self, client: LogClient, log: BatchLog, within: Within) -> None:
         config, partitions = within.config, within.partitions
@@ -332,14 +337,14 @@ class BatchConsumption:
         )
         self._chosen: ManualAssignment | None = None
         self.finished = self._acknowledger.finished
-        # Who acknowledges batches himself says which ones he means; automatic commits cover other threads' as well.
+        # Explicit commits name their batches; automatic commits would also cover those of other threads.
         self.for_many_threads = not config.enable_auto_commit
         self.many_threads = False
 
     # Ownership.
 
     def check(self, subscribed: Subscribed) -> None:
-        """By name only: the log wants all members of a group to subscribe to the same topics at any time."""
+        """Names only: the log requires all members of a group to subscribe to the same topics."""
         if subscribed.patterns or subscribed.for_servers:
             raise UsageError(
                 "this log's groups cannot subscribe by pattern: all members have to name the same topics",
@@ -353,16 +358,16 @@ class BatchConsumption:
 
     @property
     def goes_on(self) -> bool:
-        """All members have to name the same topics, from their first request on."""
+        """False: all members have to name the same topics from their first request on."""
         return False
 
     @property
     def last_joined(self) -> tuple[int, str]:
-        """Of the member that books what was assigned."""
+        """Those of the member that books assigned partitions."""
         return (-1, "") if self._chosen is None else self._chosen.last_joined
 
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
-        """Become a member that books these partitions, or go on as the one that booked the last ones."""
+        """Become a member that books these partitions, or continue as the member that booked the previous ones."""
         if self._chosen is None:
             membership = self._log.by_hand(group_options(self._within.config))
             hooks = (self._within.news, self._within.failed)
@@ -370,20 +375,20 @@ class BatchConsumption:
         await self._chosen.assign(starts)
 
     def settle(self) -> None:
-        """Book anew what was lost, of partitions that were assigned."""
+        """Book lost partitions again, if partitions are assigned."""
         if self._chosen is not None:
             self._chosen.settle()
 
     def reassigned(self) -> None:
-        """Nothing is known of commits but what each batch knows."""
+        """Nothing to do: commits are only known per batch."""
 
     async def give_back(self, partitions: Collection[Partition]) -> None:
-        """Tell the log, which waits for it."""
+        """Notify the log, which waits for this."""
         if self._puller.membership is not None:
             await self._puller.membership.give_back(partitions)
 
     async def end(self, reason: str, deadline: float | None) -> None:
-        """Stop pulling; who booked partitions leaves the group."""
+        """Stop pulling; a member that booked partitions leaves the group."""
         chosen, self._chosen = self._chosen, None
         await self._puller.forget()
         if chosen is not None:
@@ -392,7 +397,7 @@ class BatchConsumption:
                     await chosen.leave(reason)
 
     async def close(self, patience: CloseDeadline) -> None:
-        """Wait for acknowledgements that are under way, and stop."""
+        """Wait for acknowledgements under way, and stop."""
         await self._acknowledger.close(patience)
         await self._puller.close()
 
@@ -400,59 +405,59 @@ class BatchConsumption:
 
     @property
     def due(self) -> bool:
-        """Whether there is something to acknowledge or to book, or somebody to hear of what is acknowledged."""
+        """Whether there is something to acknowledge or to book, or a callback to call."""
         return self._acknowledger.due or bool(self.finished) or (self._chosen is not None and self._chosen.needs_poll)
 
     @property
     def fetcher(self) -> None:
-        """There is none."""
+        """None: nothing is fetched ahead."""
         return
 
     @property
     def busy(self) -> bool:
-        """Never: what is confirmed changes with every poll."""
+        """False: confirmations change what can be pulled with every poll."""
         return False
 
     def go_on(self) -> None:
-        """Pull what can be pulled."""
+        """Start all possible pulls."""
         self._puller.kick()
 
     def take(self, max_records: int) -> Messages:
-        """What has arrived; positions stay until a batch is acknowledged."""
+        """Received records; positions stay until a batch is acknowledged."""
         return take_pulled(self._partitions, max_records, whole=self.many_threads)
 
     def standing(self, now: float) -> list[PartitionStatus]:
-        """Where each partition stands, as the membership knows."""
+        """The state of each partition, as the membership knows it."""
         return standing(self._partitions, self._puller.membership, now)
 
     # Commits.
 
     async def commit(self, what: OffsetsLike | None) -> None:
-        """Acknowledge these batches, or all that were returned whole."""
+        """Acknowledge these batches, or all that were returned completely."""
         await self._acknowledger.commit(what)
 
     def commit_at_once(self, what: OffsetsLike | None, heard: CommitHeard) -> None:
-        """Never: each batch is confirmed where it came from."""
+        """Never: each batch is confirmed at its own broker."""
         del what, heard
 
     def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
-        """Acknowledge beside user code."""
+        """Acknowledge in the background."""
         self._acknowledger.commit_async(what, callback)
 
     def commit_if_due(self) -> None:
-        """Acknowledge what the polls before this one returned whole."""
+        """Acknowledge the batches that earlier polls returned completely."""
         self._acknowledger.auto()
 
     async def commit_handled(self) -> None:
-        """Acknowledge what the polls before the last one returned whole, if that is automatic."""
+        """Acknowledge the batches returned completely before the last poll, if commits are automatic."""
         await self._acknowledger.commit_handled()
 
     async def reject(self, batch: Messages[Any, Any] | None) -> None:
-        """Have the log hand these batches out again, or all that are out."""
+        """Have the log hand out these batches again, or all outstanding ones."""
         await self._acknowledger.reject(batch)
 
     async def committed(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
-        """Positions of what is held here, which stay where they are until a batch is acknowledged; else the log's."""
+        """Positions of assigned partitions, which move when a batch is acknowledged; for others the log's answer."""
         held = {partition: Committed(offset) for partition, offset in self._partitions.positions(partitions).items()}
         others = [partition for partition in partitions if partition not in held]
         return {**held, **(await self._client.committed(group, others) if others else {})}

@@ -1,4 +1,9 @@
-"""OffsetConsumption: reads ahead from positions it knows, and commits offsets. Most logs are read like this."""
+"""How a consumer reads and commits: the interface (Consumption), and the usual kind, by offsets (OffsetConsumption).
+
+OffsetConsumption fetches ahead from positions that it knows, and commits offsets. BatchConsumption (`by_batch`) pulls
+one batch of a partition at a time and acknowledges it. The engine chooses one of them at its start and leaves
+everything that differs to it.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +37,16 @@ from penstock.records import Messages
 
 __all__ = ["CommitsHeard", "Consumption", "OffsetConsumption", "Within"]
 
-# Consumption: how records reach a consumer, and how its log learns what is done with them. An interface.
-#
-# `_offset_consumption` fetches ahead and commits offsets; `_batch_consumption` pulls one batch of a partition at a time
-# and acknowledges it. The engine chooses one when it is put together, and asks it everything that differs.
 CommitsHeard: TypeAlias = Callable[[Mapping[Partition, Committed]], None]
-"""Hears of offsets that are committed, on the loop."""
+"""Called on the loop with offsets that have been committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """What the engine lends to either kind.
+    """The parts of the engine that both kinds use.
 
-    ``news``: a poll may find something now. ``failed``: raise this from the next poll. ``renewed``: topics were asked
-    for again, of which the group has to hear. ``committed``: what the group has taken; raises nothing.
+    ``news``: a poll may now find something. ``failed``: the next poll raises this. ``renewed``: topics were looked up
+    again, which the group must know. ``committed``: called with the committed offsets; must not raise.
     """
 
     config: ConsumerConfig
@@ -60,139 +61,142 @@ class Within:
 
 
 class Consumption(Protocol):
-    """Lives on the event loop, but for ``take`` and ``due``. Errors are PenstockErrors; ``failed`` hears of others."""
+    """Lives on the event loop, except ``take`` and ``due``. Raises PenstockErrors; other errors go to ``failed``."""
 
     for_many_threads: bool
-    """Whether several threads may poll at once, because what one commits never covers another one's records."""
+    """Whether several threads may poll at once, because a commit of one never covers records of another."""
     many_threads: bool
-    """Whether several threads do poll; then what is acknowledged as one is returned as one, however long it is."""
+    """Whether several threads do poll. Then every acknowledged unit is returned whole, whatever its length."""
     finished: deque[FinishedCommit]
-    """Callbacks of commits that are through, for the thread that polls."""
+    """Callbacks of completed commits, for the thread that polls."""
 
     # Ownership.
 
     def check(self, subscribed: Subscribed) -> None:
-        """Raises UsageError for what this log's groups cannot subscribe to."""
+        """Raise UsageError for a subscription that this log's groups do not support."""
         ...
 
     def begin(self, member: Member, subscribed: Subscribed) -> None:
-        """A subscription begins, or is another one: ``member`` will be given partitions of its topics."""
+        """A subscription begins or changes: ``member`` will get partitions of its topics."""
         ...
 
     @property
     def goes_on(self) -> bool:
-        """Whether a member may change what it wants and stay what it is; else it leaves and joins anew."""
+        """Whether a member may change its subscription without leaving and joining again."""
         ...
 
     @property
     def last_joined(self) -> tuple[int, str]:
-        """The generation and member id as which assigned partitions are booked; -1 and "" where nobody has to know."""
+        """The generation and member id under which assigned partitions are booked; -1 and "" where none are booked."""
         ...
 
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
-        """Read exactly these partitions, from an offset where one is given; kept ones without one stay where they are.
+        """Read exactly these partitions, from the given offsets; kept ones without an offset keep their position.
 
-        ``topics`` are those the group reads, where it wants to know beside the partitions'. Raises what the commit of
-        what was handled meets, if commits are automatic, and ServerError if the group does not take this consumer.
+        ``topics`` are further topics that the group reads, for logs that need to know them. Raises errors of the
+        automatic commit, and ServerError if the group refuses this consumer.
         """
         ...
 
     def settle(self) -> None:
-        """Called by each poll before it waits: take in what was lost of assigned partitions since the last one."""
+        """Called by each poll before it waits: handle assigned partitions that were lost since the last poll."""
         ...
 
     def reassigned(self) -> None:
-        """Partitions came or went: others may have committed since what is known of commits."""
+        """Partitions came or went: others may have committed since, so what is known of commits is outdated."""
         ...
 
     async def give_back(self, partitions: Collection[Partition]) -> None:
-        """Nobody here works on these any more, so that the log may give them to others. Raises ServerError."""
+        """This consumer no longer works on these partitions; the log may give them to others. Raises ServerError."""
         ...
 
     async def end(self, reason: str, deadline: float | None) -> None:
-        """The subscription or assignment is over: stop reading, and tell who must know until ``deadline`` (loop time).
+        """The subscription or assignment is over: stop reading, and notify servers until ``deadline`` (loop time).
 
         None waits as long as it takes. Does not commit.
         """
         ...
 
     async def close(self, patience: CloseDeadline) -> None:
-        """After ``end``: wait for commits that are under way, as long as ``patience`` lasts, and stop for good."""
+        """After ``end``: wait for commits under way, for as long as ``patience`` allows, and stop for good."""
         ...
 
     # Reading.
 
     @property
     def due(self) -> bool:
-        """Whether a poll has something to do on the loop before it takes records. May be asked from any thread."""
+        """Whether a poll needs the loop before it takes records. May be read from any thread."""
         ...
 
     @property
     def fetcher(self) -> Fetcher | None:
-        """What fetches ahead of polls, if something does."""
+        """The fetcher that reads ahead of polls, if there is one."""
         ...
 
     @property
     def busy(self) -> bool:
-        """Whether all that can be asked for is asked for: until an answer comes, ``go_on`` would do nothing. May be
-        asked from any thread."""
+        """Whether everything that can be fetched is being fetched.
+
+        Then ``go_on`` would do nothing until an answer comes. May be read from any thread.
+        """
         ...
 
     def go_on(self) -> None:
-        """Records were taken, or positions changed: send what can be sent. Cheap when nothing can."""
+        """Records were taken, or positions changed: send all requests now possible. Cheap when there are none."""
         ...
 
     def take(self, max_records: int) -> Messages:
-        """Up to so many records that have arrived, decoded. In the thread of whoever polls, but in one at a time.
+        """Up to so many received records, decoded. Runs in the polling thread, one thread at a time.
 
-        Raises CorruptBatch, OffsetOutOfRange, ServerError of a partition whose earlier records are all taken.
+        Raises CorruptBatch, OffsetOutOfRange or ServerError of a partition once its earlier records are taken.
         """
         ...
 
     def standing(self, now: float) -> list[PartitionStatus]:
-        """Where each partition stands at ``now`` (loop time), in order of their arrival."""
+        """The state of each partition at ``now`` (loop time), in order of assignment."""
         ...
 
     # Commits.
 
     async def commit(self, what: OffsetsLike | None) -> None:
-        """Commit this, or all that polls returned. Raises UsageError, ServerError, ConnectionLost."""
+        """Commit these offsets, or everything that polls returned. Raises UsageError, ServerError, ConnectionLost."""
         ...
 
     def commit_at_once(self, what: OffsetsLike | None, heard: CommitHeard) -> GiveUp | None:
-        """``commit``, where its request can be written now; ``heard`` is called once, after this has returned: with
-        what is left to be awaited then, or None. Returns what gives it up, after which nobody hears.
+        """``commit`` without a task, if its request can be written now; returns the function that gives it up.
 
-        None where something has to be waited for: then nothing is done, and ``commit`` does it. Raises UsageError.
+        ``heard`` is called once, after this has returned: with remaining work to await, or None. It is not called after
+        a give-up. Returns None, and does nothing, where the commit must wait for something first; ``commit`` does it
+        then. Raises UsageError.
         """
         ...
 
     def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
-        """Commit beside user code; ``callback`` goes to ``finished``. Raises UsageError for what is no offset."""
+        """Commit in the background; ``callback`` goes to ``finished``. Raises UsageError for invalid offsets."""
         ...
 
     def commit_if_due(self) -> None:
-        """Called by each poll: begin the automatic commit, if there is one. Raises what an earlier one failed with."""
+        """Called by each poll: start the automatic commit if it is due. Raises the error of an earlier one."""
         ...
 
     async def commit_handled(self) -> None:
-        """The automatic commit at the end of an ownership, of what was handled; nothing if commits are not automatic.
+        """The automatic commit of handled records at the end of an assignment; nothing if commits are not automatic.
 
         Raises as ``commit``.
         """
         ...
 
     async def reject(self, batch: Messages[Any, Any] | None) -> None:
-        """Return these records once more, or all that are not committed. Raises UsageError, ServerError."""
+        """Return these records again, or all that are not committed. Raises UsageError, ServerError."""
         ...
 
     async def committed(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
-        """What the group has committed; partitions without a commit are absent. Raises ServerError, RequestTimeout."""
+        """The group's committed offsets; partitions without one are absent. Raises ServerError, RequestTimeout."""
         ...
 
 
 class OffsetConsumption:
-    """A `Consumption`, with or without a group."""
+    """A `Consumption` by offsets, with or without a group."""
 
     def __init__(self, client: LogClient, within: Within) -> None:
         config, partitions, backoff, failed = within.config, within.partitions, within.backoff, within.failed
@@ -211,17 +215,17 @@ class OffsetConsumption:
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
         self._committer = Committer(client, config.group, auto_ms, within.log, within.meter, within.committed)
         self.finished = self._committer.finished
-        self.for_many_threads = False  # a position covers what another thread is still busy with
+        self.for_many_threads = False  # a commit of positions would cover records that another thread still handles
         self.many_threads = False
 
     # Ownership.
 
     def check(self, subscribed: Subscribed) -> None:
-        """Names and patterns alike; whether the group's servers match patterns, its membership knows."""
+        """Accepts names and patterns. Whether the group's servers match patterns is up to the membership."""
         del subscribed
 
     def begin(self, member: Member, subscribed: Subscribed) -> None:
-        """Commit as this member from now on, and keep leaders of these topics known."""
+        """Commit as this member from now on, and keep the leaders of these topics known."""
         self._committer.member = member if self._group else None
         self._subscribed = subscribed
         if subscribed.for_servers is None:
@@ -231,16 +235,16 @@ class OffsetConsumption:
 
     @property
     def goes_on(self) -> bool:
-        """Members say what they want whenever they join."""
+        """True: members send their subscription with every join."""
         return True
 
     @property
     def last_joined(self) -> tuple[int, str]:
-        """Nobody: whoever reads assigned partitions is no member."""
+        """None: a consumer with assigned partitions is not a member."""
         return (-1, "")
 
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
-        """Nobody is told: who commits for a group without being its member shares nothing with it."""
+        """The log is not notified: a consumer that is not a member of its group shares nothing with it."""
         del topics
         await self.commit_handled()
         owned = self._partitions.assigned
@@ -250,25 +254,25 @@ class OffsetConsumption:
         self._topics.want(frozenset(partition.topic for partition in starts))
 
     def settle(self) -> None:
-        """Nothing is lost that was not shared."""
+        """Nothing to do: assigned partitions cannot be lost."""
 
     def reassigned(self) -> None:
-        """Commit also what was the last commit before; and keep leaders of what servers have found known."""
+        """Forget the last commits, and keep the leaders known for topics that servers have matched."""
         self._committer.forget()
         self._want_what_servers_found()
 
     async def give_back(self, partitions: Collection[Partition]) -> None:
-        """Partitions change hands when members join: there is nobody to tell."""
+        """Nothing to do: partitions change owners when members join."""
         del partitions
 
     async def end(self, reason: str, deadline: float | None) -> None:
-        """Reading stops by itself, with the last partition."""
+        """Reading ends by itself with the last partition."""
         del reason, deadline
         self._committer.member = self._subscribed = None
         self._topics.want(frozenset())
 
     async def close(self, patience: CloseDeadline) -> None:
-        """Wait for commits that are under way, and stop."""
+        """Wait for commits under way, and stop."""
         await self._committer.close(patience)
         for part in (self._positions, self.fetcher, self._topics):
             await part.close()
@@ -277,7 +281,7 @@ class OffsetConsumption:
 
     @property
     def due(self) -> bool:
-        """Whether an automatic commit is due, or somebody waits to hear of one that is through."""
+        """Whether an automatic commit is due, or a callback of a completed commit waits."""
         return self._committer.due or bool(self.finished)
 
     @property
@@ -286,18 +290,18 @@ class OffsetConsumption:
         return self._partitions.all_reading
 
     def go_on(self) -> None:
-        """Look up and fetch what can be."""
+        """Start all possible lookups and fetches."""
         if self.fetcher.busy:
             return
         self._positions.kick()
         self.fetcher.kick()
 
     def take(self, max_records: int) -> Messages:
-        """What has arrived; positions go on with what is taken."""
+        """Received records; positions advance with what is taken."""
         return take(self._partitions, max_records)
 
     def standing(self, now: float) -> list[PartitionStatus]:
-        """Where each partition stands."""
+        """The state of each partition."""
         return standing(self._partitions, None, now)
 
     # Commits.
@@ -311,19 +315,19 @@ class OffsetConsumption:
         return self._committer.commit_at_once(self._offsets(what), heard)
 
     def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
-        """Commit these offsets, or all positions, beside user code."""
+        """Commit these offsets, or all positions, in the background."""
         self._committer.commit_async(self._offsets(what), callback)
 
     def commit_if_due(self) -> None:
-        """Commit where polls had come to when the last one began, every ``auto_commit_interval_ms``."""
+        """Commit the positions at the start of the last poll, every ``auto_commit_interval_ms``."""
         self._committer.auto(self._partitions.handled)
 
     async def commit_handled(self) -> None:
-        """Commit where polls had come to when the last one began, if that is automatic."""
+        """Commit the positions at the start of the last poll, if commits are automatic."""
         await self._committer.commit_handled(self._partitions.handled())
 
     async def reject(self, batch: Messages[Any, Any] | None) -> None:
-        """Go back to where this batch begins, or to what is committed."""
+        """Return to the start of this batch, or to the committed offsets."""
         if batch is None:
             self._partitions.go_back(None)
         else:
@@ -331,7 +335,7 @@ class OffsetConsumption:
         self.go_on()
 
     async def committed(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
-        """What the log says."""
+        """The log's answer."""
         return await self._client.committed(group, partitions)
 
     # Inside.
@@ -341,7 +345,7 @@ class OffsetConsumption:
             self._topics.want(self._subscribed.topics | {each.topic for each in self._partitions.assigned})
 
     def _offsets(self, what: OffsetsLike | None) -> Mapping[Partition, Committed]:
-        """Everything that was returned by polls, if nothing is said."""
+        """Everything that polls returned, if ``what`` is None."""
         if what is not None:
             return as_committed(what)
         return self._partitions.committable()

@@ -1,6 +1,4 @@
-"""How a consumer ends, commits in no task, and tells of itself and of commits that are through: `async_consumer` behind
-its public names.
-"""
+"""ConsumerEnd: the part of AsyncConsumer that closes, commits without a task, and runs callbacks of commits."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ __all__ = ["ConsumerEnd", "poll_limit"]
 
 
 class ConsumerEnd(Handle):
-    """Of an AsyncConsumer, which makes all of this."""
+    """Base of AsyncConsumer, whose constructor sets these attributes."""
 
     _settings: Settings[ConsumerConfig]
     _log: ClientLog
@@ -40,7 +38,7 @@ class ConsumerEnd(Handle):
     _closed: bool
 
     def _check_home(self) -> None:
-        """Raise UsageError in another loop or process than its own."""
+        """Raise UsageError in another loop or process than the consumer's."""
         raise NotImplementedError
 
     def _described(self) -> str:
@@ -57,7 +55,7 @@ class ConsumerEnd(Handle):
             return
         self._check_home()
         if self._closer is not None and engine.patience is not None:
-            # Whoever closes already, and does so again in a listener or a signal's handler, would wait for himself.
+            # A listener or signal handler that closes again within the first close would wait for itself.
             await engine.patience.hurry(timeout_s, wait=who != self._closer)
             return
         if timeout_s is None:
@@ -65,10 +63,10 @@ class ConsumerEnd(Handle):
             timeout_s = patience_ms / 1_000
         self._closer = who
         if handled:
-            # A clean end: what the last poll returned was dealt with. After an exception nobody knows.
+            # A clean end: the records of the last poll were handled. After an exception this is unknown.
             engine.partitions.mark_handled()
         try:
-            await engine.close(timeout_s)  # the listener hears of it, and may still commit
+            await engine.close(timeout_s)  # this calls the listener, which may still commit
         finally:
             self._measuring.end()
             self._measured = engine.metrics()
@@ -77,15 +75,15 @@ class ConsumerEnd(Handle):
             self._interceptors.closed()
 
     async def _leave(self, error: BaseException, who: object = None) -> None:
-        """Close because of an exception, which goes on: soon, and without another one in its place."""
+        """Close because of an exception, which continues: use the short timeout, and do not replace the exception."""
         try:
             await self._end(on_error_s(self._settings.config), handled=False, who=who)
-        except Exception as failure:  # of a listener, too
+        except Exception as failure:  # a listener's errors included
             self._log.warning("closing the consumer under an exception failed as well: %r", failure)
             tell_beside(error, f"closing the consumer failed as well: {failure!r}")
 
     def _commit_at_once(self, offsets: OffsetsLike | None, heard: Heard) -> GiveUp | None:
-        """``commit``, on the loop but in no task, if nothing has to be waited for first. Raises UsageError."""
+        """``commit`` on the loop without a task, if nothing has to be waited for first. Raises UsageError."""
         engine = self._engine
         if engine is None or self._closed or engine.consumption.finished:
             return None
@@ -102,13 +100,13 @@ class ConsumerEnd(Handle):
 
 
 def _standing(engine: ConsumerEngine) -> str:
-    """How many partitions it has, and where it stands with its group."""
+    """The number of partitions, and the state of the group's member."""
     member = engine.rebalancing.member if engine.rebalancing is not None and engine.config.group else None
     return f"{len(engine.partitions.assigned)} partitions" + (f", {member.state.value}" if member is not None else "")
 
 
 def poll_limit(max_records: int | None, engine: ConsumerEngine) -> int:
-    """How many records a poll may return. Raises UsageError."""
+    """The maximum number of records of a poll. Raises UsageError."""
     if max_records is None:
         return engine.config.max_poll_records
     max_records = whole_number("max_records", max_records)

@@ -1,4 +1,7 @@
-"""Committer: commits of offsets, in order, one at a time; by hand, beside user code, or automatic."""
+"""Committer: commits of offsets, in order, one at a time: explicit, in the background, or automatic.
+
+Also here: the accepted forms of offsets and groups, and CommitUnderWay, a commit that needs no task.
+"""
 
 from __future__ import annotations
 
@@ -38,30 +41,30 @@ __all__ = [
     "finish",
 ]
 
-# What can be given to ``commit`` and ``send_offsets_to_transaction``, in one form.
+# Arguments of ``commit`` and ``send_offsets_to_transaction``.
 OffsetsLike: TypeAlias = (
     "Messages[Any, Any] | Mapping[Partition, int] | Mapping[Partition, Committed] | Mapping[Partition, FoundOffset]"
 )
-"""What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
+"""For ``commit``: a batch, which means all of it and everything before; or offsets of the next records to read."""
 
 CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], object]
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedCommit:
-    """A commit that is through, of which the application wants to hear."""
+    """A completed commit whose callback has to be called."""
 
     callback: CommitCallback
     offsets: Mapping[Partition, Committed]
     error: PenstockError | None
 
     def __call__(self) -> object:
-        """Tell it."""
+        """Call the callback."""
         return self.callback(self.offsets, self.error)
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What the commit was about."""
+        """The topics of the committed offsets."""
         return tuple(sorted({partition.topic for partition in self.offsets}))
 
 
@@ -69,9 +72,9 @@ _HINT = 'Write commit(batch), commit({Partition("topic", 0): 42}), or commit() f
 
 
 def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
-    """The offsets that ``commit`` was given, in one form. Raises UsageError for what is none, and for negative ones."""
+    """The offsets given to ``commit``, in one form. Raises UsageError for invalid and for negative ones."""
     plain: object = getattr(offsets, "next_offsets", offsets)  # of a batch
-    # The topics that a batch was read from: its offsets are not committed in another one of the same name.
+    # The topic ids of a batch: its offsets are not committed in another topic of the same name.
     ids = {part.partition: part.topic_id for part in getattr(offsets, "parts", ())}
     if not isinstance(plain, Mapping):
         kind = type(offsets).__name__
@@ -97,7 +100,7 @@ def _committed(partition: Partition, offset: object) -> Committed:
 
 
 def as_group(group: str | GroupMetadata) -> GroupMetadata:
-    """A group's name, or one member of it. Raises UsageError for a group without a name."""
+    """A group's name, or one member of it. Raises UsageError for an empty name."""
     found: object = GroupMetadata(group) if isinstance(group, str) else group
     if not isinstance(found, GroupMetadata):
         raise UsageError(
@@ -110,7 +113,7 @@ def as_group(group: str | GroupMetadata) -> GroupMetadata:
 
 
 async def finish(commits: Collection[asyncio.Task[None]], patience: CloseDeadline) -> None:
-    """Return when commits that are under way are through; when the time is over the others are given up."""
+    """Return when the commits under way have ended; at the deadline the rest are cancelled."""
     if not commits:
         return
     under_way = list(commits)
@@ -123,18 +126,16 @@ async def finish(commits: Collection[asyncio.Task[None]], patience: CloseDeadlin
         await asyncio.gather(*under_way, return_exceptions=True)
 
 
-# CommitUnderWay: a commit whose request is written, and for whose answer no task waits.
-#
-# It is told of what its first attempt came to. What is left to do then, if anything, goes on in a task of whoever
-# asked, and others' commits wait behind it.
+# A commit whose request is written, and whose answer no task awaits. It is called with the result of its first attempt.
+# Remaining work, if any, runs in a task of the caller, and later commits wait for it.
 JOINS_AGAIN = "Its partitions may belong to others by now; poll() joins again"
 
 GiveUp: TypeAlias = Callable[[], None]
-"""Nobody waits for it any more. Once it is over, or given up, this does nothing."""
+"""Stop waiting for the commit. Does nothing once it is over or given up."""
 
 
 class CommitUnderWay:
-    """``stored`` is called when it is, ``leave`` once it is over, and before ``heard`` where that hears None."""
+    """``stored`` is called on success; ``leave`` when the commit is over, and before ``heard`` gets None."""
 
     __slots__ = ("_heard", "_leave", "_stored", "_waiting")
 
@@ -177,7 +178,7 @@ class CommitUnderWay:
 
 @contextmanager
 def as_member() -> Iterator[None]:
-    """Who has not heard yet that he lost everything hears it of his commit."""
+    """A member that has lost everything without knowing it learns it from its commit, as CommitFailed."""
     try:
         yield
     except ServerError as error:
@@ -214,13 +215,13 @@ class Committer:
         self.member: Member | None = None
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
-        """Commit now, after all commits begun before. Raises what the log answers."""
+        """Commit now, after all commits begun before. Raises the log's errors."""
         answer: asyncio.Future[CommitRest | None] = self._loop.create_future()
         give_up = self.commit_at_once(offsets, partial(_settle, answer))
         if give_up is None:
             losses = self._losses
             if self._running:
-                await asyncio.sleep(0)  # one whose task has just been made takes its place in the line first
+                await asyncio.sleep(0)  # a commit whose task was just created takes its place in the queue first
             await self._commit(offsets, losses)
             return
         try:
@@ -232,14 +233,14 @@ class Committer:
             raise
 
     def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> GiveUp | None:
-        """``commit``, if its request can be written now; None if not: then nothing is done.
+        """``commit``, if its request can be written now; otherwise does nothing and returns None.
 
-        ``heard`` is called once, after this has returned, and must not raise. Until what it hears of has ended this
-        commit holds up those that come later. It is not called after what this returns, whatever becomes of the commit.
+        ``heard`` is called once, after this has returned, and must not raise. Later commits wait until the work passed
+        to ``heard`` has ended. Returns the function that gives the commit up; ``heard`` is not called after that.
         """
         member = self.member
         if member is None or member.commit_at_once is None or self._heard is not None or self._running or not offsets:
-            return None  # interceptors are told in the context of who commits; a commit that has just begun comes first
+            return None  # interceptors run in the committing task's context; a commit that has just begun goes first
         if member.fenced is not None or not member.holds or not self._one_at_a_time.take():
             return None
         attempt = CommitUnderWay(partial(self._stored, offsets, self._loop.time()), self._one_at_a_time.leave, heard)
@@ -258,7 +259,7 @@ class Committer:
         return 0 if self.member is None else self.member.losses
 
     async def _commit(self, offsets: Mapping[Partition, Committed], losses: int) -> None:
-        """``losses``: how often the member had lost everything when these were handled."""
+        """``losses``: how often the member had lost everything when these records were handled."""
         self._need_group()
         async with self._one_at_a_time:
             if not offsets:
@@ -273,24 +274,24 @@ class Committer:
             self._stored(offsets, begun)
 
     def _stored(self, offsets: Mapping[Partition, Committed], begun: float) -> None:
-        """The log has them."""
+        """The log has stored the offsets."""
         self._known.update(offsets)
         self._meter.commit.add(self._loop.time() - begun)
         if self._heard is not None:
             self._heard(offsets)
 
     async def _commit_as(self, member: Member, offsets: Mapping[Partition, Committed]) -> None:
-        """Who has not heard yet that he lost everything hears it here."""
+        """See `as_member`."""
         with as_member():
             await member.membership.commit(offsets)
 
     def commit_async(self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None) -> None:
-        """Commit beside user code; ``callback`` waits in ``finished`` for the thread that polls."""
+        """Commit in the background; ``callback`` waits in ``finished`` for the thread that polls."""
         self._need_group()
         self._run(self._commit_and_tell(offsets, callback, self._losses))
 
     def auto(self, handled: Callable[[], Mapping[Partition, Committed]]) -> None:
-        """Called by each poll: begin an automatic commit if one is due. Raises what an earlier one failed with."""
+        """Called by each poll: start an automatic commit if one is due. Raises the error of an earlier one."""
         failure, self._auto_failure = self._auto_failure, None
         if failure is not None:
             raise failure
@@ -300,13 +301,13 @@ class Committer:
 
     @property
     def due(self) -> bool:
-        """Whether a poll has something to do here."""
+        """Whether a poll has a commit to start or an error to raise."""
         if self._auto_interval_s is None:
             return False
         return self._auto_failure is not None or self._loop.time() >= self._next_auto
 
     async def commit_handled(self, handled: Mapping[Partition, Committed]) -> None:
-        """The automatic commit at the end of an ownership; nothing if commits are not automatic."""
+        """The automatic commit at the end of an assignment; nothing if commits are not automatic."""
         if self._auto_interval_s is not None:
             try:
                 await self.commit(self._news(handled))
@@ -314,28 +315,28 @@ class Committer:
                 self._log.info("there is nothing to commit in the new topic yet: %s", error)
 
     async def close(self, patience: CloseDeadline) -> None:
-        """Wait for what is under way."""
+        """Wait for commits under way."""
         await finish(self._running, patience)
 
     def _news(self, handled: Mapping[Partition, Committed]) -> dict[Partition, Committed]:
         return {partition: each for partition, each in handled.items() if not self._is_known(partition, each)}
 
     def _is_known(self, partition: Partition, handled: Committed) -> bool:
-        """Whether this was committed last. Another topic of the same name may have the same offset."""
+        """Whether this is the last committed offset. Another topic of the same name may have the same offset."""
         known = self._known.get(partition)
         if known is None or known.offset != handled.offset:
             return False
         return None in (known.topic_id, handled.topic_id) or known.topic_id == handled.topic_id
 
     def forget(self) -> None:
-        """Ownership changed: others may have committed other offsets since."""
+        """Partitions changed owners: others may have committed other offsets since."""
         self._known.clear()
 
     async def _commit_auto(self, handled: Mapping[Partition, Committed], losses: int) -> None:
         try:
             await self._commit(self._news(handled), losses)
         except TopicRecreated as error:
-            # The reader finds it out as well, and warns. What was read of the old topic is not committed in the new.
+            # The reader finds this too, and warns. Offsets of the old topic are not committed in the new one.
             self._log.info("an automatic commit came too late: %s", error)
         except PenstockError as error:
             gone = self.member is not None and (self.member.state is not State.IN or self.member.losses != losses)
@@ -373,8 +374,8 @@ class Committer:
     def _need_membership(self, member: Member, losses: int) -> None:
         if member.fenced is not None:
             raise member.fenced
-        # A commit that waited for others may find its member back in the group, under a new identity, as whom it would
-        # be let in: what it is about was lost with the old one, and others may have gone further.
+        # While a commit waited for others, its member may have lost everything and joined again. The new identity would
+        # be allowed to commit, but these offsets belong to the old one, and others may have read further since.
         if not member.holds or member.losses != losses:
             state = "gone" if member.holds else member.state.value
             raise CommitFailed(

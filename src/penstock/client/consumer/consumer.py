@@ -1,7 +1,7 @@
 """Consumer: AsyncConsumer for synchronous code, over the process's one background loop.
 
-Every method has the signature of its namesake there. Batches are decoded in the calling thread, which needs the loop
-only when nothing has been fetched ahead.
+Every method has the signature of its AsyncConsumer counterpart. The calling thread decodes batches; it needs the loop
+only when no fetched records are buffered.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _NOTHING: Messages = Messages()
 
 
 class Consumer(Handle, Generic[K, V]):
-    """Reads topics as `Messages`: shared with a group, or alone. For one thread at a time.
+    """Reads topics as `Messages`: shared with a group, or alone. Use it from one thread at a time.
 
-    Where the log hands out batches (TubeMQ's groups), and nothing is committed automatically, for many threads: each
-    polls, and commits the batches it got. Polls get different batches, and batches are not cut at ``max_records`` then.
+    Many threads may share it where the log hands out batches (TubeMQ's groups) and automatic commits are off: each
+    thread polls and commits its own batches. Polls then return different batches, which are not cut at ``max_records``.
 
     Address and options as for `AsyncConsumer`. Raises ConfigError.
 
@@ -105,7 +105,7 @@ class Consumer(Handle, Generic[K, V]):
             tell_beside(error, f"closing the consumer failed as well: {failure!r}")
 
     def __iter__(self) -> Iterator[Messages[K, V]]:
-        """Batches as they come, until `close` or `wakeup`; each may be committed once its loop body is through."""
+        """Batches as they arrive, until `close` or `wakeup`; each may be committed when its loop body is done."""
         while not self._inner._closed:
             try:
                 batch = self.poll(_ITERATION_S)
@@ -125,23 +125,25 @@ class Consumer(Handle, Generic[K, V]):
         *,
         pattern: PatternLike | None = None,
     ) -> None:
-        """Read these topics, together with the group, instead of those before. Raises UsageError after assign.
+        """Read these topics, shared with the group, instead of the topics before. Raises UsageError after assign.
 
-        The next poll gives up partitions of topics that are not among them any more; others stay as they are, as far
-        as the group lets them (TubeMQ's let nothing). The new listener is told of it.
+        The next poll gives up the partitions of topics that are no longer subscribed. Other partitions keep their
+        state, as far as the group allows it (TubeMQ's never does). The new listener is called.
 
-        By name, and by ``pattern``: also what is compiled, or text that begins with ``^``, among the topics. A pattern
-        stands for all topics whose names it matches from their beginning (``re.match``), but internal ones; topics that
-        come and go are noticed within ``metadata_max_age_ms``. A `SubscriptionPattern` is matched by the servers of a
-        group with ``group_protocol="consumer"``, which also notice what comes and goes; one at most, beside names only.
+        A topic is a name or a pattern: a compiled expression, or a text that begins with ``^``, among the topics, or
+        ``pattern``. A pattern selects all topics whose names it matches from their beginning (``re.match``), except
+        internal ones; topics that appear or disappear are noticed within ``metadata_max_age_ms``. A
+        `SubscriptionPattern` is matched by the servers of a group with ``group_protocol="consumer"``, which also notice
+        new and deleted topics. Only one is allowed, and only together with names.
         """
         with self._turn as run:
             run(lambda: self._inner.subscribe(topics, listener, pattern=pattern))
 
     def assign(self, partitions: Collection[PartitionLike] | Mapping[Partition, OffsetLike]) -> None:
-        """Read exactly these partitions, from the offsets given (also as found or committed), else the committed ones.
+        """Read exactly these partitions, from the given offsets, else from the committed ones.
 
-        Instead of the address's topics. Raises UsageError after subscribe.
+        An offset may also be a found or a committed one. Replaces the topics of the address. Raises UsageError after
+        subscribe.
         """
         with self._turn as run:
             run(lambda: self._inner.assign(partitions))
@@ -152,41 +154,45 @@ class Consumer(Handle, Generic[K, V]):
             run(self._inner.unsubscribe)
 
     def assignment(self) -> frozenset[Partition]:
-        """The partitions that are this consumer's now; without those that a log adds to what is subscribed."""
+        """The partitions that this consumer has now, without those that a log adds to the subscription by itself."""
         return self._inner.assignment()
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed; of patterns those that are known to match."""
+        """The subscribed topics; for a pattern, the topics that are known to match it."""
         return self._inner.subscription()
 
     def group_metadata(self) -> GroupMetadata:
-        """This consumer as a member of its group, for ``Producer.send_offsets_to_transaction``.
+        """This consumer's identity as a member of its group, for ``Producer.send_offsets_to_transaction``.
 
         Raises UsageError without a group.
         """
         return self._inner.group_metadata()
 
     def enforce_rebalance(self, reason: str = "the application enforced a rebalance") -> None:
-        """Have the group share out anew; the next poll joins. Raises UsageError without a group, or where the log
-        shares out by itself (TubeMQ)."""
+        """Make the group rebalance; the next poll joins.
+
+        Raises UsageError without a group, or where the log assigns partitions by itself (TubeMQ).
+        """
         with self._turn as run:
             run(lambda: self._inner.enforce_rebalance(reason))
 
     def partition_status(self) -> Mapping[Partition, PartitionStatus]:
-        """Where each assigned partition stands: what it waits for, its position, and the end of its log as the log said
-        last. Asks no server."""
+        """The state of each assigned partition: what it waits for, its position, and the last reported end of its log.
+
+        Asks no server.
+        """
         with self._turn as run:
             return run(self._inner.partition_status)
 
     def metrics(self) -> ConsumerMetrics:
-        """What was counted since this consumer began: fetches, polls, commits, rebalances; and lag by partition.
+        """Counters since this consumer started: fetches, polls, commits, rebalances; and the lag of each partition.
 
-        From any thread, and of a closed one what it counted last. Asks no server.
+        May be called from any thread; a closed consumer returns its last counters. Asks no server.
         """
         return self._inner.metrics()
 
     def empty_reason(self) -> EmptyReason | None:
-        """Why the last poll returned nothing; None if it returned something, or there was none yet."""
+        """Why the last poll returned nothing; None if it returned records, or if there was no poll yet."""
         return self._inner.empty_reason()
 
     def partitions_for(self, topic: str) -> tuple[Partition, ...]:
@@ -195,7 +201,7 @@ class Consumer(Handle, Generic[K, V]):
             return run(lambda: self._inner.partitions_for(topic))
 
     def available_partitions_for(self, topic: str) -> tuple[Partition, ...]:
-        """The partitions of a topic that have a leader now; TubeMQ: whose broker is there, and that may be read.
+        """The partitions of a topic that have a leader now; for TubeMQ, those whose broker is up and allows reading.
 
         Raises UsageError if there is no such topic.
         """
@@ -203,9 +209,9 @@ class Consumer(Handle, Generic[K, V]):
             return run(lambda: self._inner.available_partitions_for(topic))
 
     def partitions_ready(self, timeout_s: float = 0.0) -> bool:
-        """Whether a partition is this consumer's, so that polls may return records; it is waited for ``timeout_s``.
+        """Wait up to ``timeout_s`` for an assigned partition; True if polls may now return records.
 
-        Does what a poll does, rebalances and listeners included, but returns no records. Raises as `poll`.
+        Does the work of a poll, rebalances and listeners included, but returns no records. Raises as `poll`.
         """
         engine = self._inner._engine or self._begun()
         with self._anyone if engine.consumption.for_many_threads else self._one as run:
@@ -221,8 +227,8 @@ class Consumer(Handle, Generic[K, V]):
     def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> Messages[K, V]:
         """The next records, of one or several partitions; empty if none came within ``timeout_s``.
 
-        At most ``max_records``, by default ``max_poll_records``. Rebalances happen in here, and listeners run.
-        Raises what went wrong since the last poll; records before the trouble were returned before.
+        At most ``max_records``, by default ``max_poll_records``. Rebalances happen in this call, and it calls the
+        listeners. Raises errors since the last poll; records before an error have already been returned.
         """
         engine = self._inner._engine or self._begun()
         with self._anyone if engine.consumption.for_many_threads else self._one as run:
@@ -238,77 +244,81 @@ class Consumer(Handle, Generic[K, V]):
         return self._inner._received(batch)
 
     def seek(self, partition: PartitionLike, offset: OffsetLike) -> None:
-        """Continue at ``offset``; records fetched already are dropped."""
+        """Continue at ``offset``; records that were fetched before are dropped."""
         with self._turn as run, self._taking:
             run(lambda: self._inner.seek(partition, offset))
 
     def seek_to_beginning(self, partitions: Collection[PartitionLike] = ()) -> None:
-        """Continue at the first record there is; no partitions means all assigned ones."""
+        """Continue at the first available record; without partitions, in all assigned ones."""
         with self._turn as run, self._taking:
             run(lambda: self._inner.seek_to_beginning(partitions))
 
     def seek_to_end(self, partitions: Collection[PartitionLike] = ()) -> None:
-        """Continue with records that are not written yet; no partitions means all assigned ones."""
+        """Continue with the next record to be written; without partitions, in all assigned ones."""
         with self._turn as run, self._taking:
             run(lambda: self._inner.seek_to_end(partitions))
 
     def pause(self, partitions: Collection[PartitionLike]) -> None:
-        """Return no records of these until ``resume``; what was fetched is kept, unless others need its room."""
+        """Return no records of these partitions until ``resume``.
+
+        Fetched records stay buffered, unless other partitions need the memory.
+        """
         with self._turn as run:
             run(lambda: self._inner.pause(partitions))
 
     def resume(self, partitions: Collection[PartitionLike]) -> None:
-        """Undo ``pause``."""
+        """Undo ``pause`` for these partitions."""
         with self._turn as run:
             run(lambda: self._inner.resume(partitions))
 
     def paused(self) -> frozenset[Partition]:
-        """What ``pause`` holds back."""
+        """The paused partitions."""
         return self._inner.paused()
 
     def position(self, partition: PartitionLike) -> int:
-        """The offset of the next record that poll will return."""
+        """The offset of the next record that ``poll`` returns."""
         with self._turn as run:
             return run(lambda: self._inner.position(partition))
 
     def commit(self, offsets: OffsetsLike | None = None) -> None:
         """Commit a batch, or offsets of the next records to read, or everything that was polled.
 
-        Where the log waits for batches to be confirmed (TubeMQ), a batch is confirmed with its last record.
-        Raises CommitFailed where the group went on without this consumer, FencedError if another process has taken its
-        place, ServerError for what the log refuses.
+        Where the log waits for batches to be confirmed (TubeMQ), committing the last record of a batch confirms it.
+        Raises CommitFailed if the group continued without this consumer, FencedError if another process has taken its
+        place, ServerError if the log refuses the commit.
         """
         with self._turn:
             inner = self._inner
             self._loop.run_at_once(partial(inner._commit_at_once, offsets), partial(inner.commit, offsets))
 
     def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close.
+        """Commit in the background; ``callback(offsets, error)`` runs in a later poll, commit or close.
 
-        What it raises is logged (``penstock.consumer``) and told to ``on_callback_error``, and changes nothing else.
+        An exception from the callback is logged (``penstock.consumer``) and passed to ``on_callback_error``. It has no
+        other effect.
         """
         with self._turn as run:
             run(lambda: self._inner.commit_async(offsets, callback))
 
     def reject(self, batch: Messages[Any, Any] | None = None) -> None:
-        """Have these records returned by ``poll`` once more, with all after them; or everything that is not committed.
+        """Make ``poll`` return these records, and all after them, again; without a batch, all that are not committed.
 
-        Where the log waits for batches to be confirmed (TubeMQ) it is told that they were not dealt with.
+        Where the log waits for batches to be confirmed (TubeMQ), it learns that they were not processed.
         """
         with self._turn as run:
             run(lambda: self._inner.reject(batch))
 
     def send_back(self, batch: Messages[Any, Any], *, delay: int = 0) -> None:
-        """Have the log give these records to the group again, later, and go on without them: commit them as usual.
+        """Have the log deliver these records to the group again later, and continue without them: commit them as usual.
 
-        ``delay`` is a level of the log's own (RocketMQ's 1 to 18, a second to two hours); 0: longer with each attempt,
-        -1: they are dead letters. Raises UsageError where the log cannot; ServerError.
+        ``delay`` is a level of the log's own (RocketMQ's 1 to 18 mean one second to two hours). 0: longer with each
+        attempt. -1: the records become dead letters. Raises UsageError where the log cannot do this; ServerError.
         """
         with self._turn as run:
             run(lambda: self._inner.send_back(batch, delay=delay))
 
     def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
-        """What the group has committed; None where nothing."""
+        """The committed offsets of the group; None for a partition without one."""
         with self._turn as run:
             return run(lambda: self._inner.committed(partitions))
 
@@ -323,28 +333,30 @@ class Consumer(Handle, Generic[K, V]):
             return run(lambda: self._inner.end_offsets(partitions))
 
     def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
-        """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
+        """The first record at or after a time (ms since 1970 UTC); None where there is no such record."""
         with self._turn as run:
             return run(lambda: self._inner.offsets_for_times(times_ms))
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing; while the first one is
-        under way, it waits for that, and shortens it to ``timeout_s`` if it has longer.
+        """Commit if commits are automatic, leave the group and close the connections.
 
-        All of it within ``timeout_s`` (None: ``close_timeout_ms``, without that ``request_timeout_ms``), else
-        RequestTimeout is raised, and the group notices by itself.
+        All within ``timeout_s`` (None: ``close_timeout_ms``, or without that option ``request_timeout_ms``). After
+        that, RequestTimeout is raised, and the group has to notice by itself that this consumer has left.
+
+        A later call does nothing. A second call while the first is under way waits for the first; a smaller
+        ``timeout_s`` shortens it.
         """
-        # Whoever closes from elsewhere, or in a signal's handler, cannot know how far the work is on the last batch.
+        # A close from another thread or from a signal handler cannot know whether the last batch has been handled.
         me = threading.get_ident()
         mine = self._inner._poller in (None, me)
         handled = mine and not self._polling and not self._in_hand
         self._loop.finish(lambda: self._inner._end(timeout_s, handled=handled, who=me))
 
     def wakeup(self) -> None:
-        """End a poll that waits, or the next one, by WakeUp; an iteration just ends. The consumer stays as it is.
+        """End a waiting poll, or the next one, with WakeUp; an iteration just ends. The consumer stays usable.
 
-        Ends what asks for positions and offsets, too; commits are carried through. From any thread or task, and from a
-        signal's handler: it takes no lock and waits for nothing.
+        Calls that query positions and offsets end too; commits are completed. May be called from any thread or task,
+        and in a signal handler: it takes no lock and never waits.
         """
         self._inner.wakeup()
 
@@ -360,7 +372,7 @@ class Consumer(Handle, Generic[K, V]):
 
     def _poll(self, engine: ConsumerEngine, run: Run, deadline: float, max_records: int | None) -> Messages:
         limit = engine.config.max_poll_records if max_records is None else poll_limit(max_records, engine)
-        # Without the loop as long as something was fetched ahead and there is nothing else to do.
+        # Without the loop while fetched records are buffered and nothing else is due.
         batch = _NOTHING
         with self._taking:
             engine.partitions.mark_handled()
@@ -374,18 +386,18 @@ class Consumer(Handle, Generic[K, V]):
                 serve = False
             with self._taking:
                 if (alone := engine.take_here()) is not None:
-                    return alone  # who received it has asked for the next one
+                    return alone  # the receiving thread has already requested the next batch
                 batch = engine.take(limit)
         self._go_on(engine)
         return batch
 
     def _go_on(self, engine: ConsumerEngine) -> None:
-        """There is room again."""
+        """The buffer has free space again."""
         if not engine.consumption.busy:
             self._loop.post(engine.go_on)
 
     def _begun(self) -> ConsumerEngine:
-        """The engine; of several threads that begin at once one makes it."""
+        """The engine; if several threads start at once, one of them creates it."""
         engine = self._inner._engine
         if engine is not None:
             return engine

@@ -1,10 +1,12 @@
-"""Own reading: a synchronous consumer that waits for records receives them itself, in the thread that polls.
+"""A synchronous consumer that waits for records receives them itself, in the thread that polls.
 
-The loop's thread would wake for each answer, write the next request and wake the one that polls: where a record comes
-now and then, that is a third of what it costs. So once a few polls have waited for little, reads that are under way are
-lent to the thread (`interfaces.client.LentRead`); whatever is unusual, or more than a little, goes back to the loop,
-and reading goes on there as ever. Between polls nobody receives: what the loop does for a poll it can do only once all
-are back.
+Otherwise the loop's thread would wake for each answer, write the next request and wake the polling thread. Where
+records come one at a time, that is a third of the cost. So once a few polls have waited for small answers, reads under
+way are lent to the polling thread (`interfaces.client.LentRead`). Anything unusual or large goes back to the loop,
+which continues to read as before. Between polls no thread receives on a lent connection; the loop can do work for a
+poll only after all lent reads are back.
+
+CallerThreadPoll waits; CallerThreadFetcher holds the lent reads.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ if TYPE_CHECKING:
 __all__ = ["CallerThreadFetcher", "CallerThreadPoll"]
 
 _BEGIN_AFTER: Final = 3
-"""Polls that have waited for a little, more than have not."""
+"""Lend after so many more polls that waited for a small answer than polls that did not."""
 
 _END_AFTER: Final = -8
-"""Polls that have not, more than have: the loop may fetch ahead for them."""
+"""Take back after so many more polls that did not wait: the loop may fetch ahead for them."""
 
 _NOT_AGAIN_FOR: Final = 64
-"""Polls that wait, at most, until it is tried again where it could not be."""
+"""After a failure, lending is tried again after at most so many waiting polls."""
 
 
 class WakeupPipe:
-    """Wakes a thread that waits for descriptors. Rung from any thread, and by a signal's handler."""
+    """Wakes a thread that waits for file descriptors. From any thread, and in a signal handler."""
 
     def __init__(self) -> None:
         self._heard, self._rope = socket.socketpair()
@@ -46,24 +48,24 @@ class WakeupPipe:
         self.fileno = self._heard.fileno()
 
     def put(self, what: None) -> None:
-        """Ring; as a queue's."""
+        """Wake the thread; same signature as a queue's."""
         del what
-        with contextlib.suppress(OSError):  # it rings already, or nobody waits any more
+        with contextlib.suppress(OSError):  # it is already signalled, or closed
             self._rope.send(b"\0")
 
     def quiet(self) -> None:
-        """It has been heard."""
+        """Clear the signal."""
         with contextlib.suppress(OSError):
             self._heard.recv(4_096)
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Close both sockets."""
         self._heard.close()
         self._rope.close()
 
 
 class CallerThreadFetcher:
-    """One consumer's. Made where ``wait`` is called, in the thread that polls; one thread at a time does."""
+    """The lent reads of one consumer. Created in ``wait`` by the polling thread; used by one thread at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, fetcher: Fetcher, news: Notifier) -> None:
         self._loop = loop
@@ -80,14 +82,14 @@ class CallerThreadFetcher:
 
     @property
     def lent(self) -> bool:
-        """Whether reads are, as far as is known. May be asked at any time."""
+        """Whether reads are lent, as far as known. May be read at any time."""
         return bool(self._reads)
 
     # In the thread that polls.
 
     def enter(self) -> bool:
-        """Whether reads are lent; then they are this thread's until it leaves."""
-        if self._inside:  # a handler may raise anywhere, also before one has left
+        """Whether reads are lent; if so, they belong to this thread until ``leave``."""
+        if self._inside:  # a signal handler may raise anywhere, even before the previous ``leave``
             self.leave()
         if not self._reads:
             return False
@@ -107,7 +109,7 @@ class CallerThreadFetcher:
             self.close()
 
     def wait(self, seconds: float) -> None:
-        """Block until something has come or the bell rings, for ``seconds`` or a moment at most, and take it in."""
+        """Block until data or a wakeup comes, for at most ``seconds`` or one slice, and receive it."""
         bell = self.bell
         assert bell is not None
         for fileno, _ in self._poll.poll(1_000 * (seconds if 0.0 <= seconds < LONGEST_S else LONGEST_S)):
@@ -129,13 +131,13 @@ class CallerThreadFetcher:
                 self._forget_what_is_over()
 
     def give_back(self) -> None:
-        """The loop goes on with all of them."""
+        """Return all reads to the loop."""
         for _, read in self._reads.values():
             read.give_back()
         self._forget_what_is_over()
 
     def waited(self, size: int) -> None:
-        """A poll has waited for what the loop received, so many bytes; have reads lent if it goes on with a few."""
+        """A poll has waited for so many bytes from the loop. After a few such small answers, have reads lent."""
         if size > LITTLE_BYTES:
             self._score = min(self._score, 0)
             return
@@ -145,7 +147,7 @@ class CallerThreadFetcher:
             self._loop.call_soon_threadsafe(self._lend)
 
     def did_not_wait(self) -> None:
-        """A poll has found something at once."""
+        """A poll has found records at once."""
         if self._score > _END_AFTER:
             self._score -= 1
         elif self._reads and self.enter():
@@ -180,7 +182,7 @@ class CallerThreadFetcher:
             self._news.ring()
 
     def _has_bell(self) -> bool:
-        """Hang it, the first time; False where there is no room for it."""
+        """Create the pipe on first use; False if no file descriptors are left."""
         if self.bell is None:
             try:
                 bell = WakeupPipe()
@@ -192,7 +194,7 @@ class CallerThreadFetcher:
         return True
 
     def close(self) -> None:
-        """Nobody reads any more: after the connections have ended. On the loop, or where the thread leaves after it."""
+        """Stop, after the connections have ended. On the loop, or when the polling thread leaves later."""
         self._closed = True
         if self._hold.take(LOOP):
             self._forget_what_is_over()
@@ -201,16 +203,14 @@ class CallerThreadFetcher:
             self._hold.leave(LOOP)
 
 
-# Waiting here: a poll of a synchronous consumer that waits in its own thread, where the loop has nothing to do for it.
-#
-# What comes is received by the loop, which rings; or, once a few polls have waited, by this thread itself
-# (`_own_reading`).
+# A poll of a synchronous consumer that waits in its own thread, while the loop has nothing to do for it. The loop
+# receives and wakes it, or, after a few waiting polls, this thread receives by itself (CallerThreadFetcher).
 _MOMENT_S: Final = 0.01
-"""The loop has reads in hand that were lent: for a few steps."""
+"""How long the loop may hold lent reads: for a few steps."""
 
 
 class CallerThreadPoll:
-    """Of one engine. Made on the loop; waited in one thread at a time."""
+    """The waiting of one engine. Created on the loop; one thread waits at a time."""
 
     def __init__(self, engine: ConsumerEngine, loop: asyncio.AbstractEventLoop, news: Notifier) -> None:
         self._engine = engine
@@ -219,8 +219,10 @@ class CallerThreadPoll:
         self._own: CallerThreadFetcher | None = None
 
     def wait(self, deadline: float) -> bool:
-        """True when something may have come, False when the loop has to be asked, which also says why nothing has come
-        by ``deadline`` (loop time)."""
+        """True when something may have come, False when the loop has to be asked.
+
+        The loop also determines why nothing came by ``deadline`` (loop time).
+        """
         engine, own = self._engine, self._own or self._made()
         if ended.run_loop is not None:
             if own is not None and own.enter():
@@ -243,22 +245,22 @@ class CallerThreadPoll:
                 member.poll_ends()
 
     def take(self) -> Messages | None:
-        """What the last wait has received for this poll alone; None where that was put to what was fetched."""
+        """The record that the last wait received directly; None if records went to the buffer."""
         own = self._own
         return None if own is None else own.straight.take(self._engine.partitions)
 
     def did_not_wait(self) -> None:
-        """A poll has found something at once."""
+        """A poll has found records at once."""
         if self._own is not None:
             self._own.did_not_wait()
 
     def close(self) -> None:
-        """On the loop, once there are no connections any more."""
+        """On the loop, once all connections are closed."""
         if self._own is not None:
             self._own.close()
 
     def _waited(self, own: CallerThreadFetcher | None, deadline: float) -> bool | None:
-        """As ``wait``; None where reads were lent meanwhile."""
+        """As ``wait``; None if reads were lent meanwhile."""
         if own is None or not own.enter():
             self._news.hang_bell()
             found = self._rung(own, deadline)
@@ -269,7 +271,7 @@ class CallerThreadPoll:
             self._news.hang_bell(own.bell)
             found = self._received(own, deadline)
             if not found and self._loop.time() < deadline:
-                own.give_back()  # what the loop is asked for now, it could not do without
+                own.give_back()  # the loop needs them for the work that it is asked for next
             return found
         finally:
             own.leave()
@@ -285,7 +287,7 @@ class CallerThreadPoll:
             lent = own is not None and own.lent
             self._news.wait_here(min(left, _MOMENT_S) if lent else left)
             if engine.partitions.anything_to_take():
-                return True  # what else has come meanwhile is the next poll's
+                return True  # other events are left to the next poll
             if own is not None and own.lent:
                 return None
         return False

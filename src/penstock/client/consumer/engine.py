@@ -1,6 +1,6 @@
-"""ConsumerEngine: one consumer's parts put together. Everything but ``take`` runs on the event loop.
+"""ConsumerEngine: joins the parts of one consumer and chooses its kind of consumption.
 
-It chooses the kind of consumption.
+Everything except ``take`` runs on the event loop.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from penstock.records import Messages
 __all__ = ["ConsumerEngine"]
 
 _LITTLE_BYTES: Final = 16 * 1024
-"""So much is decoded sooner than the loop has turned once."""
+"""Decoding this much takes less time than one iteration of the loop."""
 
 
 class ConsumerEngine:
-    """Made inside the loop that it lives on; ``client`` is closed with it."""
+    """Create it on the loop that it will use. Closing it closes ``client``."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ConsumerEngine:
         hooks = (self._news.set, self._failed, self._renewed)
         within = Within(config, self.partitions, backoff, log, *hooks, self.meter, committed)
         self.consumption = _consumption(client, within)
-        # The very methods: polls call these for every batch.
+        # Bound methods: polls call these for every batch.
         self.take = self.consumption.take
         self.go_on = self.consumption.go_on
         self._here = CallerThreadPoll(self, self._loop, self._news)
@@ -84,23 +84,23 @@ class ConsumerEngine:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Subscribed topics; empty under ``assign``."""
+        """The subscribed topics; empty under ``assign``."""
         return self.rebalancing.topics if self.rebalancing else frozenset()
 
     @property
     def assignment(self) -> frozenset[Partition]:
-        """What it reads of what it was told to read: a log may add what a group gave back."""
+        """The assigned partitions of subscribed topics; a log may add partitions of its own for records sent back."""
         topics = self.topics
         assigned = self.partitions.assigned
         return frozenset(each for each in assigned if each.topic in topics) if topics else assigned
 
     @property
     def last_joined(self) -> tuple[int, str]:
-        """The last generation this consumer was a member of, and its member id there; -1 and "" before."""
+        """The generation and member id of the last join; -1 and "" before it."""
         return self.consumption.last_joined if self.rebalancing is None else self.rebalancing.member.last_joined
 
     async def subscribe(self, subscribed: Subscribed, listener: RebalanceListener) -> None:
-        """Share these topics' partitions with the group, or take them all if there is none."""
+        """Share the partitions of these topics with the group, or read all of them if there is no group."""
         if self._assigned_by_hand:
             raise UsageError("partitions are assigned already", hint="Call unsubscribe() before subscribe()")
         self.consumption.check(subscribed)
@@ -123,9 +123,9 @@ class ConsumerEngine:
         self.consumption.begin(member, subscribed)
 
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str] = ()) -> None:
-        """Read exactly these, without sharing; kept ones keep their position unless an offset is given.
+        """Read exactly these partitions, without sharing; kept ones keep their position unless an offset is given.
 
-        ``topics`` are those the group reads, where it wants to know beside the partitions'.
+        ``topics`` are further topics that the group reads, for logs that need to know them.
         """
         if self.rebalancing is not None:
             raise UsageError("topics are subscribed already", hint="Call unsubscribe() before assign()")
@@ -136,7 +136,7 @@ class ConsumerEngine:
     async def unsubscribe(
         self, reason: str = "the application unsubscribed", patience: CloseDeadline | None = None
     ) -> None:
-        """Give up everything, however it was got. When the time is over nobody is told any more."""
+        """Give up all partitions, subscribed or assigned. After the deadline, servers are no longer notified."""
         rebalancing, self.rebalancing = self.rebalancing, None
         try:
             if rebalancing is not None:
@@ -149,7 +149,7 @@ class ConsumerEngine:
             self.partitions.drop(self.partitions.assigned)
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Have the group share out anew; the next poll joins. Raises UsageError where there is nothing to share."""
+        """Make the group rebalance; the next poll joins. Raises UsageError where nothing is shared."""
         if self.rebalancing is None or self.config.group is None:
             raise UsageError(
                 "there is nothing that a group shares", hint="Give the consumer a group, and subscribe it to topics"
@@ -163,7 +163,7 @@ class ConsumerEngine:
 
     @property
     def needs_service(self) -> bool:
-        """Whether a poll has something to do on the loop before it takes records. May be asked from any thread."""
+        """Whether a poll needs the loop before it takes records. May be read from any thread."""
         return (
             self._failure is not None
             or self._interrupts.pending
@@ -174,14 +174,14 @@ class ConsumerEngine:
 
     @property
     def waiting(self) -> bool:
-        """Whether a call waits that ``close`` and ``wakeup`` would end. May be asked from any thread."""
+        """Whether a call is waiting that ``close`` and ``wakeup`` would end. May be read from any thread."""
         return self._interrupts.waiting or self._news.bell_hangs
 
     async def ready(self, deadline: float, *, serve: bool = True) -> bool:
-        """Do what is due, then wait until there is something to take or it is ``deadline`` (loop time).
+        """Do what is due, then wait until there is something to take, or until ``deadline`` (loop time).
 
-        ``serve`` is False when this poll has already done what is due, and only goes on waiting.
-        Raises what went wrong in the background since the last poll.
+        ``serve`` is False when this poll has already done what is due and only continues to wait. Raises errors of
+        background work since the last poll.
         """
         with self._interrupts.call(wakes=True, gently=self._news.set) as wait:
             member = self.rebalancing.member if self.rebalancing else None
@@ -197,9 +197,9 @@ class ConsumerEngine:
                     member.poll_ends()
 
     async def partitions_ready(self, deadline: float) -> bool:
-        """Do what a poll does until a partition may be read or it is ``deadline``, but take nothing; whether one may.
+        """Work like a poll until a partition may be read, or until ``deadline``, but take nothing; whether one may.
 
-        Raises what went wrong in the background since the last poll.
+        Raises errors of background work since the last poll.
         """
         with self._interrupts.call(wakes=True, gently=self._news.set) as wait:
             member = self.rebalancing.member if self.rebalancing else None
@@ -220,7 +220,7 @@ class ConsumerEngine:
         return any(each.state is not ReadState.STARTING for each in self.standing())
 
     async def _go_round(self, deadline: float, wait: Wait) -> None:
-        """What a waiting call does each time before it looks at what there is. Raises what went wrong meanwhile."""
+        """One iteration of a waiting call, before it looks for data. Raises errors of background work."""
         self._news.clear()
         self._raise_failure()
         if self.patience is not None:
@@ -236,7 +236,7 @@ class ConsumerEngine:
             await self._go_round(deadline, wait)
             if self.partitions.anything_to_take():
                 if not waited or self.partitions.buffered_bytes > _LITTLE_BYTES:
-                    # One turn of the loop, in which the next fetches are written, before what came is decoded.
+                    # One iteration of the loop, which sends the next fetches before these records are decoded.
                     await asyncio.sleep(0)
                 return True
             if self._loop.time() < deadline:
@@ -244,7 +244,7 @@ class ConsumerEngine:
                 waited = True
                 continue
             if not waited:
-                # A loop of poll(0) waits for nothing: what it polls for comes in the turns that it leaves to others.
+                # A loop of poll(0) never waits: its records arrive in the iterations of the loop that it yields.
                 await asyncio.sleep(0)
                 waited = True
                 continue
@@ -252,7 +252,7 @@ class ConsumerEngine:
             return False
 
     def take_ahead(self, max_records: int) -> Messages:
-        """``take`` by a poll that needs nothing else from this engine; the group is told that user code came back."""
+        """``take`` for a poll that needs nothing else from the engine; the member notes that user code polls again."""
         if self.rebalancing is not None:
             self.rebalancing.member.polled()
         self.empty_reason = None
@@ -260,11 +260,11 @@ class ConsumerEngine:
         return self.take(max_records)
 
     def standing(self) -> list[PartitionStatus]:
-        """Where each partition stands now."""
+        """The present state of each partition."""
         return self.consumption.standing(self._loop.time())
 
     def metrics(self) -> ConsumerMetrics:
-        """What was counted, and where partitions stand. May be asked from any thread."""
+        """A snapshot of the counters and of the partitions. May be called from any thread."""
         meter, now = self.meter, self._loop.time()
         standing = self.standing()
         return ConsumerMetrics(
@@ -311,7 +311,7 @@ class ConsumerEngine:
     # Positions.
 
     def state_of(self, partition: Partition) -> PartitionState:
-        """Raises UsageError for a partition that is not assigned."""
+        """The state of an assigned partition. Raises UsageError for others."""
         state = self.partitions.get(partition)
         if state is None:
             raise UsageError(
@@ -323,7 +323,7 @@ class ConsumerEngine:
         return state
 
     async def position(self, partition: Partition) -> int:
-        """The offset of the next record, looked up if it is not known yet."""
+        """The offset of the next record; looked up if it is not known yet."""
         deadline = self._loop.time() + self.config.api_timeout_ms / 1_000
         while (offset := self.state_of(partition).position) is None:
             self._news.clear()
@@ -337,13 +337,16 @@ class ConsumerEngine:
         return offset
 
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
-        """What the group has committed. Raises UsageError if there is none."""
+        """The group's committed offsets. Raises UsageError without a group."""
         if self.config.group is None:
             raise UsageError("there is no group that could have committed", hint="Give the consumer group=NAME")
         return await self.consumption.committed(self.config.group, partitions)
 
     async def send_back(self, batch: Messages[Any, Any], delay: int) -> None:
-        """Have the group given these records again, later. Raises UsageError without a group, or such a log."""
+        """Have the log deliver these records to the group again later.
+
+        Raises UsageError without a group, and for a log that cannot do this.
+        """
         if self.config.group is None:
             raise UsageError("there is no group that records could be given to again", hint="Give it one: group=NAME")
         if not isinstance(self.client, SendsBack):
@@ -354,7 +357,7 @@ class ConsumerEngine:
         await self.client.send_back(self.config.group, batch.offsets, delay=delay)
 
     async def close(self, timeout_s: float) -> None:
-        """Commit if that is automatic, leave the group, close connections. The first error is raised at the end."""
+        """Commit if commits are automatic, leave the group, close connections. The first error is raised at the end."""
         with CloseDeadline(timeout_s) as self.patience:
             self._news.ring()
             await self._interrupts.end(Closed("the consumer was closed"))

@@ -1,6 +1,7 @@
-"""Fetcher: one long poll a node in flight, the next one sent before the last one is decoded, memory bounded.
+"""Fetcher: one long poll per node in flight, the next one sent before the last one is decoded, with bounded memory.
 
-``kick`` is called whenever something changed that could let a fetch go out; it starts what can be started and returns.
+``kick`` is called whenever a change may allow a fetch; it starts all possible fetches and returns. Also here:
+PrefetchLimit (how much may be buffered), FetchCycle (one node's repeated fetch) and SingleRecordSlot.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ from penstock.records import Messages
 
 __all__ = ["LITTLE_BYTES", "Asked", "FetchCycle", "Fetcher", "PrefetchLimit", "Reactions", "Reads", "SingleRecordSlot"]
 
-# Ahead: how much is fetched before anybody takes it, as bytes that are held and bytes that are on their way.
+# How much is fetched before a poll takes it: bytes in the buffer and bytes requested.
 _ANSWERS: Final = 2
-"""Answers that may wait, of each node that is read from: one that is being taken, one that comes meanwhile. More would
-make no reader faster, only larger."""
+"""Buffered answers per node: one that is being taken and one that arrives meanwhile. More made no reader faster, only
+larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefetchLimit:
-    """For one consumer that reads from so many nodes and partitions now; all in bytes.
+    """The limits of one consumer with so many nodes and partitions; all in bytes.
 
-    ``bound``: the most that all may hold ahead, with what was asked for. ``share``: a partition is asked for while no
-    more of it waits. ``most``: what one node is asked for. ``least``: with less room than that, no node is asked.
+    ``bound``: buffered and requested bytes in all. ``share``: a partition is fetched while it has no more than this
+    buffered. ``most``: what one request asks for. ``least``: with less free space than this, no request is sent.
     """
 
     bound: int
@@ -60,33 +61,33 @@ class PrefetchLimit:
 
     @classmethod
     def of(cls, config: ConsumerConfig, nodes: int, partitions: int) -> PrefetchLimit:
-        """The limits that leave every node something to be asked for at the same time, however many there are."""
+        """Limits that allow one request to every node at the same time, however many nodes there are."""
         each = config.max_partition_fetch_bytes
         bound = min(config.fetch_buffer_bytes, _ANSWERS * max(config.fetch_max_bytes, each) * nodes)
         most = min(config.fetch_max_bytes, max(bound // nodes, 1))
-        # While one answer of a partition waits, the next one may come: no node is asked for less than it could send.
+        # While one answer of a partition waits, the next may arrive, so no request asks for less than a node can send.
         share = max(bound // max(partitions, 1), 2 * each) - each
         return cls(bound, share, most, min(each, most))
 
     def room(self, taken: int) -> int:
-        """How much may be asked for where ``taken`` is held or on its way; 0 for not now.
+        """How much may be requested where ``taken`` bytes are buffered or requested; 0: nothing now.
 
-        Where there is nothing, there is room: a bound smaller than one answer must not stop everything.
+        With nothing buffered there is always room: a bound smaller than one answer must not block reading.
         """
         room = self.bound - taken
         return 0 if taken and room < self.least else min(self.most, max(room, self.least))
 
 
-# Rounds: what is asked of one node at a time, and whether the same can be asked again.
+# The fetch of one node, and whether the same request can be repeated.
 LITTLE_BYTES: Final = 16 * 1024
-"""Of more than that the loop fetches ahead, whoever waits for it."""
+"""With more than this per answer the loop fetches ahead, even if a thread waits for it."""
 
 Reads: TypeAlias = dict[Partition, "Asked"]
 
 
 @dataclass(slots=True)
 class Asked:
-    """What is asked for of one partition, for whom, and in which version of its position."""
+    """What is requested for one partition, and the version of its position at the request."""
 
     state: PartitionState
     version: int
@@ -95,11 +96,11 @@ class Asked:
 
 @dataclass(slots=True)
 class FetchCycle:
-    """A read of one node that is under way, and is asked again as it is while hardly anything changes.
+    """A fetch of one node that is under way; it is repeated unchanged while hardly anything changes.
 
-    ``changes`` are those of the assignment when it was composed, ``ahead`` what might be held ahead then. ``stirred``:
-    it may not be asked again, because it asks for less than there is room for, or somebody waits to be read beside
-    these, or from elsewhere.
+    ``changes`` counts the assignment's changes when the request was made; ``ahead`` are the limits of that moment.
+    ``stirred``: the fetch must not be repeated, because it asks for less than fits now, or another partition waits to
+    be fetched with these, or one is now read from another node.
     """
 
     node: Node
@@ -113,8 +114,10 @@ class FetchCycle:
     heard: FetchHeard | None = None
 
     def moved(self, changes: int) -> list[tuple[Asked, ReadFrom]] | None:
-        """What goes on elsewhere than it was read from last; None if more than that has changed. ``changes`` are the
-        assignment's."""
+        """Partitions whose next offset has changed; None if anything else has changed.
+
+        ``changes`` is the assignment's present count.
+        """
         if self.stirred or self.changes != changes:
             return None
         moved: list[tuple[Asked, ReadFrom]] = []
@@ -132,12 +135,12 @@ class FetchCycle:
         return moved
 
 
-# Straight: a record that came alone, received by the thread whose poll returns it, without a buffer in between.
+# A record that arrived alone, received by the thread whose poll returns it, with no buffer in between.
 #
-# Nothing was there before it, so it is what the poll has waited for. Its position moves on when it is taken, as that of
-# buffered records: a poll that an interrupt has ended in between leaves it for the next one.
+# Nothing was buffered before it, so it is the record that the poll waits for. Its position advances when it is taken,
+# as for buffered records: if an interrupt ends the poll in between, the next poll returns it.
 class SingleRecordSlot:
-    """At most one, of one consumer. Used by who has the hold of its reads, or in the thread that polls."""
+    """At most one record of one consumer. Used by the holder of its reads, or in the polling thread."""
 
     __slots__ = ("held",)
 
@@ -145,14 +148,14 @@ class SingleRecordSlot:
         self.held: tuple[PartitionState, int, Messages] | None = None
 
     def keep(self, state: PartitionState, answer: Fetched) -> bool:
-        """Whether ``answer`` is one record, the next one of its partition, and kept here now."""
+        """Store ``answer`` if it is exactly one record, the next one of its partition; whether it was."""
         end = answer.offset + 1
         if answer.next_offset != end or state.position != answer.offset or state.buffer or self.held is not None:
             return False
         try:
             messages, found_end = answer.decode()
         except PenstockError:
-            return False  # whoever takes it from the buffer is told
+            return False  # the error is raised when it is taken from the buffer
         if found_end != end or len(messages) != 1:
             return False
         state.high_watermark = answer.high_watermark
@@ -162,13 +165,13 @@ class SingleRecordSlot:
         return True
 
     def take(self, partitions: Partitions) -> Messages | None:
-        """It, if there is one, and it is still what comes next."""
+        """The record, if there is one and it is still the next one."""
         if self.held is None:
             return None
         state, version, messages = self.held
         self.held = None
         if state.version != version or partitions.get(state.partition) is not state:
-            return None  # the application went elsewhere
+            return None  # the application has moved the position
         if state.paused:
             state.refetch()
             return None
@@ -181,17 +184,17 @@ _EMPTY_HANDED_S = 0.005
 
 
 def _without_ids(topic: str) -> bytes | None:
-    """Of a log whose topics have none."""
+    """For a log whose topics have no ids."""
     del topic
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Reactions:
-    """What the fetcher asks of the rest of the engine.
+    """The parts of the engine that the fetcher calls.
 
-    ``arrived``: a poll may find something now. ``refresh``: leaders are unknown. ``look_up``: positions are unknown.
-    ``reset`` is where to go on when an offset is gone, None to raise. ``failed``: raise this from the next poll.
+    ``arrived``: a poll may now find something. ``refresh``: leaders are unknown. ``look_up``: positions are unknown.
+    ``reset`` is where to continue when an offset is gone, None to raise. ``failed``: the next poll raises this.
     """
 
     arrived: Callable[[], None]
@@ -203,7 +206,7 @@ class Reactions:
 
 
 class Fetcher:
-    """Keeps every node that an assigned partition is read from busy with at most one read."""
+    """Keeps at most one read in flight at every node that has an assigned partition."""
 
     def __init__(
         self,
@@ -238,12 +241,15 @@ class Fetcher:
 
     @property
     def busy(self) -> bool:
-        """Whether a fetch is under way for every partition. May be asked from any thread: who has taken records, and
-        is told so, knows that the end of such a fetch finds the room."""
+        """Whether a fetch is under way for every partition.
+
+        May be read from any thread: after a thread has taken records and sees True, the end of such a fetch will see
+        the free space.
+        """
         return self._partitions.all_reading
 
     def kick(self) -> None:
-        """Send what can be sent. Cheap when nothing can."""
+        """Start all possible fetches. Cheap when there are none."""
         if self._closed or self.busy:
             return
         self._somebody_waits = False
@@ -257,7 +263,7 @@ class Fetcher:
             node = self._reads_at(state.partition)
             if state.retry_at > now:
                 if state.failed_at is not None and node in {None, state.failed_at}:
-                    self._on.refresh()  # another one may lead it before the pause is over
+                    self._on.refresh()  # another node may become leader before the pause is over
                 continue
             if node is None:
                 self._on.refresh()
@@ -275,13 +281,13 @@ class Fetcher:
 
     @property
     def _taken_bytes(self) -> int:
-        """What is held, and what was asked for."""
+        """Bytes buffered and requested."""
         return self._partitions.buffered_bytes + self._reserved_bytes
 
     def _make_room(self, ahead: PrefetchLimit) -> None:
-        """Where paused partitions alone hold so much that nothing else could be read, drop it: it is fetched again.
+        """If paused partitions alone fill the buffer, drop their records; they are fetched again later.
 
-        The thread that polls looks at none of them: they were paused on the loop, and so they are resumed.
+        The polling thread does not look at them: pause and resume run on the loop.
         """
         held = [state for state in self._partitions if state.buffer]
         if all(state.paused for state in held):
@@ -290,13 +296,13 @@ class Fetcher:
                     state.refetch()
 
     def renewed(self) -> None:
-        """Leaders were asked for: what failed at another one need not wait for longer."""
+        """Leaders were looked up: a partition that failed at another node need not wait any longer."""
         for state in self._partitions:
             if state.failed_at is not None and self._reads_at(state.partition) not in {None, state.failed_at}:
                 state.failed_at, state.retry_at = None, 0.0
 
     async def close(self) -> None:
-        """Stop; what is in flight is forgotten."""
+        """Stop; answers in flight are dropped."""
         self._closed = True
         tasks = [each.task for each in self._in_flight.values() if each.task is not None]
         for task in tasks:
@@ -314,8 +320,8 @@ class Fetcher:
             return
         most = min(ahead.most, per_partition * len(eager))
         limit = min(most, room)
-        # While somebody is held back for lack of room, the node must not sit on a fetch for the others: the room may
-        # be there long before data for them is.
+        # While a partition is held back for lack of space, the node must not wait long for the others: the space may be
+        # free long before they have data.
         held_back = len(eager) < len(states)
         wait_ms = (
             min(self._config.fetch_max_wait_ms, _HELD_BACK_WAIT_MS) if held_back else self._config.fetch_max_wait_ms
@@ -355,7 +361,7 @@ class Fetcher:
         self._heard(round_, answers)
 
     def _heard(self, round_: FetchCycle, answers: Sequence[Fetched] | Exception) -> None:
-        """A fetch is over. Raises nothing: it is called where answers come."""
+        """A fetch is over. Raises nothing, because it is called where answers arrive."""
         self._reserved_bytes -= round_.limits.max_bytes
         now = self._loop.time()
         if self._closed:
@@ -369,7 +375,7 @@ class Fetcher:
             else:
                 if news := self._take_in(round_, answers):
                     self._on.arrived()
-                # A node that answers at once, and with nothing, must not make us spin.
+                # A node that answers at once with nothing must not cause a busy loop.
                 if not news and now - round_.begun < _EMPTY_HANDED_S < round_.limits.max_wait_ms / 1_000:
                     pause = _EMPTY_HANDED_S
                 if not pause and self._asked_again(round_, now):
@@ -389,14 +395,14 @@ class Fetcher:
             self._kick_later()
 
     def lend(self, hold: TryLock) -> list[tuple[FetchCycle, LentRead]]:
-        """Reads that are under way, as far as the thread that waits can receive them by itself."""
+        """Reads under way, those that the waiting thread can receive by itself."""
         if self._lends is None or self._closed:
             return []
         found = ((each, self._lends(each.node, hold)) for each in self._in_flight.values() if each.task is None)
         return [(round_, read) for round_, read in found if read is not None]
 
     def went_on(self, round_: FetchCycle, answers: Sequence[Fetched], read: LentRead) -> Callable[[], None] | None:
-        """``_heard`` in that thread, where nothing is unusual; else what the loop has to do."""
+        """``_heard`` in that thread, if nothing is unusual; otherwise returns the work for the loop."""
         now, partitions = self._loop.time(), self._partitions
         size = 0
         for answer in answers:
@@ -404,7 +410,7 @@ class Fetcher:
             if asked is None or answer.error is not None:
                 return partial(self._heard, round_, answers)
             size += answer.size
-        # A node that answers at once, and with nothing, is given a pause; of what is much more may come meanwhile.
+        # A node that answers at once with nothing gets a pause; after a large answer more may be coming.
         unusual = size > LITTLE_BYTES or (not size and now - round_.begun < _EMPTY_HANDED_S)
         if unusual or self._somebody_waits or round_.moved(partitions.changes) != []:
             return partial(self._heard, round_, answers)
@@ -423,7 +429,7 @@ class Fetcher:
         return None
 
     def _ended_there(self, round_: FetchCycle) -> None:
-        """The loop goes on after an answer that was heard in another thread."""
+        """Continue on the loop after an answer that another thread has received."""
         self._reserved_bytes -= round_.limits.max_bytes
         self._over(round_)
         self._kick_later()
@@ -434,7 +440,7 @@ class Fetcher:
             asked.state.reading = False
 
     def _take_in(self, round_: FetchCycle, answers: Sequence[Fetched]) -> bool:
-        """Keep what came; whether there was anything."""
+        """Buffer the answers; whether there was data."""
         self._failures.pop(round_.node.name, None)
         news = False
         for answer in answers:
@@ -444,10 +450,11 @@ class Fetcher:
         return news
 
     def _nothing_came(self, round_: FetchCycle, *, still: bool = False) -> None:
-        """``still``: nobody moved, nothing is read elsewhere, so that who had nothing to read before has nothing now.
+        """An answer without data: note which partitions are drained.
 
-        Of a partition that an answer does not name there is nothing new either; but a node that wants to be left in
-        peace names none at all, whatever it has, and one that is read elsewhere now was not looked for there.
+        ``still``: no partition moved or is read elsewhere, so drained ones stay drained. A partition that the answer
+        does not name has nothing new either. But a node that asks for a pause names none, whatever it has, and a
+        partition that is now read elsewhere was not looked up there.
         """
         for asked in round_.reads.values():
             state = asked.state
@@ -456,7 +463,7 @@ class Fetcher:
                 state.drained = here and state.version == asked.version and not self._is_behind(state)
 
     def _asked_again(self, round_: FetchCycle, now: float) -> bool:
-        """Send the same again, from where its partitions go on now, if that is all that ``kick`` would do."""
+        """Repeat the request, from the partitions' new offsets, if ``kick`` would do nothing else."""
         if self._again is None or round_.heard is None or (moved := round_.moved(self._partitions.changes)) is None:
             return False
         if self._somebody_waits or round_.ahead.room(self._taken_bytes) < round_.limits.max_bytes:
@@ -470,27 +477,27 @@ class Fetcher:
         return True
 
     def _is_behind(self, state: PartitionState) -> bool:
-        """Whether there is more for this reader, as far as the log has said."""
-        # What is not committed yet is not for one who reads committed records only.
+        """Whether the log has more records for this reader, as far as it has said."""
+        # Uncommitted records are not for a reader of committed records.
         everything = self._config.isolation_level is IsolationLevel.READ_UNCOMMITTED
         return everything and (state.fetch_offset or 0) < state.high_watermark
 
     def _receive(self, answer: Fetched, asked: Asked, node: Node, answers: Sequence[Fetched]) -> bool:
-        """Keep one partition's answer, of ``answers``; True if there was something in it."""
+        """Buffer one partition's answer, of ``answers``; True if it contains something."""
         state = asked.state
         if self._partitions.get(state.partition) is not state or state.version != asked.version:
-            return True  # the partition was given up, or the application went elsewhere
+            return True  # the partition was given up, or the application has moved the position
         if answer.error is not None:
             return self._trouble(answer.error, state, node)
         state.failed_at = None
         state.high_watermark = answer.high_watermark
         if not answer.size or answer.next_offset <= answer.offset:
             if answer.size and not state.buffer and sum(1 for each in answers if each.size) == 1:
-                # Whatever its limit, an answer has its first batch whole: so its head does not tell the truth.
+                # An answer contains its first batch whole, whatever the limit: so the batch's header is wrong.
                 state.arrive(answer)
-                state.fetch_offset = None  # where the next one begins is found out when this one is taken
+                state.fetch_offset = None  # the start of the next one is known when this one is taken
                 return True
-            # Of what is there less than one whole batch may have come through: other partitions had filled the answer.
+            # Less than one whole batch may have fitted, because other partitions had filled the answer.
             state.drained = state.drained and not self._is_behind(state)
             return False
         state.arrive(answer)
@@ -498,7 +505,7 @@ class Fetcher:
 
     def _trouble(self, error: PenstockError, state: PartitionState, node: Node) -> bool:
         if isinstance(error, OffsetOutOfRange) and self._on.reset is not None:
-            # Never a failure, not even for a moment: who polls in another thread would raise it.
+            # Not a failure, not even briefly: the polling thread would raise it.
             state.missing = error
             if isinstance(error, TopicRecreated):
                 self._all_recreated(error)
@@ -510,7 +517,7 @@ class Fetcher:
             self._on.arrived()
             return True
         if self._moved is not None and self._moved(state.partition):
-            state.failed_at, state.retry_at, state.drained = None, 0.0, False  # read there at once
+            state.failed_at, state.retry_at, state.drained = None, 0.0, False  # read at the new node at once
             return True
         self._client.distrust(state.partition)
         state.failed_at, state.drained = node, False
@@ -520,7 +527,7 @@ class Fetcher:
         return True
 
     def _all_recreated(self, error: TopicRecreated) -> None:
-        """One read has found it out for all partitions of the topic: they go on together, with one warning."""
+        """One read has found it for all partitions of the topic: they continue together, with one warning."""
         for state in self._partitions:
             if state.partition.topic != error.topic or state.topic_id != error.old_id or state.fetch_offset is None:
                 continue
@@ -532,14 +539,14 @@ class Fetcher:
                 self._go_elsewhere(state, state.missing)
 
     def _go_elsewhere(self, state: PartitionState, missing: OffsetOutOfRange) -> None:
-        """Look up where the policy wants to go on, once all that was fetched before the missing offset is taken."""
+        """Look up the policy's offset, once all records before the missing offset have been taken."""
         if isinstance(missing, LogTruncated):
             self._on.log.warning("going on at offset %d: %s", missing.parted_at, missing)
             state.jump(missing.parted_at, state.topic_id)
             return
         reset = self._on.reset
         if isinstance(missing, TopicRecreated) and reset is not None:
-            # The warning comes with the position that is found: see `_position_lookup`.
+            # The warning comes with the position that is found: see PositionLookup.
             self._partitions.replace(state, missing, reset)
             self._on.look_up()
             return
@@ -550,7 +557,7 @@ class Fetcher:
         self._on.look_up()
 
     def _lost(self, round_: FetchCycle, error: Exception) -> float:
-        """A read failed as a whole; returns how long to leave the node alone. Raises bugs."""
+        """A read failed as a whole; returns how long to leave the node alone. Raises unexpected errors."""
         if not isinstance(error, PenstockError):
             raise error
         node = round_.node

@@ -1,6 +1,8 @@
-"""A consumer's membership in its group: joining and heartbeats, beside user code; and who owns everything alone.
+"""A consumer's membership in its group: states, joining, heartbeats in the background, and rebalances.
 
-State changes go through the table in `_member_states`.
+Member joins and sends heartbeats; its state changes follow TABLE. Rebalancing does the work of a rebalance inside
+polls: revoke, join, assign, and the listener's calls. Alone is the membership of a consumer without a group, which owns
+every partition of its topics.
 """
 
 from __future__ import annotations
@@ -47,18 +49,17 @@ __all__ = [
 ]
 
 
-# Where a consumer stands with its group: a table.
+# The states of a group member.
 #
-# A consumer is OUT until it joins. JOINING it waits for the others; what its group lets it keep meanwhile is its own.
-# IN it owns partitions and its heartbeats keep them. STALE it is still a member, but the group is sharing out anew:
-# what it owns stays its own until it has revoked it, in the next poll, and joined again. GONE the group went on without
-# it: what it owned belongs to others already. FENCED somebody else has taken its identity, and it must not come back by
-# itself.
+# OUT: the consumer has not joined. JOINING: it waits for the other members; partitions that the group lets it keep stay
+# its own. IN: it owns partitions, and its heartbeats keep them. STALE: it is still a member, but the group rebalances;
+# it owns its partitions until the next poll has revoked them and joined again. GONE: the group continued without it,
+# and others already have its partitions. FENCED: another process has its identity; it must not come back by itself.
 #
-# Rule 1: only a poll takes a consumer from STALE or GONE to JOINING, since partitions must not vanish under user code.
-# Rule 2: nothing but a new subscription leads out of FENCED.
+# Rule 1: only a poll leads from STALE or GONE to JOINING, because partitions must not vanish under user code.
+# Rule 2: only a new subscription leads out of FENCED.
 class State(enum.Enum):
-    """What this consumer is to its group."""
+    """The state of this consumer in its group."""
 
     OUT = "out"
     JOINING = "joining"
@@ -129,18 +130,18 @@ TABLE: Final = Table(
 )
 
 Topics: TypeAlias = Collection[str] | Callable[[], Awaitable[Collection[str]]]
-"""What a member joins for: topics, or what looks them up."""
+"""What a member joins for: topics, or a function that looks them up."""
 _LOG = ClientLog("penstock.group")
 _FOREVER_S: Final = 3_600.0
 _IDLE_S: Final = 0.05
 _HOLDS: Final = frozenset({State.IN, State.STALE})
-"""States in which heartbeats are sent: in JOINING the join that waits at the coordinator is the sign of life.
+"""States in which heartbeats are sent. In JOINING, the join that waits at the coordinator is the sign of life.
 
-Once the coordinator has answered, that is over, and a poll that takes the answer may be long in coming."""
+Once the coordinator has answered, heartbeats are sent again, because the poll that takes the answer may come late."""
 
 
 def group_options(config: ConsumerConfig) -> GroupOptions:
-    """What a member of the consumer's group is like. Raises ConfigError if there is no group."""
+    """A member's options for the consumer's group. Raises ConfigError if there is no group."""
     if config.group is None:
         raise ConfigError("there is no group")
     return GroupOptions(
@@ -157,7 +158,7 @@ def group_options(config: ConsumerConfig) -> GroupOptions:
 
 
 def match_there(membership: Membership, subscribed: Subscribed) -> None:
-    """Have the group's servers match what is for them to match. Raises UsageError where they cannot."""
+    """Have the group's servers match the SubscriptionPattern, if there is one. Raises UsageError where they cannot."""
     pattern = None if subscribed.for_servers is None else subscribed.for_servers.pattern
     if isinstance(membership, MatchesPatterns):
         membership.match(pattern)
@@ -180,7 +181,7 @@ class Alone:
         self._owned: frozenset[Partition] = frozenset()
 
     def match(self, pattern: str | None) -> None:
-        """Refused: there is nobody to match it."""
+        """Refused: there is no server to match it."""
         if pattern is not None:
             raise UsageError(
                 "a SubscriptionPattern is matched by a group's servers, and there is no group",
@@ -188,23 +189,23 @@ class Alone:
             )
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
-        """Nothing: nobody else could want them."""
+        """None: there is no other member."""
         del owned
         return frozenset()
 
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
-        """All partitions there are."""
+        """All partitions of the topics."""
         del owned, reason
         self._generation += 1
         self._owned = await self._all(topics)
         return Assignment(self._generation, self._owned)
 
     async def heartbeat(self) -> Beat:
-        """Nobody is told anything."""
+        """Sends nothing."""
         return Beat(Verdict.STEADY)
 
     async def stale(self, topics: Collection[str]) -> bool:
-        """Whether there are other partitions than at the last join."""
+        """Whether the partitions differ from those of the last join."""
         return await self._all(topics) != self._owned
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
@@ -212,7 +213,7 @@ class Alone:
         del offsets
 
     async def leave(self, reason: str) -> None:
-        """Nobody to tell."""
+        """Nothing to do."""
         del reason
 
     async def _all(self, topics: Collection[str]) -> frozenset[Partition]:
@@ -221,11 +222,12 @@ class Alone:
 
 
 class Member:
-    """One subscription's membership. ``news`` is called whenever a poll should look here, ``failed`` with a bug
-    that a heartbeat has met, for the next poll to raise.
+    """The membership of one subscription.
 
-    ``last_joined`` is its last generation and its member id there, also after it lost them: who commits as that member
-    must be refused, not taken for nobody in particular. ``losses``: how often it lost all that it owned.
+    ``news`` is called whenever a poll should look here, ``failed`` with an unexpected error of a heartbeat, which the
+    next poll raises. ``last_joined`` is the last generation and the member id in it, kept after the member has lost
+    them: a commit under that identity must be refused, not taken for one without a member. ``losses`` counts how often
+    it lost everything that it owned.
     """
 
     def __init__(
@@ -257,14 +259,14 @@ class Member:
         self._keeps = False
         self._epochs = membership if isinstance(membership, HasEpoch) else None
         self.commit_at_once = membership.commit_at_once if isinstance(membership, CommitsAtOnce) else None
-        """The membership's, if it has one."""
+        """The membership's method, if it has one."""
         self._one_at_a_time = asyncio.Lock()
         self._leaving = asyncio.Lock()
         self._hurry = asyncio.Event()
         self._early: list[Beat] = []
 
     def see(self, event: Event, reason: str = "") -> None:
-        """Take a step in the table."""
+        """Change the state according to the table."""
         self.losses += event in (Event.LOST, Event.OVERDUE)
         before, self.state = self.state, TABLE[self.state, event]
         if reason and self.state is not State.FENCED:
@@ -277,30 +279,30 @@ class Member:
 
     @property
     def needs_poll(self) -> bool:
-        """Whether the next poll has something to do here before it hands out records."""
+        """Whether the next poll has work to do here before it returns records."""
         return self.state is not State.IN or bool(self.events)
 
     @property
     def holds(self) -> bool:
-        """Whether what it owns is still its own, so that it can be committed."""
+        """Whether it still owns its partitions, so that it may commit."""
         return self.state in _HOLDS or (self.state is State.JOINING and self._keeps)
 
     def polled(self) -> None:
-        """User code came and went, in any thread."""
+        """A poll has begun and ended, in any thread."""
         self._last_poll = self._loop.time()
 
     def poll_begins(self) -> None:
-        """User code came back. Counted, because a poll may be cancelled and another one begin."""
+        """A poll begins. They are counted, because a poll may be cancelled and another one begin."""
         self._polling += 1
         self._last_poll = self._loop.time()
 
     def poll_ends(self) -> None:
-        """User code has its records."""
+        """A poll ends."""
         self._polling -= 1
         self._last_poll = self._loop.time()
 
     def join(self, topics: Topics, owned: Collection[Partition]) -> asyncio.Task[Assignment]:
-        """Begin to join, or go on with a join that an earlier poll had no time to wait for."""
+        """Begin to join, or return a join under way for which an earlier poll had no time left."""
         if self._joining is None:
             self.see(Event.JOIN)
             self._keeps = bool(owned)
@@ -310,7 +312,7 @@ class Member:
         return self._joining
 
     def joined(self) -> Assignment | None:
-        """Take the outcome of a join that is done; None if what it kept is lost. Raises what made it fail."""
+        """The result of a completed join; None if the kept partitions are lost. Raises the error of a failed join."""
         assert self._joining is not None
         task, self._joining = self._joining, None
         try:
@@ -327,12 +329,12 @@ class Member:
             raise
         self.see(Event.JOINED)
         self.last_joined = (assignment.generation, self.membership.member_id)
-        self._live()  # a poll may be here before the join's end was told
+        self._live()  # a poll may get here before the join's callback has run
         if not self.membership.heartbeat_interval_s:
             self._hurry.set()
         if not self._keeps:
-            # What was said before, while polls stayed away, was about partitions that are all lost: to give one up now
-            # that it came back would leave it to nobody, for the membership believes that this member has it.
+            # Earlier events, from while no poll came, concern partitions that are all lost. A revocation of one that
+            # has come back would leave it without an owner, because the membership believes that this member has it.
             self.events = []
         early, self._early = self._early, []
         for beat in early:
@@ -340,12 +342,12 @@ class Member:
         return assignment
 
     async def renewed(self, topics: Collection[str]) -> None:
-        """Topics were asked for again: see whether that changes what there is to share."""
+        """Topics were looked up again: rejoin if that changes the partitions to share."""
         if self.state is State.IN and await self.membership.stale(topics) and self.state is State.IN:
             self.see(Event.REJOIN, "topics or their partitions changed")
 
     def stop(self) -> list[asyncio.Task[Any]]:
-        """No more heartbeats, and no join; returns what has to end for that."""
+        """Stop heartbeats and any join; returns the tasks that have to end for it."""
         tasks = [task for task in (self._heart, self._joining) if task is not None]
         self._heart = self._joining = None
         for task in tasks:
@@ -353,7 +355,7 @@ class Member:
         return tasks
 
     async def leave(self, reason: str) -> None:
-        """Stop the heartbeat and tell the group."""
+        """Stop the heartbeats and notify the group."""
         await asyncio.gather(*self.stop(), return_exceptions=True)
         was, self.state = self.state, TABLE[self.state, Event.LEFT]
         if was in {State.IN, State.STALE, State.JOINING}:
@@ -363,7 +365,7 @@ class Member:
                 self.log.warning("the group was not told that this consumer left, and will notice by itself: %s", error)
 
     def _has_joined(self, task: asyncio.Task[Assignment]) -> None:
-        """From here on heartbeats keep the place, also while no poll comes to take it."""
+        """From now on heartbeats keep the membership, even while no poll takes the result."""
         if self._joining is task and not task.cancelled() and task.exception() is None:
             self._live()
         self._news()
@@ -382,10 +384,10 @@ class Member:
         try:
             names = await topics() if callable(topics) else topics
             async with self._leaving:
-                pass  # what is still on its way, because polls stayed away, would end what begins here
+                pass  # a leave under way, sent because no poll came, would end the membership that begins here
             if self._epochs is not None:
                 async with self._one_at_a_time:
-                    pass  # a heartbeat was under way when this began; none begins until this has ended
+                    pass  # wait for a heartbeat under way; none begins until this join has ended
             found = await self.membership.join(names, owned, reason)
         except PenstockError:
             self._meter.rebalance_failed += 1
@@ -405,7 +407,7 @@ class Member:
                     self.see(Event.TAKEN)
                 return
             except Exception as error:
-                # Whatever it is, the member goes on: without heartbeats its partitions would be others' in silence.
+                # Continue after any error: without heartbeats its partitions would silently go to others.
                 pause = min(max(self.membership.heartbeat_interval_s, _IDLE_S), 1.0)
                 if isinstance(error, PenstockError):
                     self.log.warning("heartbeat failed: %s", error)
@@ -413,7 +415,7 @@ class Member:
                     self._failed(error)
 
     async def _rest(self, seconds: float) -> None:
-        """Until the next heartbeat; not so long if a join has brought something that the group has to hear of."""
+        """Wait until the next heartbeat, or less if the group should soon learn of a completed join."""
         try:
             async with asyncio.timeout(seconds):
                 await self._hurry.wait()
@@ -422,7 +424,7 @@ class Member:
         self._hurry.clear()
 
     async def _beat_once(self) -> float:
-        """Let the group hear of this member, if it should; returns the time until the next one."""
+        """Send a heartbeat if one is due; returns the time until the next one."""
         if self._beats and not self._is_overdue():
             async with self._one_at_a_time:
                 begun = self._loop.time()
@@ -442,7 +444,7 @@ class Member:
         if self.state not in _HOLDS:
             return
         if beat.revoked or beat.assigned or beat.lost:
-            # What is gone by now must not be revoked in peace by a poll that comes too late.
+            # Partitions that are lost by now must not be revoked as usual by a late poll.
             self.events = [replace(each, revoked=each.revoked - beat.lost) for each in self.events]
             self.events.append(beat)
             self._news()
@@ -468,9 +470,9 @@ class Member:
             self.log.warning("the group was not told, and will notice by itself: %s", error)
 
 
-# How listeners and callbacks are called under an AsyncConsumer: on the loop, and awaited if they are coroutines.
+# The application's listeners and callbacks under an AsyncConsumer: called on the loop, awaited if they are coroutines.
 Call = Callable[[Callable[[], object]], Awaitable[None]]
-"""Runs a piece of the application's code where the application expects it to run."""
+"""Runs application code where the application expects it."""
 
 
 async def call_on_loop(work: Callable[[], object]) -> None:
@@ -480,20 +482,20 @@ async def call_on_loop(work: Callable[[], object]) -> None:
         await answer
 
 
-# Rebalancing: what joining, revoking and losing partitions means for positions, commits and the listener.
+# What joins, revocations and losses mean for positions, commits and the listener.
 #
-# Runs inside a poll (or close), so that partitions never go while user code works on their records. Order of a
-# rebalance: commit what was handled, if that is automatic; revoke; join; revoke what was not given again; assign.
+# This runs inside a poll (or close), so that partitions never go while user code works on their records. The order of a
+# rebalance: the automatic commit of handled records; revoke; join; revoke partitions that were not given again; assign.
 #
-# A poll may be cancelled anywhere in this. The next one goes on there, before it hands out records: each step is noted
-# until it is done, and a listener that was cut short is called again.
+# A poll may be cancelled at any point. The next one continues there before it returns records: each step is noted until
+# it is complete, and an interrupted listener is called again.
 _CHANGED: Final = "the subscription changed"
 
 
 class Rebalancing:
     """One subscription: its topics, its listener, and the steps between them and the member.
 
-    ``look_up`` finds what patterns stand for, before the first join.
+    ``look_up`` finds the topics of patterns, before the first join.
     """
 
     def __init__(
@@ -510,7 +512,7 @@ class Rebalancing:
     ) -> None:
         self.member = member
         self.subscribed = subscribed
-        """What is subscribed now."""
+        """The present subscription."""
         self._look_up = look_up
         self._partitions = partitions
         self._listener = listener
@@ -529,7 +531,7 @@ class Rebalancing:
 
     @property
     def topics(self) -> frozenset[str]:
-        """What is subscribed, by name or because it fits a pattern now; of servers' patterns what they assigned."""
+        """The topics subscribed by name, or matched by a pattern; for a servers' pattern, the assigned topics."""
         if self.subscribed.for_servers is None:
             return self.subscribed.topics
         return self.subscribed.topics | {each.topic for each in self._partitions.assigned}
@@ -537,10 +539,10 @@ class Rebalancing:
     def change(
         self, subscribed: Subscribed, look_up: Callable[[], Awaitable[Collection[str]]], listener: RebalanceListener
     ) -> bool:
-        """Subscribe otherwise, as the same member; the next poll gives up what is not meant any more, and joins.
+        """Change the subscription within the same membership; the next poll gives up other topics, and joins.
 
-        From now on the new listener is told. False where somebody else has taken this member's place.
-        Raises UsageError, and changes nothing, for a pattern that the group's servers do not match.
+        The new listener is called from now on. Returns False if another process has taken this member's place. Raises
+        UsageError, and changes nothing, for a pattern that the group's servers do not match.
         """
         match_there(self.member.membership, subscribed)
         if self.member.state is State.FENCED:
@@ -556,7 +558,7 @@ class Rebalancing:
 
     @property
     def needs_poll(self) -> bool:
-        """Whether the next poll has something to do here before it hands out records."""
+        """Whether the next poll has work to do here before it returns records."""
         return self.member.needs_poll or self._half_done
 
     @property
@@ -564,10 +566,10 @@ class Rebalancing:
         return self._taking_over is not None or self._untold is not None or bool(self._owed)
 
     async def settle(self, deadline: float, over: asyncio.Future[None] | None = None) -> None:
-        """Do what the group wants before records are handed out, until ``deadline`` (loop time), or ``over`` is done.
+        """Do what the group requires before records are returned, until ``deadline`` (loop time) or ``over``.
 
-        Raises what joining or the listener raised. Returns early, still unsettled, when the time is over, which may be
-        because the poll of another thread is at it.
+        Raises errors of the join or the listener. Returns early, with work left, when the time is over, for example
+        because another thread's poll is doing the work.
         """
         try:
             async with asyncio.timeout_at(deadline):
@@ -596,7 +598,7 @@ class Rebalancing:
                     await self._prepare()
                 task = self.member.join(self._look_up, self._partitions.assigned)
                 ends: list[asyncio.Future[Any]] = [task] if over is None else [task, over]
-                # What is kept is read on meanwhile; the end of the join is news.
+                # Kept partitions are read meanwhile; the end of the join notifies the poll.
                 left = 0.0 if self._partitions.assigned else max(0.0, deadline - loop.time())
                 await asyncio.wait(ends, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if not task.done():
@@ -635,7 +637,7 @@ class Rebalancing:
         self._prepared = True
 
     def _not_meant(self, owned: Collection[Partition]) -> frozenset[Partition]:
-        """Of topics that were subscribed, and are not any more."""
+        """The partitions of topics that are no longer subscribed."""
         return frozenset(each for each in owned if not self.subscribed.means(each.topic))
 
     def _outcome(self) -> Assignment | None:
@@ -646,9 +648,9 @@ class Rebalancing:
         return found
 
     async def _finish_half(self) -> None:
-        """What a cancelled poll has left of a rebalance."""
+        """Complete the rebalance that a cancelled poll has left."""
         if self.member.state is State.GONE:
-            self._taking_over = self._untold = None  # all of it is lost, which _prepare tells
+            self._taking_over = self._untold = None  # all partitions are lost; _prepare calls the listener
             await self._hand_back()
         elif self._taking_over is not None:
             await self._take_over(self._taking_over)
@@ -669,10 +671,10 @@ class Rebalancing:
         await self._tell_untold()
 
     async def _apply_events(self) -> None:
-        """What an event-driven group took and gave, in the order it said so.
+        """Apply what an event-driven group took and gave, in the group's order.
 
-        A partition whose batch was handed out in part goes once polls have returned the rest; the group does not wait
-        for that any longer than it likes (then the partition is lost).
+        A partition whose batch was returned in part is given up when polls have returned the rest. The group may not
+        wait that long; then the partition is lost.
         """
         try:
             while self.member.events:
@@ -684,7 +686,7 @@ class Rebalancing:
                 self._partitions.serve_first(later)
 
     async def _apply_first(self) -> None:
-        """The first event, which stays the first until it is through, but for its new partitions' listener."""
+        """Apply the first event. It stays first until it is complete, except for the listener's ``assigned``."""
         beat = self.member.events[0]
         gone = beat.revoked & self._partitions.assigned
         in_pieces = self._partitions.in_pieces(gone)
@@ -737,7 +739,7 @@ class Rebalancing:
         try:
             await self._commit_handled()
         except PenstockError as error:
-            # Others will read again what was not committed: twice, but nothing is lost.
+            # Other members read uncommitted records again: they are processed twice, but none is lost.
             self.member.log.warning("automatic commit before a rebalance failed: %s", error)
 
     async def _tell(
@@ -746,7 +748,7 @@ class Rebalancing:
         try:
             await self._call(lambda: method(partitions))
         except Exception as error:
-            # Raised by _complain once the rebalance is through: half of one would be worse.
+            # _complain raises it once the rebalance is complete; half a rebalance would be worse.
             if self._complaint is None and self.member.state is not State.FENCED:
                 self._complaint = error
                 return

@@ -1,8 +1,8 @@
-"""The partitions a consumer reads: their positions, what is buffered of them, and what they wait for.
+"""The partitions that a consumer reads: their positions, their buffers, and how first positions are found.
 
-Two threads may look at this: the event loop's, where fetches arrive, and the user's, where batches are decoded and
-taken (they are the same under an AsyncConsumer). The user's side only pops, the loop's side only appends; whatever a
-race lets slip through does not begin at the partition's position and is thrown away when it is taken.
+Two threads may use this: the event loop's, where answers arrive, and the user's, where batches are decoded and taken
+(under an AsyncConsumer they are the same). The user's side only pops, the loop's side only appends. An entry that slips
+through a race does not begin at the partition's position, and is dropped when it is taken.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from penstock.records.messages import Part
 __all__ = ["POLICIES", "UNBOOKED", "Buffered", "Handout", "PartitionState", "Partitions", "PositionLookup"]
 
 UNBOOKED: Final = -1
-"""No version of a position: the log has to be told where reading goes on."""
+"""Not a version of a position: the log still has to learn where reading continues."""
 
 _served: Final = attrgetter("served")
 
 
 @dataclass(slots=True)
 class Buffered:
-    """A fetch that has arrived. Once decoded, ``messages`` are its rows, of which ``taken`` were handed out.
+    """An answer that has arrived. Once decoded, ``messages`` are its rows, of which ``taken`` were returned.
 
-    ``more``: they are its first ones only, and the others have not been decoded. ``failure`` is what stands behind
-    them, and is raised when they are taken.
+    ``more``: they are only the first ones, and the others are not decoded yet. ``failure`` is the error after them,
+    raised when they are taken.
     """
 
     fetched: Fetched
@@ -53,12 +53,12 @@ class Buffered:
     failure: PenstockError | None = None
 
     def decode(self, bad_records: BadRecords) -> Messages:
-        """Decode all of it. Raises what stands at its beginning."""
+        """Decode all of it. Raises an error at its beginning."""
         self.messages, self.next_offset, self.failure = bad_records.decode(self.fetched)
         return self.messages
 
     def decode_around(self, bad_records: BadRecords) -> Messages:
-        """The same, where it has not one whole batch, and should have."""
+        """The same, for an answer without one complete batch, which it should have."""
         self.messages = None
         self.messages, self.next_offset, self.failure = bad_records.decode_around(self.fetched, not_whole(self.fetched))
         return self.messages
@@ -66,13 +66,15 @@ class Buffered:
 
 @dataclass(slots=True)
 class Handout:
-    """Where a partition stands whose log hands out batch by batch; others never look at this.
+    """The state of a partition whose log hands out single batches; unused for other logs.
 
-    The loop's side writes ``booked`` (the version of the position that the log knows of), ``context`` (of the batch
-    that is here and not confirmed), ``confirmed`` (of the last one that was), ``told`` (which batch the log knows to be
-    with the application) and ``paused`` (what the log was told). The user's side writes ``begun`` and ``handed`` (the
-    batch of which polls returned the first, and the last, row), ``settled`` (``handed`` when the last poll began) and
-    ``ending`` (what polls returned with that last row, so that it can be told where the batch ends once the log says).
+    The loop's side writes ``booked`` (the version of the position that the log knows), ``context`` (of the outstanding
+    batch, which is not confirmed), ``confirmed`` (of the last confirmed batch), ``told`` (the batch that the log knows
+    to be with the application) and ``paused`` (as the log knows it).
+
+    The user's side writes ``begun`` and ``handed`` (the batch of which polls returned the first row, and the last one),
+    ``settled`` (``handed`` when the last poll began) and ``ending`` (the part with that last row, which gets the
+    batch's end when the log reports it).
     """
 
     booked: int = UNBOOKED
@@ -88,17 +90,20 @@ class Handout:
 
 @dataclass(slots=True)
 class PartitionState:
-    """One partition.
+    """The state of one partition.
 
-    ``position`` is the offset of the next record that poll returns, None until it is found out. ``fetch_offset`` is
-    where the next fetch starts, ahead of it by what is buffered. ``version`` changes with every jump, so that answers
-    to questions asked before it are recognised. ``reset`` is the place to look up instead of a committed offset.
-    ``handled`` is what auto-commit may commit: the position at the last poll. ``failure`` is raised once all that is
-    buffered was taken; ``missing`` is an offset that the log does not have: the reader then goes on elsewhere instead.
-    ``failed_at`` is the node at which the last read failed, ``reading`` says that one is under way; ``drained``, that
-    the last one found nothing where reading goes on. ``served``, ``asked`` count turns, of polls and of fetches.
-    ``topic_id`` is the topic that all its offsets are of, None until it is known; another topic of the same name has
-    another state. ``recreated`` says which position in which topic this state replaces, until that is logged.
+    - ``position`` is the offset of the next record that poll returns, None until it is known.
+    - ``fetch_offset`` is where the next fetch starts, ahead of ``position`` by what is buffered.
+    - ``version`` changes with every jump, so that answers to older requests are recognised.
+    - ``reset`` is looked up instead of a committed offset.
+    - ``handled`` is what auto-commit may commit: the position at the last poll.
+    - ``failure`` is raised once the buffer is taken; ``missing`` is an offset that the log lacks: the reader then
+      continues elsewhere.
+    - ``failed_at`` is the node of the last failed read; ``reading``: a read is under way; ``drained``: the last read
+      found nothing at its offset.
+    - ``served`` and ``asked`` are the turn numbers of the last poll and of the last fetch.
+    - ``topic_id`` is the topic of all its offsets, None until known; another topic of the same name has another state.
+    - ``recreated`` says which position in which topic this state replaces, until that is logged.
     """
 
     partition: Partition
@@ -131,9 +136,9 @@ class PartitionState:
         return self.arrived_bytes - self.taken_bytes
 
     def jump(self, offset: int, topic_id: bytes | None = None) -> None:
-        """Go on at ``offset``; what is buffered of elsewhere is dropped.
+        """Continue at ``offset``; the buffer is dropped.
 
-        ``topic_id`` is the topic it is an offset of; None: the one that has the name when it is read first.
+        ``topic_id`` is the topic of the offset; None: the topic that has the name at the first read.
         """
         self.reset = self.recreated = None
         self.topic_id = topic_id
@@ -141,32 +146,32 @@ class PartitionState:
         self.position = offset
 
     def look_up(self, reset: OffsetSpec | None) -> None:
-        """Go on at an offset that has to be asked for first: ``reset``, or None for the committed one."""
+        """Continue at an offset that has to be looked up: ``reset``, or None for the committed one."""
         self.position = None
         self._start_over(None)
         self.reset = reset
 
     def refetch(self) -> None:
-        """Throw away what is buffered and fetch again from the position."""
+        """Drop the buffer and fetch again from the position."""
         self._start_over(self.position)
 
     def arrive(self, fetched: Fetched) -> None:
-        """Keep a fetch that was sent for ``fetch_offset``; the next one can start where its batches say they end."""
+        """Buffer the answer for ``fetch_offset``; the next fetch can start at its end."""
         self.arrived_bytes += fetched.size
         self.drained = False
         self.fetch_offset = fetched.next_offset
         self.buffer.append(Buffered(fetched))
 
     def done(self, entry: Buffered) -> None:
-        """Drop the first buffered fetch, whose rows are all taken."""
+        """Drop the first buffered answer, whose rows are all taken."""
         if self.buffer and self.buffer[0] is entry:
             self.buffer.popleft()
             self.taken_bytes += entry.fetched.size
 
     def _start_over(self, offset: int | None) -> None:
-        # fetch_offset before version: a fetch that is composed meanwhile then carries the old version, and is dropped.
+        # fetch_offset before version: a fetch built in between carries the old version, so its answer is dropped.
         self.failure = self.missing = None
-        self.reading = self.drained = False  # the one that is under way is for elsewhere
+        self.reading = self.drained = False  # the read under way is for the old position
         self.fetch_offset = offset
         self.version += 1
         while self.buffer:
@@ -174,15 +179,15 @@ class PartitionState:
 
 
 class Partitions:
-    """The assignment, in order of their arrival."""
+    """The assigned partitions, in order of assignment."""
 
     def __init__(self, bad_records: BadRecords | None = None) -> None:
         self._bad_records = bad_records or BadRecords()
         self._states: dict[Partition, PartitionState] = {}
         self.changes = 0
-        """Grows whenever partitions come or go."""
+        """Incremented whenever partitions are added, replaced or dropped."""
         self.left: dict[Partition, tuple[bytes, int]] = {}
-        """Of partitions that were given up: in which topic they were read, and how far."""
+        """For partitions that were given up: the id of the topic that was read, and the position."""
         self._turns = itertools.count(1)
         self._versions = itertools.count(1, 1_000_000)
 
@@ -190,7 +195,7 @@ class Partitions:
         return partition in self._states
 
     def __iter__(self) -> Iterator[PartitionState]:
-        # A copy: the other thread may add or remove meanwhile.
+        # A copy: the other thread may add or remove partitions meanwhile.
         return iter(list(self._states.values()))
 
     def __len__(self) -> int:
@@ -202,14 +207,17 @@ class Partitions:
 
     @property
     def all_reading(self) -> bool:
-        """Whether a fetch is under way for every one. A loop, for every poll asks: a generator costs more than that."""
+        """Whether a fetch is under way for every partition.
+
+        A loop, because every poll calls this and a generator costs more.
+        """
         for state in list(self._states.values()):  # noqa: SIM110
             if not state.reading:
                 return False
         return True
 
     def quiet(self) -> bool:
-        """Both of these: a fetch is under way for every one, and a poll would find nothing."""
+        """Whether a fetch is under way for every partition, and a poll would find nothing."""
         for state in list(self._states.values()):
             if not state.reading or ((state.buffer or state.failure) and not state.paused):
                 return False
@@ -224,22 +232,22 @@ class Partitions:
 
     @property
     def assigned(self) -> frozenset[Partition]:
-        """All of them."""
+        """All assigned partitions."""
         return frozenset(self._states)
 
     @property
     def buffered_bytes(self) -> int:
-        """Over all partitions."""
+        """The sum over all partitions."""
         total = 0
         for state in list(self._states.values()):
             total += state.arrived_bytes - state.taken_bytes
         return total
 
     def add(self, starts: Mapping[Partition, int | None]) -> None:
-        """Begin with partitions at the offsets given; None: at the committed one, or where the policy says."""
+        """Add partitions at the given offsets; None: at the committed offset, or by the policy."""
         self.changes += 1
         for partition, start in starts.items():
-            # Versions never repeat, so that an answer to an earlier ownership does not fit this one.
+            # Versions never repeat, so that an answer for an earlier assignment does not fit this one.
             state = PartitionState(partition, self._bad_records, version=next(self._versions))
             if start is not None:
                 state.jump(start)
@@ -248,9 +256,9 @@ class Partitions:
     def go_back(
         self, offsets: Mapping[Partition, int] | None, ids: Mapping[Partition, bytes | None] | None = None
     ) -> None:
-        """Continue where these say, as far as they are assigned; None: at the committed offsets of all.
+        """Continue at these offsets where assigned; None: at the committed offsets of all partitions.
 
-        ``ids``: the topics that the offsets are of. What is of a topic that is gone cannot be read again.
+        ``ids`` are the topics of the offsets. Records of a deleted topic cannot be read again.
         """
         for state in self:
             if offsets is None:
@@ -261,9 +269,10 @@ class Partitions:
                     state.jump(offsets[state.partition], topic_id)
 
     def replace(self, state: PartitionState, found: TopicRecreated, reset: OffsetSpec) -> None:
-        """Another topic has the name: go on in its partition, where ``reset`` says.
+        """Another topic has the name: continue in its partition, as ``reset`` says.
 
-        In a new state: whatever another thread still notes in the old one is of the old topic, and never committed.
+        A new state is used: notes that another thread makes in the old one belong to the old topic, and are never
+        committed.
         """
         self.changes += 1
         fresh = PartitionState(
@@ -279,7 +288,7 @@ class Partitions:
         self._states[state.partition] = fresh
 
     def drop(self, partitions: Iterable[Partition]) -> None:
-        """Forget partitions and what is buffered of them."""
+        """Remove partitions with their buffers."""
         self.changes += 1
         for partition in partitions:
             state = self._states.pop(partition, None)
@@ -287,7 +296,7 @@ class Partitions:
                 self.left[partition] = state.topic_id, state.position
 
     def in_pieces(self, of: Collection[Partition]) -> frozenset[Partition]:
-        """Those of which polls have returned some rows of the batch that is out, and not the last one yet."""
+        """Those whose outstanding batch polls have returned in part, without its last row."""
         states = [state for partition in of if (state := self._states.get(partition)) is not None]
         handouts = {state.partition: state.handout for state in states}
         return frozenset(
@@ -295,14 +304,14 @@ class Partitions:
         )
 
     def by_turn(self) -> list[PartitionState]:
-        """The one that was served longest ago first."""
+        """All states, the one that was served longest ago first."""
         states = list(self._states.values())
         if len(states) > 1:
             states.sort(key=_served)
         return states
 
     def serve_first(self, partitions: Iterable[Partition]) -> None:
-        """The next poll begins with these."""
+        """Let the next poll begin with these."""
         for partition in partitions:
             if (state := self._states.get(partition)) is not None:
                 state.served = 0
@@ -312,7 +321,7 @@ class Partitions:
         return next(self._turns)
 
     def committable(self) -> dict[Partition, Committed]:
-        """``positions``, each with the topic it is in."""
+        """``positions``, each with its topic's id."""
         return {
             state.partition: Committed(position, topic_id=state.topic_id)
             for state in self
@@ -320,7 +329,7 @@ class Partitions:
         }
 
     def positions(self, of: Collection[Partition] | None = None) -> dict[Partition, int]:
-        """Where reading goes on, of those partitions that have been read or looked up."""
+        """The positions of these partitions, as far as they are known."""
         return {
             state.partition: state.position
             for state in self
@@ -328,7 +337,7 @@ class Partitions:
         }
 
     def handled(self) -> dict[Partition, Committed]:
-        """Offsets whose records an earlier poll returned, so that a later one shows they were dealt with."""
+        """Offsets of records that earlier polls returned; a later poll shows that they were handled."""
         return {
             state.partition: Committed(handled, topic_id=state.topic_id)
             for state in self
@@ -336,29 +345,28 @@ class Partitions:
         }
 
     def mark_handled(self) -> None:
-        """Called as each poll begins: all that was returned before it has been dealt with."""
+        """Called as each poll begins: everything returned before it counts as handled."""
         for state in list(self._states.values()):
             state.handled = state.position
             state.handout.settled = state.handout.handed
 
 
-# PositionLookup: starting points, what the position of a partition is when nobody said so.
-#
-# The committed offset if there is a group and it has one; otherwise where ``auto_offset_reset`` says; otherwise an
-# error. Runs beside everything else, so that partitions that have their position are read meanwhile.
+# The first position of a partition: the committed offset, if there is a group and it has one; otherwise the offset of
+# ``auto_offset_reset``; otherwise an error. Lookups run in the background, so that partitions with a known position are
+# read meanwhile.
 POLICIES: Final = {
     OffsetReset.EARLIEST: OffsetSpec(name=Offset.EARLIEST),
     OffsetReset.LATEST: OffsetSpec(name=Offset.LATEST),
     OffsetReset.NONE: None,
 }
-"""Where ``auto_offset_reset`` says to go on."""
+"""The offset to look up for each ``auto_offset_reset``."""
 
 _MOST_SHOWN: Final = 10
-"""Partitions that one warning names."""
+"""The number of partitions that one warning lists."""
 
 
 class _Anew(NamedTuple):
-    """A partition whose topic is another one now, and its positions in the two."""
+    """A partition whose topic was recreated, and its positions in the old and the new topic."""
 
     partition: Partition
     old_id: bytes
@@ -368,7 +376,7 @@ class _Anew(NamedTuple):
 
 
 class PositionLookup:
-    """Finds out positions. ``found`` is called when some are known, ``failed`` with what the next poll shall raise."""
+    """Looks up positions. ``found`` is called when some are known, ``failed`` with the error for the next poll."""
 
     def __init__(
         self,
@@ -394,7 +402,7 @@ class PositionLookup:
         self._task: asyncio.Task[None] | None = None
 
     def kick(self) -> None:
-        """Look up what is unknown, if anything is and no look-up is under way."""
+        """Look up unknown positions, unless there are none or a lookup is under way."""
         if self._task is None and any(state.position is None for state in self._partitions):
             self._task = self._loop.create_task(self._look_up(), name="penstock positions")
             self._task.add_done_callback(self._ended)
@@ -477,14 +485,16 @@ class PositionLookup:
         state.jump(offset, topic_id)
 
     def _ids(self, partitions: Iterable[Partition]) -> Mapping[str, bytes | None]:
-        """The topics that are asked. As they are known before: if another one has answered, a read finds that out,
-        but an offset of an old topic that was taken for one of the new topic would stay unnoticed."""
+        """The ids of the topics, read before the request. If another topic of that name answers, a read notices.
+
+        The other order would be wrong: an old topic's offset taken for one of the new topic would go unnoticed.
+        """
         if self._topic_id is None:
             return {}
         return {topic: self._topic_id(topic) for topic in {partition.topic for partition in partitions}}
 
     def _tell_recreated(self, anew: Sequence[_Anew], why: str) -> None:
-        """One warning a topic, with the positions of its partitions before and after."""
+        """One warning per topic, with its partitions' positions before and after."""
         for topic, of_topic in groupby(sorted(anew), key=lambda each: each.partition.topic):
             found = list(of_topic)
             moves = [f"partition {each.partition.id} from {each.before} to {each.after}" for each in found]
@@ -501,14 +511,14 @@ class PositionLookup:
             )
 
     async def _answerable(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, OffsetSpec]:
-        """Those with a leader, if there are any: the others' would be waited for, and hold these up."""
+        """The partitions with a leader, if there are any: a request for the others would wait and delay these."""
         if not all(map(self._client.leader, wanted)):
             await self._client.topics({partition.topic for partition in wanted})
         led = {partition: spec for partition, spec in wanted.items() if self._client.leader(partition)}
         return led or wanted
 
     def _same(self, asked: Mapping[Partition, int]) -> list[PartitionState]:
-        """Those of ``asked`` that nobody has given up or sent elsewhere since."""
+        """The partitions of ``asked`` that were neither given up nor moved since."""
         states = [state for partition in asked if (state := self._partitions.get(partition)) is not None]
         return [state for state in states if state.position is None and state.version == asked[state.partition]]
 

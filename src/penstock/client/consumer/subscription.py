@@ -1,7 +1,7 @@
-"""What is subscribed: topics by name, and by pattern, which stands for those that there are at a time.
+"""Subscriptions by name and by pattern, the topics that they mean, and warnings of missing topics and partitions.
 
-A pattern matches from a name's first letter on, as Python's ``re.match`` does, and so kafka-python, aiokafka and
-librdkafka's ``^…``. Internal topics are matched by none. A `SubscriptionPattern` is not looked at here: the group's
+A pattern matches from the beginning of a name, as Python's ``re.match`` does, and so do kafka-python, aiokafka and
+librdkafka's ``^…``. No pattern matches internal topics. A `SubscriptionPattern` is not evaluated here: the group's
 servers match it.
 """
 
@@ -36,10 +36,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPattern:
-    """A pattern that a group's servers match (KIP-848): sent as it is, read as RE2, and fitting whole names of topics.
+    """A pattern that a group's servers match (KIP-848): sent unchanged, in RE2 syntax, against whole topic names.
 
-    For `Consumer.subscribe`, in groups of ``group_protocol="consumer"``, whose servers tell members of topics that come
-    and go. All other patterns the consumer looks up itself.
+    For `Consumer.subscribe`, in groups of ``group_protocol="consumer"``, whose servers notify members of new and
+    deleted topics. The consumer itself looks up all other patterns.
 
     >>> SubscriptionPattern("orders-.*").pattern
     'orders-.*'
@@ -56,19 +56,19 @@ class SubscriptionPattern:
 
 
 PatternLike: TypeAlias = str | re.Pattern[str] | SubscriptionPattern
-"""A regular expression over names of topics."""
+"""A regular expression for topic names."""
 TopicsLike: TypeAlias = (
     Collection[str | re.Pattern[str] | SubscriptionPattern] | str | re.Pattern[str] | SubscriptionPattern
 )
-"""Names of topics, and patterns: compiled ones, those for servers, and text that begins with ``^``, as no name does."""
+"""Topic names and patterns: compiled ones, those for servers, and texts that begin with ``^``, as no name does."""
 _SIGN: Final = "^"
 _ONE: Final = (str, bytes, bytearray, re.Pattern, SubscriptionPattern)
 
 
 class Subscribed:
-    """``topics`` are those that names and patterns stand for now; who hears of topics tells it by ``choose``.
+    """A subscription. ``topics`` are its present topics; ``choose`` updates them after each look at all topics.
 
-    ``for_servers`` is what only they can match: they say what it stands for by what they assign.
+    ``for_servers`` is a pattern that only servers match; the partitions that they assign show its topics.
     """
 
     def __init__(
@@ -84,23 +84,26 @@ class Subscribed:
         self._looked = not patterns
 
     def same(self, other: Subscribed) -> bool:
-        """Whether both mean the same topics, whichever there are."""
+        """Whether both always mean the same topics."""
         mine, others = ((each.names, set(each.patterns), each.for_servers) for each in (self, other))
         return mine == others
 
     def means(self, topic: str) -> bool:
-        """Whether a topic is subscribed, if there is one of that name; where servers match, whether it may be."""
+        """Whether a topic of that name is subscribed; where servers match, whether it may be."""
         return self.for_servers is not None or topic in self.names or self._matched(topic)
 
     def choose(self, there: Mapping[str, TopicInfo]) -> frozenset[str]:
-        """Of all the topics there are those that are meant; ``topics`` from now on."""
+        """The subscribed topics among all existing ones; they become ``topics``."""
         found = {name for name, info in there.items() if not info.internal and self._matched(name)}
         self._looked = True
         self.topics = self.names | found
         return self.topics
 
     async def looked_up(self, ask: Callable[[], Awaitable[Mapping[str, TopicInfo]]]) -> frozenset[str]:
-        """``topics``, once ``ask`` or somebody else has told which ones there are. Raises what ``ask`` raises."""
+        """``topics``; with patterns, after ``ask`` or an earlier call has found the existing ones.
+
+        Raises the errors of ``ask``.
+        """
         if not self._looked:
             self.choose(await ask())
         return self.topics
@@ -110,7 +113,7 @@ class Subscribed:
 
 
 def of_address(topics: Collection[str]) -> Subscribed:
-    """What an address's path, or an option, names. Raises ConfigError for what begins with ``^`` and is no pattern."""
+    """The subscription in an address's path or an option. Raises ConfigError for an invalid pattern after ``^``."""
     try:
         patterns = [_compiled(topic) for topic in topics if _is_pattern(topic)]
     except UsageError as error:
@@ -119,7 +122,7 @@ def of_address(topics: Collection[str]) -> Subscribed:
 
 
 def subscribed_to(names: TopicNames, topics: object, pattern: object = None) -> Subscribed:
-    """What a caller named. Raises UsageError for what is neither a name nor a pattern, and for nothing at all."""
+    """The subscription in a caller's arguments. Raises UsageError for anything else, and for none at all."""
     given = [topics] if isinstance(topics, _ONE) else topics
     if topics is None and pattern is not None:
         given = []
@@ -163,18 +166,18 @@ def _compiled(given: object) -> re.Pattern[str]:
         raise UsageError(f"the pattern {given!r:.80} is no regular expression: {error}", hint=hint) from None
 
 
-# Topics: keeps what is known of the wanted topics fresh, one request at a time, and says so when it was renewed.
+# Keeps the wanted topics up to date, one request at a time, and reports each renewal.
 #
-# Whoever misses a leader calls ``refresh``, again with every renewal that has brought none: that is what keeps asking,
-# with growing pauses, until there is one or nobody wants it any more.
+# A caller that lacks a leader calls ``refresh``, again after every renewal without one. This repeats the request, with
+# growing pauses, until there is a leader or the topic is no longer wanted.
 _TRIES_A_PAUSE = 20
-"""Answers that help nobody before pauses double: who waits for a leader waits a twentieth longer than it takes."""
+"""Fruitless answers until the pause doubles, so waiting for a leader takes at most a twentieth longer than needed."""
 
 
 class Topics:
-    """``wanted`` are the topics to know about; ``known`` those that exist. ``renewed`` runs after each refresh.
+    """``wanted`` are the topics to look up, ``known`` those that exist. ``renewed`` is called after each refresh.
 
-    ``trouble`` is what the last question met, None if it was answered.
+    ``trouble`` is the error of the last request, None if it was answered.
     """
 
     def __init__(
@@ -205,23 +208,24 @@ class Topics:
         self.known: Mapping[str, TopicInfo] = {}
 
     def want(self, topics: frozenset[str]) -> None:
-        """Know about these from now on."""
+        """Look these topics up from now on."""
         if topics != self.wanted or self._patterns is not None:
             self.wanted, self._patterns = topics, None
             self._not_before = 0.0
             self.refresh()
 
     def follow(self, subscribed: Subscribed) -> None:
-        """Know about what is subscribed from now on: where there are patterns, all topics are asked for."""
+        """Look the subscribed topics up from now on; patterns require a request for all topics."""
         self.want(subscribed.topics)
         if subscribed.patterns:
             self._patterns = subscribed
             self.refresh()
 
     def refresh(self) -> None:
-        """Ask again soon: at once if the last time is long enough ago.
+        """Ask again soon; at once if the last request is long enough ago.
 
-        While an answer is on its way, once more after it: it may have been given before what makes it wrong happened.
+        While a request is under way, ask once more after it, because its answer may be older than the reason for this
+        call.
         """
         if self._task is not None:
             self._again = True
@@ -278,11 +282,11 @@ class Topics:
         self._not_before = now + self._backoff.seconds(max(self._failures, 1 + self._in_vain // _TRIES_A_PAUSE))
         self._absent = 0 if self.wanted - self._asked else self._absent
         if self.wanted - self._asked and not self._failures:
-            self._arm(0.0)  # wanted while others were asked for
+            self._arm(0.0)  # topics were added during the request
         elif self._failures or self._again or error is not None:
             self._arm(self._not_before - now)
         elif not self.wanted <= set(self.known):
-            # A topic that does not exist yet may come at any time, and nobody will tell. A new one comes at once.
+            # A topic that does not exist yet may be created at any time, without notice. A new one is found at once.
             self._absent += 1
             self._arm(self._backoff.seconds(self._absent))
         elif self._asks:
@@ -290,18 +294,18 @@ class Topics:
             self._arm(self._config.metadata_max_age_ms / 1_000)
 
 
-# What a consumer wants to read and the servers do not have: said once that has lasted, instead of silence.
+# Wanted topics and partitions that the servers do not have are reported once they have been missing for a while.
 #
-# A topic may come at any time, and so may a server whose partitions go with it: their absence is a warning. A number of
-# a partition that its topic has not is an error.
+# A topic may be created at any time, and a server may return with its partitions: their absence is a warning. A
+# partition number that its topic does not have is an error.
 _LOOK_AGAIN_S: Final = 1.0
 
 _LASTING_S: Final = 2.0
-"""A new topic takes as long to be known everywhere; a new partition, too."""
+"""How long a new topic, or a new partition, may take to be known everywhere."""
 
 
 class MissingPartitionWarnings:
-    """Looked at after each answer about topics. ``failed`` is called with what the next poll shall raise."""
+    """Called after each answer about topics. ``failed`` is called with the error for the next poll."""
 
     def __init__(self, log: ClientLog, failed: Callable[[BaseException], None]) -> None:
         self._log = log
@@ -311,7 +315,7 @@ class MissingPartitionWarnings:
         self._told: set[str | Partition] = set()
 
     def renewed(self, topics: Topics, partitions: Collection[Partition]) -> None:
-        """Topics were asked for: warn of those that are away, fail for a partition that its topic has not."""
+        """Warn of missing topics, and fail for a partition that its topic does not have."""
         wrong = self._look(topics.wanted, partitions, topics.known, self._loop.time())
         if wrong is not None:
             self._failed(wrong)
@@ -346,10 +350,10 @@ class MissingPartitionWarnings:
 
 
 def _has(topic: TopicInfo, partition: Partition) -> bool:
-    """A topic of which nothing else is known yet may have any."""
+    """Whether the topic has the partition; True while the topic's partitions are unknown."""
     return not topic.partitions or any(info.partition == partition for info in topic.partitions)
 
 
 def _is_there(topic: TopicInfo, node: str) -> bool:
-    """Whether this server has anything of the topic, where partitions have a server's name."""
+    """Whether this server has a partition of the topic, where partitions carry a server's name."""
     return not node or any(info.partition.node == node for info in topic.partitions)

@@ -1,7 +1,8 @@
-"""Intake: where any thread puts records in, under one lock, and the loop takes them out in order.
+"""RecordAccumulator: any thread buffers records here, under one lock, and the loop takes them out in order.
 
-It counts the memory of everything that is not settled yet. A record costs a few list appends here and nothing else
-(`RecordAccumulator.put_plain`); the loop is woken when a staging begins (its linger starts) and when one is full.
+It counts the memory of everything that is not settled yet. A record costs only a few list appends
+(`RecordAccumulator.put_plain`). The loop is woken when a PendingBatch begins, because its linger starts, and when one
+is full. BufferMemory lets callers wait for free memory.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ __all__ = [
     "too_large",
 ]
 
-# What users put in: single records, checked and brought into the columns that senders pack, and tables beside them.
+# Single records, checked and collected into the columns that senders pack, and whole tables.
 #
-# A wrong record is refused where it is put in, in the caller's traceback, and never takes a batch of good ones with it.
+# An invalid record is refused in its own call, in the caller's traceback, and never fails a batch of valid ones.
 _HEADERS: Final = "Headers are text to bytes or None"
 OVERHEAD: Final = 80
-"""Bytes of memory and of batch that a record takes beside its key and value, about."""
+"""Approximate bytes of memory, and of a batch, that a record takes in addition to its key and value."""
 
 
 def payload(name: str, given: object) -> bytes | None:
@@ -61,7 +62,7 @@ def payload(name: str, given: object) -> bytes | None:
 
 
 def _pairs(headers: object) -> Iterator[tuple[object, object]]:
-    """Names and contents as they were given. Raises UsageError for what has none."""
+    """Names and values as given. Raises UsageError for another shape."""
     if hasattr(headers, "items"):
         headers = headers.items()
     if isinstance(headers, str | bytes) or not isinstance(headers, Sequence | Set):
@@ -73,7 +74,7 @@ def _pairs(headers: object) -> Iterator[tuple[object, object]]:
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: HeadersLike | None) -> int:
-    """About what a record weighs. Raises UsageError for headers of another shape."""
+    """The approximate size of a record. Raises UsageError for invalid headers."""
     size = OVERHEAD
     if key is not None:
         size += len(key)
@@ -93,12 +94,12 @@ def record_size(key: bytes | None, value: bytes | None, headers: HeadersLike | N
 
 
 def _is_unicode(text: str) -> bool:
-    """Half a surrogate pair, as JSON may carry it, is none."""
+    """False for half a surrogate pair, which JSON may contain."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 class PendingBatch:
-    """Single records of one topic, put in one after the other, until they are given to partitions together."""
+    """Single records of one topic, in the order they were sent, until they are assigned to partitions together."""
 
     __slots__ = ("_builder", "born", "keys", "named", "outcome", "size", "timestamps", "topic", "values")
 
@@ -111,9 +112,9 @@ class PendingBatch:
         self.keys = builder.keys
         self.values = builder.values
         self.timestamps = builder.timestamps
-        """Appended to last: a record is in as soon as its timestamp is."""
+        """Appended to last: a record is in the batch as soon as its timestamp is."""
         self.named: dict[int, int] = {}
-        """The partitions that records named, by row."""
+        """Explicit partitions, by row."""
 
     def append(
         self,
@@ -137,7 +138,7 @@ class PendingBatch:
         return row
 
     def repair(self) -> None:
-        """Forget the half of a record whose ``append`` was interrupted."""
+        """Remove the half of a record whose ``append`` was interrupted."""
         builder = self._builder
         builder.repair()
         self.named.pop(len(builder), None)
@@ -148,7 +149,7 @@ class PendingBatch:
         return len(self.timestamps)
 
     def rows(self) -> Rows:
-        """The records as they are where they are few; else as columns, with ``partition`` if any record named one."""
+        """A few records as Python objects; more as columns, with ``partition`` if any record names one."""
         if len(self) <= FEW:
             return self._builder.few()
         rows = self._builder.rows()
@@ -162,7 +163,7 @@ class PendingBatch:
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
-    """Rows of one topic that were put in together, as columns."""
+    """Rows of one topic from one ``send_batch``, as columns."""
 
     topic: str
     outcome: BatchFuture
@@ -172,7 +173,7 @@ class StagedTable:
 
     @property
     def named(self) -> Mapping[int, int]:
-        """No partition is named beside the columns."""
+        """Empty: explicit partitions are a column."""
         return {}
 
     def rows(self) -> Rows:
@@ -180,12 +181,12 @@ class StagedTable:
         return self.batch
 
 
-# How large a record may be, and what is said of one that could never be sent.
+# The largest possible record, and the errors for larger ones.
 _WITH_LENGTHS: Final = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 
 
 def largest_record(config: ProducerConfig) -> int:
-    """Bytes that a record may have."""
+    """The largest size of a record in bytes."""
     return min(config.max_request_bytes, config.buffer_memory_bytes)
 
 
@@ -199,7 +200,7 @@ def too_large(size: int, config: ProducerConfig) -> UsageError:
 
 
 def check_sizes(rows: pa.Table | pa.RecordBatch, config: ProducerConfig) -> None:
-    """Raise UsageError if a key or a value alone is more than could ever be sent."""
+    """Raise UsageError if a single key or value is too large to be sent."""
     for name in {"key", "value"} & set(rows.schema.names):
         column = rows.column(name)
         if column.type in _WITH_LENGTHS:
@@ -212,7 +213,7 @@ _LOCK_S: Final = 1.0
 
 
 class RecordAccumulator:
-    """``wake`` is called, from whichever thread puts something in, when the loop should ``take``."""
+    """``wake`` is called in the thread that adds a record when the loop should ``take``."""
 
     def __init__(
         self,
@@ -228,7 +229,7 @@ class RecordAccumulator:
         self._plain_bytes = min(self._batch_bytes, largest_record(config))
         self._wake = wake
         self._now_ns = now_ns
-        self._lock = threading.RLock()  # which knows its owner: see `held_here`
+        self._lock = threading.RLock()  # it knows its owner: see `held_here`
         self._acquire, self._release = self._lock.acquire, self._lock.release
         self._is_owned: Callable[[], bool] = cast("Any", self._lock)._is_owned
         self._has_to_be_looked_at = self._is_owned
@@ -244,7 +245,7 @@ class RecordAccumulator:
 
     @property
     def used_bytes(self) -> int:
-        """About what was put in and is not settled yet. May be asked from any thread."""
+        """The approximate size of everything that is not settled yet. May be read from any thread."""
         return self._used_bytes
 
     def put_plain(
@@ -256,13 +257,16 @@ class RecordAccumulator:
         partition: object = None,
         timestamp_ms: object = None,
     ) -> Delivery | None:
-        """Put in a record that is bytes and nothing else, as most are. None, and nothing is done, for any other, and
-        for one that begins a staging or does not fit into it, has no room or is refused: `put` does that, or says why.
+        """Add a record of plain bytes without options, as most records are; otherwise do nothing and return None.
 
-        One frame, and a lock without ``with``, which takes twice as long. So whoever gives it back has to ask nobody
-        whether he has it: a signal's handler may raise behind every call, that of ``acquire`` included, and it was not
-        this thread's before (in a handler it may be: that is no record for here). An exception's first call gives it
-        back, if it was taken, and what is half in is mended by whoever takes the lock next.
+        None also for a record that begins a PendingBatch or does not fit into it, for one without free memory, and for
+        one that is refused: `put` handles it or raises the reason.
+
+        This is one frame, and it takes the lock without ``with``, which would take twice as long. A signal handler may
+        raise after every call, even after ``acquire``, so the release must not depend on asking whether this thread has
+        the lock. It did not have the lock before this call (a handler whose interrupted thread has it does not get
+        here). The first call after an exception releases the lock, if it was taken. The next owner of the lock repairs
+        a half-added record.
         """
         if headers is not None or partition is not None or timestamp_ms is not None or value.__class__ is not bytes:
             return None
@@ -297,10 +301,10 @@ class RecordAccumulator:
                 self._putting = False
             release()
         except BaseException:
-            try:  # noqa: SIM105  # a call before this one would be a place where a second handler may raise
+            try:  # noqa: SIM105  # any call before release() would be a point where a second handler may raise
                 release()
             except RuntimeError:
-                pass  # it was not taken yet, or is given back already
+                pass  # it was not taken yet, or has already been released
             self._interrupted()
             raise
         finally:
@@ -318,7 +322,7 @@ class RecordAccumulator:
         timestamp_ms: int,
         size: int,
     ) -> Delivery | None:
-        """Put a record in; None if there is no room for it now. Raises what made the producer fail."""
+        """Add a record; None if there is no free memory for it now. Raises the error that made the producer fail."""
         if self._putting and self.held_here:
             raise _interrupting()
         try:
@@ -346,7 +350,7 @@ class RecordAccumulator:
                 self._putting = False
             delivery = Delivery.of(staging.outcome, row, timestamp_ms)
             if wake:
-                self._wake()  # last: the loop's thread waits for the interpreter as long as this one goes on
+                self._wake()  # last: the loop's thread waits for the interpreter while this thread continues
         except BaseException:
             self._interrupted()
             raise
@@ -356,7 +360,7 @@ class RecordAccumulator:
         return delivery
 
     def put_table(self, topic: str, batch: pa.RecordBatch, size: int) -> BatchFuture | None:
-        """Put rows in; None if there is no room for them now. Raises what made the producer fail."""
+        """Add rows; None if there is no free memory for them now. Raises the error that made the producer fail."""
         if self._putting and self.held_here:
             raise _interrupting()
         try:
@@ -379,19 +383,19 @@ class RecordAccumulator:
 
     @property
     def held_here(self) -> bool:
-        """Whether this thread is putting something in: then this is a signal's handler that has interrupted it."""
+        """Whether this thread is adding something. Then the caller is a signal handler that has interrupted it."""
         return self._is_owned()
 
     def later(self, work: Callable[[], object]) -> None:
-        """Do it, in the thread that puts something in just now, as soon as it has."""
+        """Call ``work`` in the thread that is adding something, as soon as it has finished."""
         self._later = work
 
     def has_room(self, size: int) -> bool:
-        """Whether so many bytes fit now; something always fits into an empty buffer."""
+        """Whether so many bytes fit now; anything fits into an empty buffer."""
         return not self._used_bytes or self._used_bytes + size <= self._most_bytes
 
     def take(self, now: float, after_s: float) -> tuple[list[PendingBatch | StagedTable], float | None]:
-        """What is full, and what was begun ``after_s`` ago or earlier; and when the oldest of the rest was begun."""
+        """Full batches and those that began at least ``after_s`` ago; and when the oldest remaining one began."""
         with self._lock:
             self._mend()
             for topic, each in tuple(self._staged.items()):
@@ -402,13 +406,13 @@ class RecordAccumulator:
         return taken, oldest
 
     def open_outcomes(self) -> list[BatchFuture]:
-        """Everything that was put in and is not settled."""
+        """All deliveries that are not settled."""
         with self._lock:
             return [outcome for outcome, _ in self._open.values()]
 
     def unsettled(self) -> Counter[str]:
-        """How many records by topic were put in and are not settled. Asked at the interpreter's end, too."""
-        # A daemon thread that the interpreter's end has stopped in a put keeps the lock for ever; nothing changes then.
+        """Unsettled records by topic. Also called at the interpreter's end."""
+        # A daemon thread stopped in a put at the interpreter's end keeps the lock for ever; nothing changes then.
         locked = self._lock.acquire(timeout=_LOCK_S)
         try:
             counts = Counter({topic: len(staging) for topic, staging in self._staged.items()})
@@ -420,18 +424,18 @@ class RecordAccumulator:
         return +counts
 
     def settled(self, outcome: BatchFuture) -> None:
-        """Give back the memory of something that is settled as a whole."""
+        """Release the memory of a delivery that is completely settled."""
         with self._lock:
             _, size = self._open.pop(id(outcome), (outcome, 0))
             self._used_bytes -= size
 
     def gate(self, error: PenstockError | None) -> None:
-        """Refuse records with ``error`` until further notice; None takes them."""
+        """Refuse records with ``error`` until the next call; None accepts them."""
         with self._lock:
             self._refusal = self._failure or error
 
     def drop(self) -> list[BatchFuture]:
-        """Forget what was put in and not taken; returns it."""
+        """Remove and return everything that was not taken."""
         with self._lock:
             self._mend()
             for topic in list(self._staged):
@@ -441,7 +445,7 @@ class RecordAccumulator:
         return left
 
     def fail(self, error: PenstockError) -> list[BatchFuture]:
-        """Refuse everything from now on; returns what was put in and not taken."""
+        """Refuse everything from now on; returns what was not taken."""
         with self._lock:
             self._failure = self._refusal = self._failure or error
         return self.drop()
@@ -452,17 +456,18 @@ class RecordAccumulator:
             work()
 
     def _interrupted(self) -> None:
-        """A signal's handler has raised in the middle of a ``put``: what is half in goes, what is in goes its way."""
+        """A signal handler has raised in the middle of a ``put``: remove the partial record, send complete ones."""
         with self._lock:
             self._mend()
             left = bool(self._staged or self._sealed)
         if left:
-            self._wake()  # it may have come just before that was done
+            self._wake()  # the exception may have come just before the wake
 
     def _mend(self) -> None:
-        """Forget the half of a record that an interrupted ``put`` has left, and count anew.
+        """Remove the half of a record that an interrupted ``put`` has left, and count again.
 
-        By whoever has taken the lock: the thread that was interrupted has given it back, and may not be the next.
+        Called by the next owner of the lock: the interrupted thread has released it, and may not be the next to take
+        it.
         """
         if not self._putting:
             return
@@ -484,13 +489,16 @@ class RecordAccumulator:
         return self.has_room(size)
 
     def _seal(self, topic: str, at_least: int = 0) -> None:
-        """Nothing is added any more. What the next record does not fit into is ``at_least`` a batch: nobody waits."""
+        """Close the topic's batch to further records.
+
+        ``at_least``: a batch into which the next record did not fit counts as full, so it does not linger.
+        """
         staging = self._staged.get(topic)
         if staging is not None:
             outcome = staging.outcome
             outcome.size, outcome.rows = max(staging.size, at_least), len(staging)
             self._open[id(outcome)] = (outcome, staging.size)
-            self._sealed.append(staging)  # first: it is in both for a moment, and never in none; see `_mend`
+            self._sealed.append(staging)  # first: for a moment it is in both, but never in neither; see `_mend`
             del self._staged[topic]
 
 
@@ -498,7 +506,7 @@ _all: WeakSet[RecordAccumulator] = WeakSet()
 
 
 def _after_fork() -> None:
-    """The lock may be held by a thread that is not in this process: who asks for it is to look at more before."""
+    """A thread that does not exist in the child may hold the lock, so no record takes the fast path there."""
     for each in list(_all):
         each._has_to_be_looked_at = lambda: True
 
@@ -507,7 +515,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def nothing_is_plain(*_: object) -> None:
-    """What stands in for `RecordAccumulator.put_plain` where every record has to be looked at."""
+    """Replaces `RecordAccumulator.put_plain` where every record has to be checked."""
 
 
 def _interrupting() -> UsageError:
@@ -517,9 +525,9 @@ def _interrupting() -> UsageError:
     )
 
 
-# Room: who waits until ``buffer_memory_bytes`` have room for another record, and how that ends.
+# Waiting until ``buffer_memory_bytes`` has space for another record.
 class BufferMemory:
-    """Lives on the loop. ``hurry`` has everything sent that can be, while somebody waits."""
+    """Lives on the loop. ``hurry`` sends everything possible while a caller waits."""
 
     def __init__(self, intake: RecordAccumulator, max_block_ms: int, hurry: Callable[[], None]) -> None:
         self._intake = intake
@@ -527,10 +535,10 @@ class BufferMemory:
         self._hurry = hurry
         self._loop = asyncio.get_running_loop()
         self.waiting: set[asyncio.Future[None]] = set()
-        """One for each who waits."""
+        """One future per waiting caller."""
 
     async def wait(self, size: int) -> None:
-        """Return once so many bytes may fit. Raises BufferFull after ``max_block_ms``, Closed at the producer's end."""
+        """Return when so many bytes may fit. Raises BufferFull after ``max_block_ms``, Closed at the producer's end."""
         deadline = self._loop.time() + self._max_block_ms / 1_000
         try:
             async with asyncio.timeout_at(deadline):
@@ -543,13 +551,13 @@ class BufferMemory:
             ) from None
 
     def look_again(self) -> None:
-        """There may be room now."""
+        """Memory was released: wake the waiting callers."""
         for each in self.waiting:
             if not each.done():
                 each.set_result(None)
 
     def refuse(self, error: PenstockError) -> None:
-        """Whoever waits now gets this."""
+        """Raise this error in all waiting callers."""
         for each in self.waiting:
             if not each.done():
                 each.set_exception(error)

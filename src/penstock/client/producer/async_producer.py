@@ -1,4 +1,4 @@
-"""AsyncProducer: a producer for asyncio. The names users call; the work is the engine's."""
+"""AsyncProducer: a producer for asyncio. It is the public interface; ProducerEngine does the work."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from penstock.records.messages import Serializer
 __all__ = ["AsyncProducer"]
 
 _A_TURN_S: Final = 0.001
-"""Also a flush that does not wait takes a turn of the loop to learn that there is nothing to wait for."""
+"""Even a flush that does not wait needs one iteration of the loop to learn that nothing is outstanding."""
 
 
 class AsyncProducer(Handle, Generic[K, V]):
-    """Writes records, one by one or as tables; batched, acknowledged, in order by partition.
+    """Writes records, one by one or as tables: batched, acknowledged, in order within a partition.
 
-    ``options`` are the fields of `penstock.config.ProducerConfig`, also under Kafka's Java and librdkafka names, and
-    ``config_file`` for a TOML file. ``key_serializer`` and ``value_serializer`` make bytes of what ``send`` is given
-    (`penstock.to_json`, `penstock.to_utf8`, a function of yours). ``partitioner`` is a name of
-    `penstock.config.Partitioner`, or a function of topic, key and number of partitions that returns one of these, or
-    None for any; it runs beside your code, on the loop, so it should be quick. ``interceptors`` is a list of
-    `ProducerInterceptor`. ``on_metrics`` is called with a snapshot of ``metrics()`` every ``metrics_interval_ms``,
-    ``on_callback_error`` with a CallbackFailure where a callback has raised. Raises ConfigError.
+    ``options`` are the fields of `penstock.config.ProducerConfig`, also under their Kafka (Java) and librdkafka names,
+    and ``config_file`` for a TOML file. ``key_serializer`` and ``value_serializer`` turn the arguments of ``send`` into
+    bytes (`penstock.to_json`, `penstock.to_utf8`, your own function). ``partitioner`` is a name of
+    `penstock.config.Partitioner`, or a function of topic, key and number of partitions. The function returns a
+    partition, or None for any; it runs on the event loop, so it should be quick. ``interceptors`` is a list of
+    `ProducerInterceptor`. ``on_metrics`` is called with a snapshot of ``metrics()`` every ``metrics_interval_ms``, and
+    ``on_callback_error`` with a CallbackFailure when a callback raises. Raises ConfigError.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
     ...     async with penstock.AsyncProducer("kafka://127.0.0.1:9092") as producer:
@@ -94,7 +94,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         self._closed = False
 
     def __del__(self) -> None:
-        # Under the synchronous class the loop goes on, and delivers, until the interpreter ends.
+        # Under the synchronous class the loop continues to deliver until the interpreter ends.
         if (engine := getattr(self, "_engine", None)) is not None and (self._post is None or sys.is_finalizing()):
             tell_undelivered(engine.intake)
 
@@ -120,10 +120,11 @@ class AsyncProducer(Handle, Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Put a record in, and return at once: await the Delivery to know that it is stored, and where.
+        """Buffer a record and return at once; await the Delivery to know that it is stored, and where.
 
-        Without a partition, equal keys go to equal partitions. Waits only while ``buffer_memory_bytes`` are full, and
-        raises BufferFull after ``max_block_ms``. Raises UsageError for what cannot be sent, Closed.
+        Without a partition, records with equal keys go to the same partition. Waits only while ``buffer_memory_bytes``
+        are in use, and raises BufferFull after ``max_block_ms``. Raises UsageError for a record that cannot be sent,
+        Closed.
         """
         engine = self._engine
         if engine is None or self._home is not asyncio.get_running_loop():
@@ -136,21 +137,22 @@ class AsyncProducer(Handle, Generic[K, V]):
             if engine.watch is not None:
                 engine.watch(delivery)
         if delivery.outcome is not self._last:
-            # A loop of sends never waits for anything: let what is full go out, once a batch.
+            # A loop of sends never waits for anything: once per batch, let the event loop send the full ones.
             self._last = delivery.outcome
             await asyncio.sleep(0)
         return delivery
 
     async def send_batch(self, topic: str | None, rows: RowsLike) -> BatchDelivery:
-        """Put all rows in: `penstock.Messages`, a table or a stream of Arrow's (pyarrow, Polars, DuckDB, pandas).
+        """Buffer all rows of `penstock.Messages`, or of an Arrow table or stream (pyarrow, Polars, DuckDB, pandas).
 
-        Columns: value, and optionally key, headers, timestamp (a timestamp, or ms since 1970 UTC) and partition. Of
-        rows that a consumer gave, offset, timestampType and node are ignored; beside a topic that you name, so are
-        topic and partition, which say where a row came from. With the topic None each row goes where they say.
+        Columns: value, and optionally key, headers, timestamp (a timestamp, or ms since 1970 UTC) and partition. The
+        columns offset, timestampType and node, which a consumer's rows have, are ignored. So are topic and partition in
+        rows from a consumer where you name a topic: they say where a row came from. With the topic None, each row goes
+        to the topic and partition in its own columns.
 
-        Returns when the last row is put in, which waits while ``buffer_memory_bytes`` are full; the BatchDelivery tells
-        when they are stored, and where. A stream is read as there is room, and never in memory as a whole. Raises
-        UsageError for other columns, BufferFull, Closed; what a stream brought before stays put in.
+        Returns when the last row is buffered, which waits while ``buffer_memory_bytes`` are in use; the BatchDelivery
+        says when the rows are stored, and where. A stream is read as memory becomes free, never as a whole. Raises
+        UsageError for other columns, BufferFull, Closed; rows that a stream delivered before the error stay buffered.
         """
         engine = self._engine
         if engine is None or self._home is not asyncio.get_running_loop():
@@ -165,88 +167,91 @@ class AsyncProducer(Handle, Generic[K, V]):
         return BatchDelivery(outcomes)
 
     async def init_transactions(self) -> None:
-        """Take the transactional id over: whoever had it before is fenced, and what that one left open is aborted.
+        """Take over the transactional id: the previous producer is fenced and its open transaction is aborted.
 
-        Entering the producer's block begins that, and the first transaction waits for it; this waits for it now, or
-        does it where there is no block. Raises UsageError without a ``transactional_id``, ServerError, RequestTimeout
-        after ``max_block_ms``; after that it may be called again.
+        Entering the producer's ``with`` block starts this, and the first transaction waits for it. Call it to wait now,
+        or where there is no block. Raises UsageError without a ``transactional_id``, ServerError, RequestTimeout after
+        ``max_block_ms``; it may be called again after that.
         """
         await (await self._start()).transactions.init()
 
     async def answer_checks(self, callback: CheckCallback) -> None:
-        """Have ``callback(record)`` say what became of transactions that an earlier producer of this transactional id
-        left open, where the log asks (RocketMQ): True, committed; False, not; None, not known yet, so it asks again.
+        """Register ``callback(record)`` to say what became of transactions that an earlier producer left open.
 
-        Called in a thread of its own; a coroutine function on the loop. Raises UsageError where the log never asks.
+        Only for logs that ask (RocketMQ). It is called for transactions of this transactional id and returns True:
+        committed; False: not committed; None: not known yet, the log asks again. It runs in a thread of its own, a
+        coroutine function on the loop. Raises UsageError where the log never asks.
         """
         (await self._start()).transactions.answer_checks(callback)
 
     async def begin_transaction(self) -> None:
-        """From now on, until it is committed or aborted, what is put in belongs to one transaction.
+        """Begin a transaction: all records sent until it is committed or aborted belong to it.
 
-        Raises UsageError at the wrong time, FencedError if another producer has the transactional id now.
+        Raises UsageError at the wrong time, FencedError if another producer now has the transactional id.
         """
         await (await self._start()).transactions.begin()
 
     async def send_offsets_to_transaction(self, offsets: OffsetsLike, group: str | GroupMetadata) -> None:
-        """Commit offsets of a group with this transaction: both happen, or neither.
+        """Commit offsets of a group with this transaction: both take effect, or neither.
 
-        ``group`` is what ``Consumer.group_metadata()`` returns, so that a member that was replaced cannot commit; or a
-        group's name, where nobody else could. Raises what makes that impossible; the transaction must then be aborted.
+        ``group`` is the result of ``Consumer.group_metadata()``, so that a replaced member cannot commit; a group's
+        name is enough where no other consumer could commit. If this raises, the transaction must be aborted.
         """
         await (await self._start()).transactions.add_offsets(as_committed(offsets), as_group(group))
 
     async def prepare_transaction(self) -> PreparedTransaction:
-        """Store everything put in, and leave it to the holder of the result to commit or abort.
+        """Store all records sent, and leave the commit or abort to the holder of the result.
 
-        That is this producer, or `Admin.complete_transaction` in any process, within ``transaction_timeout_ms`` and
-        before the transactional id is initialized again. Close this producer if somebody else ends the transaction.
-        Raises the first error of what was put in; the transaction must then be aborted.
+        The transaction can be ended by this producer, or by `Admin.complete_transaction` in any process, within
+        ``transaction_timeout_ms`` and before the transactional id is initialized again. Close this producer if another
+        process ends the transaction. Raises the first error of a record that was sent; the transaction must then be
+        aborted.
         """
         return await (await self._start()).transactions.prepare()
 
     async def commit_transaction(self) -> None:
-        """Store everything put in and show it to readers, at once.
+        """Store all records sent and make them visible to readers, all together.
 
-        Raises the first error of what was put in; the transaction must then be aborted. Raises RequestTimeout or
-        ConnectionLost if the outcome is not known: call it again. Raises FencedError if another producer has the
-        transactional id now.
+        Raises the first error of a record that was sent; the transaction must then be aborted. Raises RequestTimeout or
+        ConnectionLost if the outcome is unknown: call it again. Raises FencedError if another producer now has the
+        transactional id.
         """
         await (await self._start()).transactions.commit()
 
     async def abort_transaction(self) -> None:
-        """Throw away what was put in since ``begin_transaction``; readers of committed records never see it.
+        """Discard the records sent since ``begin_transaction``; readers of committed records never see them.
 
-        Deliveries that are open fail with TransactionAborted. Raises as ``commit_transaction``.
+        Open deliveries fail with TransactionAborted. Raises as ``commit_transaction``.
         """
         await (await self._start()).transactions.abort()
 
     def transaction(self) -> Transaction:
-        """A block that is one transaction: committed at its end, aborted if it raises. Initializes on first use.
+        """A ``with`` block that is one transaction: committed at its end, aborted if it raises.
 
-        See `Transaction`.
+        The first one initializes transactions. See `Transaction`.
         """
         return Transaction(self)
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
         engine = await self._start()
-        await asyncio.sleep(0)  # what is known is returned at once, and a loop of calls would let nobody else run
+        await asyncio.sleep(0)  # a known result is returned at once; a loop of calls must not starve other tasks
         return await engine.partitions_of(topic)
 
     def metrics(self) -> ProducerMetrics:
-        """What was counted since this producer began: requests, batches, records stored, sent once more, and failed.
+        """Counters since this producer started: requests, batches, records stored, retried and failed.
 
-        From any thread, and of a closed one what it counted last. Asks no server.
+        May be called from any thread; a closed producer returns its last counters. Asks no server.
         """
         engine = self._engine or self._ending
         return engine.metrics() if engine is not None else self._measured
 
     async def flush(self, timeout_s: float | None = None) -> None:
-        """Send everything now, and wait until it is stored and callbacks are through, for at most ``timeout_s``.
+        """Send everything now, and wait at most ``timeout_s`` until it is stored and all callbacks have run.
 
-        Raises the first error that nobody has looked at; RequestTimeout after ``timeout_s`` (None: as long as delivery
-        may take), what is not stored then is still being sent; UsageError in a callback, which it would wait for.
+        None waits as long as delivery may take. Raises the first error that was not read from a Delivery;
+        RequestTimeout after ``timeout_s``, while the rest is still being sent; UsageError in a callback, because it
+        would wait for itself.
         """
         self._callbacks.refuse_inside("flush()")
         limit = None if timeout_s is None else seconds("timeout_s", timeout_s)
@@ -264,13 +269,15 @@ class AsyncProducer(Handle, Generic[K, V]):
             raise RequestTimeout(f"all is stored, but callbacks took longer than {timeout_s} s") from None
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing; while the
-        first one is under way, it waits for that, and shortens it to ``timeout_s`` if it has longer; that one tells.
+        """Flush for at most ``timeout_s``, then close the connections. Raises as ``flush``.
 
-        None is ``close_timeout_ms``, and without that as long as delivery may take; then Closed is raised if anything
-        was not acknowledged. Callbacks may send till the end. What is not acknowledged fails with Closed. A ``send``
-        that waits for room elsewhere ends at once. In a signal's handler that has interrupted a ``send`` all of this
-        happens as soon as the record is in.
+        None means ``close_timeout_ms``, and without that option as long as delivery may take; then Closed is raised if
+        a record was not acknowledged. Records that are not acknowledged fail with Closed. Callbacks may send until the
+        end. A ``send`` that waits for memory in another thread or task ends at once.
+
+        A later call does nothing. A second call while the first is under way waits for the first; a smaller
+        ``timeout_s`` shortens it, and only the first call reports errors. In a signal handler that has interrupted a
+        ``send``, the close happens as soon as the record is buffered.
         """
         self._callbacks.refuse_inside("close()")
         ending = await self._end(timeout_s)
@@ -282,10 +289,10 @@ class AsyncProducer(Handle, Generic[K, V]):
         if self._ending is not None and (under_way := self._ending.patience) is not None:
             self._check_loop()
             await under_way.hurry(timeout_s)
-            return Ending(Counter(), None)  # the first one tells
+            return Ending(Counter(), None)  # the first call reports
         if self._engine is not None:
             self._check_loop()
-        engine = self._ending = self._engine  # first: a callback that sends just now must find one of the two
+        engine = self._ending = self._engine  # first: a callback that sends right now must find one of the two
         self._engine, self._closed = None, True
         if engine is None:
             return Ending(Counter(), None)
@@ -301,7 +308,7 @@ class AsyncProducer(Handle, Generic[K, V]):
             self._interceptors.closed()
 
     async def _leave(self, error: BaseException) -> None:
-        """Close because of an exception, which goes on: soon, and without another one in its place."""
+        """Close because of an exception, which continues: use the short timeout, and do not replace the exception."""
         try:
             ending = await self._end(on_error_s(self._settings.config))
         except PenstockError as failure:
@@ -375,7 +382,7 @@ _all: WeakSet[AsyncProducer[Any, Any]] = WeakSet()
 
 
 def _after_fork() -> None:
-    """A child may run the parent's loop on, but not its connections: `send` looks at ``_home`` only."""
+    """A child may keep running the parent's loop, but not its connections. `send` checks ``_home`` only."""
     for each in list(_all):
         each._home = None
 

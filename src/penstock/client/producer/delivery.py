@@ -1,7 +1,7 @@
-"""What a producer hands back: Delivery of one record, BatchDelivery of a table. Both can be waited for and awaited.
+"""The results of a producer: Delivery of one record, BatchDelivery of a table. Block for them, or await them.
 
-A future a record would cost more than the record; so records put in together share one Outcome, and a Delivery is
-two numbers beside it.
+A future per record would cost more than the record. So records that are buffered together share one BatchFuture, and a
+Delivery is a reference to it and two numbers.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class RecordMetadata:
 
 @dataclass(slots=True)
 class RecordResult:
-    """What became of rows ``first`` and following of a run: stored from ``offset`` on, or an error.
+    """The result of ``rows`` rows of a run from ``first`` on: stored from ``offset`` on, or an error.
 
-    ``offsets`` has each row's where they do not follow each other by one. Nobody changes it; not frozen: there is one a
-    batch, and that takes five times as long to make.
+    ``offsets`` has the offset of each row where they are not consecutive. Never changed after creation; not frozen:
+    frozen instances are five times slower to create, and there is one per batch.
     """
 
     first: int
@@ -66,18 +66,18 @@ class RecordResult:
     offsets: Sequence[int] | None = None
 
     def offset_of(self, row: int) -> int:
-        """The offset of one row of the run; -1 where it is not known."""
+        """The offset of one row of the run; -1 where unknown."""
         if self.offsets is not None:
             return self.offsets[row - self.first]
         return self.offset + row - self.first if self.offset >= 0 else -1
 
 
 class PartitionRun:
-    """Rows of one partition that were put in together; they may be sent in several batches.
+    """Rows of one partition that were buffered together; they may be sent in several batches.
 
-    ``born`` is when the first of them was put in (loop time), ``size`` about what they weigh. ``rows`` is dropped when
-    all is settled, so that a Delivery somebody keeps does not keep the payload. ``free``: none of them has to go to
-    this partition, and until the first is sent all of them may go to another.
+    ``born`` is when the first one was buffered (loop time), ``size`` their approximate size. ``rows`` is dropped when
+    all are settled, so that a Delivery that the user keeps does not keep the payload. ``free``: no row is bound to this
+    partition, and until the first one is sent all of them may go to another.
     """
 
     __slots__ = ("born", "count", "fates", "free", "outcome", "partition", "rows", "settled", "size")
@@ -94,8 +94,8 @@ class PartitionRun:
         self.settled = 0
 
     def settle(self, fate: RecordResult) -> bool:
-        """Note what became of some rows; True when that was the last of them."""
-        # A list that another thread is looking at is never sorted: while it is, it looks empty.
+        """Store the result of some rows; True if they were the last open ones."""
+        # Never sort a list in place that another thread may read: it looks empty during the sort.
         self.fates = sorted([*self.fates, fate], key=lambda each: each.first) if self.fates else [fate]
         self.settled += fate.rows
         if self.settled == self.count:
@@ -103,7 +103,7 @@ class PartitionRun:
         return self.settled == self.count
 
     def fate_of(self, row: int) -> RecordResult | None:
-        """None while it is open."""
+        """The result of one row; None while it is open."""
         fates = self.fates
         place = 0 if len(fates) == 1 else bisect_right(fates, row, key=lambda each: each.first) - 1
         if place < 0:
@@ -113,12 +113,11 @@ class PartitionRun:
 
 
 class BatchFuture:
-    """What becomes of rows that were put in together. Settled on the loop, asked from any thread.
+    """The result of rows that were buffered together. Settled on the loop, read from any thread.
 
-    ``runs`` is None until the rows are given to partitions; ``places`` then says for each row which run it went to and
-    as which row of it (None: there is one run, with the same rows). ``error`` is the fate of rows that have no other.
-    ``callbacks`` are where users' run.
-    ``size`` and ``rows`` are known once nothing is added any more.
+    ``runs`` is None until the rows are assigned to partitions. ``places`` then says for each row which run it is in,
+    and at which row of it (None: there is one run, with the same rows). ``error`` is the result of rows without another
+    one. ``callbacks`` runs the users' callbacks. ``size`` and ``rows`` are known once no more rows are added.
     """
 
     __slots__ = ("_waiters", "callbacks", "error", "loop", "places", "rows", "runs", "seen", "size", "topic")
@@ -137,7 +136,7 @@ class BatchFuture:
 
     @property
     def done(self) -> bool:
-        """Whether every row's fate is known."""
+        """Whether every row has a result."""
         if self.error is not None:
             return True
         for run in self.runs or ():
@@ -146,7 +145,7 @@ class BatchFuture:
         return self.runs is not None
 
     def fate_of(self, row: int) -> RecordResult | None:
-        """The fate of one row; None while it is open."""
+        """The result of one row; None while it is open."""
         if self.runs is not None:
             run, place = (self.runs[0], row) if self.places is None else self.run_of(row)
             if (fate := run.fate_of(place)) is not None:
@@ -154,7 +153,7 @@ class BatchFuture:
         return None if self.error is None else RecordResult(row, 1, -1, -1, self.error)
 
     def run_of(self, row: int) -> tuple[PartitionRun, int]:
-        """The run of one row, and its place there; only once ``runs`` is known."""
+        """The run of one row, and its row there; only once ``runs`` is known."""
         assert self.runs is not None
         if self.places is None:
             return self.runs[0], row
@@ -171,59 +170,59 @@ class BatchFuture:
         return None
 
     def fail(self, error: PenstockError) -> None:
-        """Nothing more will become of it."""
+        """Settle all open rows with ``error``."""
         self.error = error
         for run in self.runs or ():
             run.rows = None
         self.changed()
 
     def changed(self) -> None:
-        """Tell everyone who waits that some fate is known. They look for themselves, and wait again if need be."""
+        """Call all waiters: some row has a result. They check for themselves, and wait again if necessary."""
         waiters, self._waiters = self._waiters, []
         failures = []
         for waiter in waiters:
             try:
                 waiter()
-            except Exception as error:  # such as a thread for callbacks that the system refuses: others wait, too
+            except Exception as error:  # for example no thread for callbacks; the other waiters must be called, too
                 failures.append(error)
         if failures:
             raise failures[0]
 
     def on_change(self, waiter: Callable[[], None]) -> None:
-        """Call ``waiter`` once, at the next change. Look again after this: a change before it is not told.
+        """Call ``waiter`` once, at the next change. Check again after this call: earlier changes are not reported.
 
-        It is ours, raises nothing and does not wait; users' callbacks go to ``callbacks``.
+        For internal waiters, which neither raise nor block; users' callbacks go to ``callbacks``.
         """
         self._waiters.append(waiter)
 
 
 class Waitable(ABC, Generic[T]):
-    """Something that will be known: block for it with ``result``, or await it."""
+    """A result that will be known later: block for it with ``result``, or await it."""
 
     __slots__ = ()
 
     @abstractmethod
     def done(self) -> bool:
-        """Whether it is known, one way or the other."""
+        """Whether the result or the error is known."""
 
     @abstractmethod
     def _open(self) -> BatchFuture | None:
-        """An outcome that still has to change, None when all is known."""
+        """A BatchFuture that is still open, None when the result is known."""
 
     @abstractmethod
     def _finish(self) -> T:
-        """The result, or raise the error; only called when all is known."""
+        """The result; raises the error. Only called when it is known."""
 
     @abstractmethod
     def _any(self) -> BatchFuture | None:
-        """One of its outcomes, if it has any."""
+        """One of its BatchFutures, if it has any."""
 
     def result(self, timeout_s: float | None = None) -> T:
-        """Wait for it, and return it or raise its error. Raises RequestTimeout if it is not known in time."""
+        """Wait for the result and return it, or raise its error. Raises RequestTimeout after ``timeout_s``."""
         deadline = None if timeout_s is None else _clock.monotonic() + timeout_s
         while (outcome := self._open()) is not None:
             _must_not_block(outcome)
-            changed: SimpleQueue[None] = SimpleQueue()  # no lock of ours that a signal's handler could meet
+            changed: SimpleQueue[None] = SimpleQueue()  # not a lock of ours that a signal handler could find held
             outcome.on_change(partial(changed.put, None))
             if self._open() is not outcome:
                 continue
@@ -234,7 +233,7 @@ class Waitable(ABC, Generic[T]):
         return self._finish()
 
     def exception(self, timeout_s: float | None = None) -> PenstockError | None:
-        """Wait for it, and return its error, None if it went well."""
+        """Wait for the result, and return its error, or None if it succeeded."""
         try:
             self.result(timeout_s)
         except PenstockError as error:
@@ -244,13 +243,13 @@ class Waitable(ABC, Generic[T]):
         return None
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        """Call ``callback`` with this once it is done, one after the other in the order in which deliveries end.
+        """Call ``callback`` with this object once it is done; callbacks run one by one, as deliveries end.
 
-        Of a Producer in a thread of that producer's own, of an AsyncProducer on your loop, where it may be a coroutine
-        function. It may send; it may not flush or close. What it raises is logged (``penstock.producer``) and told to
-        ``on_callback_error``, and changes nothing else. ``flush`` and ``close`` return when callbacks are through.
+        A Producer calls it in a thread of its own, an AsyncProducer on your loop, where it may be a coroutine function.
+        It may send, but not flush or close. An exception is logged (``penstock.producer``) and passed to
+        ``on_callback_error``; it has no other effect. ``flush`` and ``close`` return after all callbacks have run.
         """
-        uncalled = threading.Lock()  # taken for good by who calls: this thread and the loop may both see the end
+        uncalled = threading.Lock()  # acquired once, never released: this thread and the loop may both see the end
 
         def look() -> None:
             while (outcome := self._open()) is not None:
@@ -285,36 +284,36 @@ def _waker(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], outcom
 
 
 def _post(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
-    with contextlib.suppress(RuntimeError):  # that loop has ended, and who waited on it
+    with contextlib.suppress(RuntimeError):  # the loop has ended, and its waiting tasks with it
         loop.call_soon_threadsafe(wake)
 
 
 def _must_not_block(outcome: BatchFuture) -> None:
-    if asyncio._get_running_loop() is outcome.loop:  # without an exception, where there is none
+    if asyncio._get_running_loop() is outcome.loop:  # unlike get_running_loop() it never raises
         raise UsageError("result() would block the loop that has to send the record", hint="Await it instead")
 
 
 class Delivery(Waitable[RecordMetadata]):
     """One record on its way: ``result()`` or ``await`` gives its `RecordMetadata`.
 
-    ``outcome`` is shared with the records that were put in just before and after.
+    ``outcome`` is shared with the records that were sent just before and after it.
     """
 
     __slots__ = ("_row", "_timestamp_ms", "outcome")
-    # No __init__: a call of it costs as much as all else of making one. Who makes one fills the slots.
+    # No __init__: calling it costs as much as everything else about an instance. The creator fills the slots.
     outcome: BatchFuture
     _row: int
     _timestamp_ms: int
 
     @classmethod
     def of(cls, outcome: BatchFuture, row: int, timestamp_ms: int) -> Delivery:
-        """That of one row; ``timestamp_ms`` is what it has where the log does not stamp records."""
+        """The delivery of one row; ``timestamp_ms`` is the record's where the log does not stamp records."""
         delivery = cls()
         delivery.outcome, delivery._row, delivery._timestamp_ms = outcome, row, timestamp_ms
         return delivery
 
     def done(self) -> bool:
-        """Whether the record is stored, or has failed for good."""
+        """Whether the record is stored, or has finally failed."""
         return self.outcome.fate_of(self._row) is not None
 
     def _open(self) -> BatchFuture | None:
@@ -324,7 +323,7 @@ class Delivery(Waitable[RecordMetadata]):
         return self.outcome
 
     def _told(self) -> tuple[str, RecordMetadata | None, PenstockError | None]:
-        """Topic, place or error of a record whose fate is known; for who looks on, and leaves the error to others."""
+        """Topic, metadata or error of a settled record, for observers; it does not mark the error as read."""
         fate = self.outcome.fate_of(self._row)
         assert fate is not None
         return self.outcome.topic, self._finish() if fate.error is None else None, fate.error
@@ -343,7 +342,7 @@ class Delivery(Waitable[RecordMetadata]):
 
 
 class BatchDelivery(Waitable[tuple[LogRange, ...]]):
-    """A table on its way: the result is where its rows are, as ranges by partition, in order.
+    """A table on its way: the result is where its rows are stored, as ranges by partition, in order.
 
     If rows of some partition failed, the first error is raised; rows of other partitions are stored all the same.
     """
@@ -354,7 +353,7 @@ class BatchDelivery(Waitable[tuple[LogRange, ...]]):
         self._outcomes = outcomes
 
     def done(self) -> bool:
-        """Whether every row is stored, or has failed for good."""
+        """Whether every row is stored, or has finally failed."""
         return self._open() is None
 
     @property

@@ -1,4 +1,7 @@
-"""ProducerEngine: intake, routing and delivering put together, on the loop."""
+"""ProducerEngine: joins the accumulator, routing and the sender, on the loop.
+
+Also here: the errors for topics that do not exist or cannot be looked up.
+"""
 
 from __future__ import annotations
 
@@ -46,18 +49,18 @@ from penstock.model import Partition
 
 __all__ = ["ProducerEngine", "no_topic", "partitions_of", "unknown_topic"]
 
-# What a producer says of topics that are not there, once it has waited for them.
+# Errors for topics that are missing after the wait for them.
 _CREATE_IT: Final = "Create it first: Admin.create_topics(), or `penstock topics create`"
 
 
 def unknown_topic(topic: str, timeout_ms: int) -> UsageError:
-    """The servers were asked, and have none of that name."""
+    """The servers have no topic of that name."""
     message = f"the servers know no such topic, asked for unknown_topic_timeout_ms={timeout_ms}"
     return UsageError(message, topic=topic, hint=f"Check its name. {_CREATE_IT}")
 
 
 def no_topic(topic: str, timeout_ms: int, trouble: PenstockError | None) -> PenstockError:
-    """No server could be asked; ``trouble`` is what the last attempt met."""
+    """No server could be asked; ``trouble`` is the error of the last attempt."""
     message = f"nobody could tell within max_block_ms={timeout_ms} whether there is such a topic"
     if trouble is None:
         return ConnectionLost(
@@ -68,7 +71,7 @@ def no_topic(topic: str, timeout_ms: int, trouble: PenstockError | None) -> Pens
 
 
 async def partitions_of(client: LogClient, topic: str, timeout_ms: int, backoff: Backoff) -> tuple[Partition, ...]:
-    """A topic's partitions. Raises UsageError if there is none of that name for so long."""
+    """A topic's partitions. Raises UsageError if there is no such topic for ``timeout_ms``."""
     deadline = asyncio.get_running_loop().time() + timeout_ms / 1_000
     failures = 0
     found = (await client.topics([topic])).get(topic)
@@ -87,9 +90,9 @@ _MORE_TIME: Final = "Give close() more time"
 
 
 class ProducerEngine:
-    """Made inside the loop that it lives on; ``client`` is closed with it.
+    """Create it on the loop that it will use. Closing it closes ``client``.
 
-    ``post`` runs a function on the loop soon; it is called from the threads that put records in.
+    ``post`` runs a function on the loop soon; the threads that send records call it.
     """
 
     def __init__(
@@ -152,13 +155,13 @@ class ProducerEngine:
 
     @property
     def transactions(self) -> Transacting:
-        """Begin, commit, abort. Raises UsageError if this producer was not told its transactional id."""
+        """Begin, commit, abort. Raises UsageError if this producer has no transactional id."""
         if self._transactions is None:
             raise UsageError("this producer has no transactions", hint="Give it a transactional_id")
         return self._transactions
 
     async def flush(self) -> None:
-        """Wait until everything put in before is settled. Raises the first error that nobody has looked at."""
+        """Wait until everything buffered before is settled. Raises the first error that was not read."""
         await self._settle_all()
         await self._callbacks.ran()
         unseen, self._unseen = self._unseen, None
@@ -168,7 +171,7 @@ class ProducerEngine:
     async def deliver(self) -> None:
         """At the interpreter's end: send everything, for at most ``close_on_error_timeout_ms``.
 
-        Nothing of a transaction, as nobody will commit it.
+        Records of a transaction are not sent, because nothing would commit it.
         """
         if self._transactions is None and not self._closed:
             with suppress(TimeoutError):
@@ -190,18 +193,18 @@ class ProducerEngine:
             self._flushing -= 1
 
     def metrics(self) -> ProducerMetrics:
-        """What was counted, and what is on its way. May be asked from any thread."""
+        """A snapshot of the counters and of the requests in flight. May be called from any thread."""
         return self._meter.metrics(self._loop.time(), self.intake.used_bytes, self._delivering.requests)
 
     async def partitions_of(self, topic: str) -> tuple[Partition, ...]:
-        """A topic's partitions. Raises UsageError if there is none of that name for ``unknown_topic_timeout_ms``."""
+        """A topic's partitions. Raises UsageError if there is no such topic for ``unknown_topic_timeout_ms``."""
         topic = self._names.one(topic)
         return await partitions_of(self._client, topic, self.config.unknown_topic_timeout_ms, self._backoff)
 
     async def close(self, timeout_s: float | None = None) -> Ending:
         """Flush for at most ``timeout_s`` (None: as long as delivery may take), then stop; the rest fails with Closed.
 
-        Whoever waits for room ends at once. What callbacks put in meanwhile is delivered, too.
+        A caller that waits for memory ends at once. Records that callbacks send meanwhile are delivered, too.
         """
         self._room.refuse(Closed("the producer was closed while this waited for room in its buffer"))
         longest_s = (self.config.delivery_timeout_ms + self.config.request_timeout_ms) / 1_000 + _MARGIN_S
@@ -241,9 +244,9 @@ class ProducerEngine:
         self._callbacks.close()
 
     def _tick(self) -> None:
-        """Give staged records that are due to their partitions, and send what can be sent.
+        """Assign pending records that are due to partitions, and send what can be sent.
 
-        Raises nothing: whoever put something in waits for its delivery, not for this.
+        Raises nothing: the threads that buffered records wait for their deliveries, not for this.
         """
         try:
             if not self._closed:
@@ -277,7 +280,7 @@ class ProducerEngine:
         self._loop.call_at(staged.born + self.config.max_block_ms / 1_000, give_up, staged)
 
     def _route(self, router: TopicRouter, staged: PendingBatch | StagedTable) -> None:
-        """Whatever is wrong with these takes nothing else with it."""
+        """An error of these records affects no others."""
         try:
             runs = router.route(staged.rows(), staged.outcome, staged.born, staged.named)
         except PenstockError as error:
@@ -299,7 +302,7 @@ class ProducerEngine:
             self._refuse(staged.outcome, no_topic(staged.topic, self.config.max_block_ms, self._topics.trouble))
 
     def _give_up_unknown(self, topic: str) -> None:
-        """The servers say that there is no such topic; they are asked a last time."""
+        """The servers say that there is no such topic; ask them one last time."""
         if topic in self._unrouted:
             self._overdue.add(topic)
             self._topics.refresh()
@@ -355,7 +358,7 @@ class ProducerEngine:
             self._failed(error)
 
     async def _beat(self, sender: Beats) -> None:
-        """Let the log hear of this producer. A beat that fails is told, and the next one comes all the same."""
+        """Send the producer's heartbeats to the log. A failure is logged, and the next heartbeat is still sent."""
         while True:
             await asyncio.sleep(sender.beat_interval_s)
             try:
@@ -393,7 +396,7 @@ class ProducerEngine:
         self._settled(outcome)
 
     def _notice(self, failed: BatchFuture) -> None:
-        """Keep a failure for ``flush``, unless somebody looks at it before."""
+        """Keep a failure for ``flush``, unless it is read before."""
         if self._unseen is None or self._unseen.seen:
             self._unseen = failed
         if self._transactions is not None and (error := failed.first_error()) is not None:
@@ -405,7 +408,7 @@ class ProducerEngine:
             self._room.look_again()
 
     def _topic_failed(self, error: BaseException) -> None:
-        """A topic that may not be asked for takes only its own records with it."""
+        """A topic that may not be looked up fails only its own records."""
         if isinstance(error, FirstContactTimeout):
             self._not_reached(error)
             return
@@ -417,7 +420,7 @@ class ProducerEngine:
         self._refuse_unrouted(topic, error)
 
     def _not_reached(self, error: FirstContactTimeout) -> None:
-        """No server has answered in time: that fails what waits for one, and what is put in later counts anew."""
+        """No server has answered in time. Records that wait for one fail; records sent later start a new timeout."""
         for topic in list(self._unrouted):
             self._refuse_unrouted(topic, error)
 
@@ -431,10 +434,10 @@ class ProducerEngine:
         self._stop(failed_inside("the producer", error))
 
     def _stop(self, error: PenstockError) -> None:
-        """Nothing can be sent any more: settle everything with ``error``, and refuse what comes.
+        """Nothing can be sent any more: settle everything with ``error``, and refuse new records.
 
-        Everything is what the intake has noted, whatever became of it since: what a bug has left half-way is in no
-        queue any more, and what has met it would be met again in the queues.
+        Everything means all open deliveries of the accumulator. Work that an unexpected error left half done is in no
+        queue any more, and walking the queues could raise the same error again.
         """
         self.intake.fail(error)
         self._unrouted.clear()
@@ -448,13 +451,13 @@ class ProducerEngine:
                 self.intake.settled(outcome)
 
     def _drop(self, error: PenstockError) -> None:
-        """Settle with ``error`` what is not under way."""
+        """Settle everything that is not in flight with ``error``."""
         for outcome in self.intake.drop() + self._take_unrouted():
             self._refuse(outcome, error)
         self._delivering.drop(error)
 
     def _reset(self) -> None:
-        """A transaction is over, and whoever ended it knows what became of it."""
+        """A transaction is over, and its owner knows the result."""
         self._unseen = None
         self._delivering.begin()
 

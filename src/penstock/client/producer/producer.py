@@ -1,7 +1,7 @@
 """Producer: AsyncProducer for synchronous code, over the process's one background loop.
 
-Every method has the signature of its namesake there. Records are put in by the calling thread, any number of which may
-share one Producer; the loop only sends.
+Every method has the signature of its AsyncProducer counterpart. The calling thread buffers the records, and any number
+of threads may share one Producer; the loop only sends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Producer"]
 
 
 class Producer(Handle, Generic[K, V]):
-    """Writes records, one by one or as tables; batched, acknowledged, in order by partition. Threads may share it.
+    """Writes records, one by one or as tables: batched, acknowledged, in order within a partition. Thread-safe.
 
     Options as for `AsyncProducer`. Raises ConfigError.
 
@@ -83,7 +83,7 @@ class Producer(Handle, Generic[K, V]):
             return
         try:
             self._loop.finish(partial(self._inner._leave, error))
-        except PenstockError as failure:  # of a process that was forked meanwhile
+        except PenstockError as failure:  # the process was forked in the meantime
             tell_beside(error, f"closing the producer failed as well: {failure}")
 
     def send(
@@ -96,10 +96,11 @@ class Producer(Handle, Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Put a record in, and return at once: ``result()`` of the Delivery waits until it is stored, and says where.
+        """Buffer a record and return at once; ``result()`` of the Delivery waits until it is stored, and returns where.
 
-        Without a partition, equal keys go to equal partitions. Waits only while ``buffer_memory_bytes`` are full, and
-        raises BufferFull after ``max_block_ms``. Raises UsageError for what cannot be sent, Closed.
+        Without a partition, records with equal keys go to the same partition. Waits only while ``buffer_memory_bytes``
+        are in use, and raises BufferFull after ``max_block_ms``. Raises UsageError for a record that cannot be sent,
+        Closed.
         """
         engine = self._inner._engine or self._start()
         delivery = engine.put_plain(topic, value, key, headers, partition, timestamp_ms)
@@ -114,15 +115,16 @@ class Producer(Handle, Generic[K, V]):
         return delivery
 
     def send_batch(self, topic: str | None, rows: RowsLike) -> BatchDelivery:
-        """Put all rows in: `penstock.Messages`, a table or a stream of Arrow's (pyarrow, Polars, DuckDB, pandas).
+        """Buffer all rows of `penstock.Messages`, or of an Arrow table or stream (pyarrow, Polars, DuckDB, pandas).
 
-        Columns: value, and optionally key, headers, timestamp (a timestamp, or ms since 1970 UTC) and partition. Of
-        rows that a consumer gave, offset, timestampType and node are ignored; beside a topic that you name, so are
-        topic and partition, which say where a row came from. With the topic None each row goes where they say.
+        Columns: value, and optionally key, headers, timestamp (a timestamp, or ms since 1970 UTC) and partition. The
+        columns offset, timestampType and node, which a consumer's rows have, are ignored. So are topic and partition in
+        rows from a consumer where you name a topic: they say where a row came from. With the topic None, each row goes
+        to the topic and partition in its own columns.
 
-        Returns when the last row is put in, which waits while ``buffer_memory_bytes`` are full; the BatchDelivery tells
-        when they are stored, and where. A stream is read as there is room, and never in memory as a whole. Raises
-        UsageError for other columns, BufferFull, Closed; what a stream brought before stays put in.
+        Returns when the last row is buffered, which waits while ``buffer_memory_bytes`` are in use; the BatchDelivery
+        says when the rows are stored, and where. A stream is read as memory becomes free, never as a whole. Raises
+        UsageError for other columns, BufferFull, Closed; rows that a stream delivered before the error stay buffered.
         """
         if self._loop.forked:
             self._loop.check_fork()
@@ -137,66 +139,68 @@ class Producer(Handle, Generic[K, V]):
         return BatchDelivery(outcomes)
 
     def init_transactions(self) -> None:
-        """Take the transactional id over: whoever had it before is fenced, and what that one left open is aborted.
+        """Take over the transactional id: the previous producer is fenced and its open transaction is aborted.
 
-        Entering the producer's block begins that, and the first transaction waits for it; this waits for it now, or
-        does it where there is no block. Raises UsageError without a ``transactional_id``, ServerError, RequestTimeout
-        after ``max_block_ms``; after that it may be called again.
+        Entering the producer's ``with`` block starts this, and the first transaction waits for it. Call it to wait now,
+        or where there is no block. Raises UsageError without a ``transactional_id``, ServerError, RequestTimeout after
+        ``max_block_ms``; it may be called again after that.
         """
         self._loop.run(self._inner.init_transactions)
 
     def answer_checks(self, callback: CheckCallback) -> None:
-        """Have ``callback(record)`` say what became of transactions that an earlier producer of this transactional id
-        left open, where the log asks (RocketMQ): True, committed; False, not; None, not known yet, so it asks again.
+        """Register ``callback(record)`` to say what became of transactions that an earlier producer left open.
 
-        Called in a thread of its own; a coroutine function on the loop. Raises UsageError where the log never asks.
+        Only for logs that ask (RocketMQ). It is called for transactions of this transactional id and returns True:
+        committed; False: not committed; None: not known yet, the log asks again. It runs in a thread of its own, a
+        coroutine function on the loop. Raises UsageError where the log never asks.
         """
         self._loop.run(lambda: self._inner.answer_checks(callback))
 
     def begin_transaction(self) -> None:
-        """From now on, until it is committed or aborted, what is put in belongs to one transaction.
+        """Begin a transaction: all records sent until it is committed or aborted belong to it.
 
-        Raises UsageError at the wrong time, FencedError if another producer has the transactional id now.
+        Raises UsageError at the wrong time, FencedError if another producer now has the transactional id.
         """
         self._loop.run(self._inner.begin_transaction)
 
     def send_offsets_to_transaction(self, offsets: OffsetsLike, group: str | GroupMetadata) -> None:
-        """Commit offsets of a group with this transaction: both happen, or neither.
+        """Commit offsets of a group with this transaction: both take effect, or neither.
 
-        ``group`` is what ``Consumer.group_metadata()`` returns, so that a member that was replaced cannot commit; or a
-        group's name, where nobody else could. Raises what makes that impossible; the transaction must then be aborted.
+        ``group`` is the result of ``Consumer.group_metadata()``, so that a replaced member cannot commit; a group's
+        name is enough where no other consumer could commit. If this raises, the transaction must be aborted.
         """
         self._loop.run(lambda: self._inner.send_offsets_to_transaction(offsets, group))
 
     def prepare_transaction(self) -> PreparedTransaction:
-        """Store everything put in, and leave it to the holder of the result to commit or abort.
+        """Store all records sent, and leave the commit or abort to the holder of the result.
 
-        That is this producer, or `Admin.complete_transaction` in any process, within ``transaction_timeout_ms`` and
-        before the transactional id is initialized again. Close this producer if somebody else ends the transaction.
-        Raises the first error of what was put in; the transaction must then be aborted.
+        The transaction can be ended by this producer, or by `Admin.complete_transaction` in any process, within
+        ``transaction_timeout_ms`` and before the transactional id is initialized again. Close this producer if another
+        process ends the transaction. Raises the first error of a record that was sent; the transaction must then be
+        aborted.
         """
         return self._loop.run(self._inner.prepare_transaction)
 
     def commit_transaction(self) -> None:
-        """Store everything put in and show it to readers, at once.
+        """Store all records sent and make them visible to readers, all together.
 
-        Raises the first error of what was put in; the transaction must then be aborted. Raises RequestTimeout or
-        ConnectionLost if the outcome is not known: call it again. Raises FencedError if another producer has the
-        transactional id now.
+        Raises the first error of a record that was sent; the transaction must then be aborted. Raises RequestTimeout or
+        ConnectionLost if the outcome is unknown: call it again. Raises FencedError if another producer now has the
+        transactional id.
         """
         self._loop.finish(self._inner.commit_transaction)
 
     def abort_transaction(self) -> None:
-        """Throw away what was put in since ``begin_transaction``; readers of committed records never see it.
+        """Discard the records sent since ``begin_transaction``; readers of committed records never see them.
 
-        Deliveries that are open fail with TransactionAborted. Raises as ``commit_transaction``.
+        Open deliveries fail with TransactionAborted. Raises as ``commit_transaction``.
         """
         self._loop.run(self._inner.abort_transaction)
 
     def transaction(self) -> Transaction:
-        """A block that is one transaction: committed at its end, aborted if it raises. Initializes on first use.
+        """A ``with`` block that is one transaction: committed at its end, aborted if it raises.
 
-        See `Transaction`.
+        The first one initializes transactions. See `Transaction`.
         """
         return Transaction(self)
 
@@ -205,17 +209,18 @@ class Producer(Handle, Generic[K, V]):
         return self._loop.run(lambda: self._inner.partitions_for(topic))
 
     def metrics(self) -> ProducerMetrics:
-        """What was counted since this producer began: requests, batches, records stored, sent once more, and failed.
+        """Counters since this producer started: requests, batches, records stored, retried and failed.
 
-        From any thread, and of a closed one what it counted last. Asks no server.
+        May be called from any thread; a closed producer returns its last counters. Asks no server.
         """
         return self._inner.metrics()
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Send everything now, and wait until it is stored and callbacks are through, for at most ``timeout_s``.
+        """Send everything now, and wait at most ``timeout_s`` until it is stored and all callbacks have run.
 
-        Raises the first error that nobody has looked at; RequestTimeout after ``timeout_s`` (None: as long as delivery
-        may take), what is not stored then is still being sent; UsageError in a callback, which it would wait for.
+        None waits as long as delivery may take. Raises the first error that was not read from a Delivery;
+        RequestTimeout after ``timeout_s``, while the rest is still being sent; UsageError in a callback, because it
+        would wait for itself.
         """
         self._inner._callbacks.refuse_inside("flush()")
         if self._interrupts_send():
@@ -226,13 +231,15 @@ class Producer(Handle, Generic[K, V]):
         self._loop.finish(partial(self._inner.flush, timeout_s))
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing; while the
-        first one is under way, it waits for that, and shortens it to ``timeout_s`` if it has longer; that one tells.
+        """Flush for at most ``timeout_s``, then close the connections. Raises as ``flush``.
 
-        None is ``close_timeout_ms``, and without that as long as delivery may take; then Closed is raised if anything
-        was not acknowledged. Callbacks may send till the end. What is not acknowledged fails with Closed. A ``send``
-        that waits for room elsewhere ends at once. In a signal's handler that has interrupted a ``send`` all of this
-        happens as soon as the record is in.
+        None means ``close_timeout_ms``, and without that option as long as delivery may take; then Closed is raised if
+        a record was not acknowledged. Records that are not acknowledged fail with Closed. Callbacks may send until the
+        end. A ``send`` that waits for memory in another thread or task ends at once.
+
+        A later call does nothing. A second call while the first is under way waits for the first; a smaller
+        ``timeout_s`` shortens it, and only the first call reports errors. In a signal handler that has interrupted a
+        ``send``, the close happens as soon as the record is buffered.
         """
         self._inner._callbacks.refuse_inside("close()")
         engine = self._inner._engine

@@ -1,9 +1,10 @@
-"""Routing: which partition each row goes to. Named, by key, or sticky for rows that have neither.
+"""Routing: the partition of each row: explicit, by key, or sticky for rows without either.
 
-Sticky means: all such rows go to one partition until about a batch of them has gone there, then to another (KIP-794),
-so that batches are full; of two partitions drawn, the one with less waiting is taken, so that a slow node gets less.
-Where the log's own producers go round (`GoesRound`), the next partition of which nothing is under way takes its turn as
-soon as the batch before has left: single records that are waited for go round one by one, many at once by batches.
+Sticky: such rows go to one partition until they fill about one batch, then to another (KIP-794), so that batches are
+full. Of two random partitions, the one with fewer queued bytes is used, so a slow node gets less.
+
+Where the log's own producers go round robin (`GoesRound`), the next idle partition takes its turn as soon as the
+previous batch has been sent. Single records that are waited for then go round one by one, many records batch by batch.
 """
 
 from __future__ import annotations
@@ -37,26 +38,26 @@ __all__ = [
     "taken",
 ]
 
-# Choosing partitions otherwise than the log's own clients do: by librdkafka's hashes, in turn, or as you say.
+# Other choices than those of the log's own clients: librdkafka's hashes, round robin, or a user's function.
 #
-# Source: librdkafka 2.x, ``rd_kafka_msg_partitioner_*``; Apache Kafka 4.x, ``RoundRobinPartitioner``. Both are asked in
-# the tests.
+# Sources: librdkafka 2.x, ``rd_kafka_msg_partitioner_*``; Apache Kafka 4.x, ``RoundRobinPartitioner``. Tests compare
+# with both.
 PartitionerFunction: TypeAlias = Callable[[str, bytes | None, int], int | None]
-"""Topic, key, number of partitions: the partition of a record that names none; None for any."""
+"""Topic, key, number of partitions: returns the partition of a record that names none; None for any."""
 
 ANYWHERE: Final = -(2**63)
-"""In place of a partition: any will do."""
+"""A placeholder for any partition."""
 
 
 class Chooser(Protocol):
-    """One topic's: the partition of each record that names none, of ``count``; `ANYWHERE` where any will do."""
+    """Chooses for one topic with ``count`` partitions: for each record that names none, its partition or `ANYWHERE`."""
 
     def few(self, keys: Sequence[bytes | None], count: int) -> Sequence[int]: ...
     def column(self, keys: pa.Array, count: int) -> Int64s: ...
 
 
 def chooser_of(kind: Partitioner | PartitionerFunction, topic: str) -> Chooser | None:
-    """One for a topic; None where the log's own choice is wanted."""
+    """The Chooser of a topic; None for the log's own choice."""
     if not isinstance(kind, Partitioner):
         return _Yours(kind, topic)
     if kind is Partitioner.ROUND_ROBIN:
@@ -72,7 +73,7 @@ def _murmur2(key: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Hash:
-    """``of`` a key; keys that have none may go anywhere: null ones, and empty ones."""
+    """A hash of keys. Null keys, and empty ones, may go anywhere unless ``null_too``, or ``empty_too``."""
 
     of: Callable[[bytes], int]
     null_too: bool = True
@@ -102,7 +103,7 @@ class _ByHash:
         return [self._by.one(key, count) for key in keys]
 
     def column(self, keys: pa.Array, count: int) -> Int64s:
-        """Each different key is hashed once."""
+        """Hashes each distinct key once."""
         distinct = keys.dictionary_encode()
         known = [self._by.one(key, count) for key in distinct.dictionary.to_pylist()]
         there = valid_of(distinct.indices)
@@ -112,7 +113,7 @@ class _ByHash:
 
 
 class _Anywhere:
-    """Keys are ignored."""
+    """Ignores keys."""
 
     def few(self, keys: Sequence[bytes | None], count: int) -> Sequence[int]:
         del count
@@ -124,7 +125,7 @@ class _Anywhere:
 
 
 class _InTurn:
-    """One partition after the other, whatever the key."""
+    """Round robin, whatever the key."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -139,7 +140,7 @@ class _InTurn:
 
 
 class _Yours:
-    """A user's function, asked for each record: it may remember what it likes."""
+    """A user's function, called for each record because it may keep state."""
 
     def __init__(self, function: PartitionerFunction, topic: str) -> None:
         self._function = function
@@ -164,10 +165,10 @@ class _Yours:
         return int(found)
 
 
-# Partitions for many keys at once. The protocol's Sender says what a key's partition is; this only asks it less often.
+# Partitions for many keys at once. The protocol's Sender decides a key's partition; this only calls it less often.
 #
 # A sender that hashes as Kafka's Java producer does (murmur2, seed 0x9747b28c) is recognised by a few probes, and its
-# hash is then computed for whole columns. Any other is asked once for each different key of a column.
+# hash is then computed for whole columns. Any other is called once for each distinct key of a column.
 _SEED: Final = 0x9747B28C
 _M: Final = np.uint32(0x5BD1E995)
 _MOST: Final = 2**31 - 1
@@ -177,11 +178,11 @@ UInt32s = npt.NDArray[np.uint32]
 
 
 class KeyPartitions:
-    """The partitions that one sender gives to keys."""
+    """The partitions that one sender chooses for keys."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
-        # With 2^31-1 partitions the partition is nearly the hash itself: four agreements are no coincidence.
+        # With 2^31-1 partitions, the partition is nearly the hash itself: four matches are no coincidence.
         hashes = murmur2_of_column(binary_array(_PROBES)) & np.uint32(_MOST)
         self._vectorised = [sender.partition_for(key, _MOST) for key in _PROBES] == [
             int(each) % _MOST for each in hashes
@@ -192,7 +193,7 @@ class KeyPartitions:
         return self._sender.partition_for(key, count) if count > 1 else 0
 
     def partitions(self, keys: pa.Array, count: int) -> Int32s:
-        """The partition of each key, of ``count``; what a null key gets means nothing."""
+        """The partition of each key, of ``count``; the result for a null key has no meaning."""
         if count == 1:
             return np.zeros(len(keys), np.int32)
         if self._vectorised:
@@ -208,14 +209,15 @@ class KeyPartitions:
 
 
 def murmur2_of_column(keys: pa.Array) -> UInt32s:
-    """The hash of each value of a binary column (nulls hash as what lies under them).
+    """The hash of each value of a binary column (nulls hash as the bytes under them).
 
-    All keys advance together, four bytes a step, the longest ones alone in the end; they are sorted by length for that.
+    All keys advance together, four bytes per step, at the end only the longest ones; for that they are sorted by
+    length.
     """
     _, ends_buffer, data_buffer = keys.buffers()
     ends = np.frombuffer(ends_buffer, np.int32, len(keys) + 1, 4 * keys.offset).astype(np.int64)
     starts, lengths = ends[:-1], np.diff(ends)
-    # Three spare bytes: the last bytes of the last key are read as a word, and masked.
+    # Three spare bytes: the last bytes of the last key are read as a whole word and masked.
     data = np.zeros((int(ends[-1]) if len(keys) else 0) + 4, np.uint8)
     if data_buffer is not None:
         data[:-4] = np.frombuffer(data_buffer, np.uint8, len(data) - 4)
@@ -245,13 +247,13 @@ def _hash(words: npt.NDArray[Any], starts: Int64s, lengths: Int64s) -> UInt32s:
     return result
 
 
-# Rows of a batch in another order; whether Arrow's functions, which cost 0.1 s to import, are there or not.
+# Reordering the rows of a batch, with or without Arrow's functions, which cost 0.1 s to import.
 _FEW: Final = 100
-"""Rows that cost less, one by one, than anybody would notice."""
+"""So many rows can be moved one by one at no noticeable cost."""
 
 
 def taken(rows: pa.RecordBatch, order: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
-    """The rows whose numbers are ``order``, at least one. Imports nothing: a loop calls this."""
+    """The rows at the positions ``order``, at least one. Imports nothing, because a loop calls it."""
     if functions_there():
         return rows.take(number_array(pa.int64(), len(order), order.astype(np.int64)))
     if len(order) > _FEW:
@@ -269,15 +271,15 @@ NOTHING_NAMED: Final[Mapping[int, int]] = {}
 _FIRST: Final = np.zeros(1, np.int64)
 _COMPARED: Final = 16
 _BEHIND: Final = 8
-"""Where partitions take turns: how many are compared for the next one, and how many turns one may be behind others."""
+"""For round robin: how many partitions are compared for the next turn, and by how many turns one may lag behind."""
 
 
 class TopicRouter:
-    """One topic's. ``waiting_bytes`` tells how much is queued for a partition; ``dice`` is uniform in [0, 1).
+    """The router of one topic. ``waiting_bytes`` is the queued bytes of a partition; ``dice`` is uniform in [0, 1).
 
-    ``avoids`` says which partitions are in trouble: rows that may go anywhere go there only if there are no others.
-    ``turn_bytes`` above 0: partitions take turns of at most so much, and ``is_idle`` says of which nothing waits or is
-    under way.
+    ``avoids`` says which partitions are in trouble: unbound rows go there only if there is no other. With
+    ``turn_bytes`` above 0, partitions take turns of at most so many bytes, and ``is_idle`` says whether nothing of a
+    partition is queued or in flight.
     """
 
     def __init__(
@@ -307,11 +309,11 @@ class TopicRouter:
 
     @property
     def count(self) -> int:
-        """How many partitions the topic has."""
+        """The number of partitions."""
         return len(self._partitions)
 
     def renew(self, info: TopicInfo) -> None:
-        """The topic was asked for again, and may have more partitions."""
+        """The topic was looked up again, and may have more partitions."""
         self._partitions = [each.partition for each in info.partitions]
         self._taken = [0] * len(self._partitions)
         self._sticky = min(self._sticky, self.count - 1)
@@ -319,10 +321,10 @@ class TopicRouter:
     def route(
         self, rows: Rows, outcome: BatchFuture, born: float, named: Mapping[int, int] = NOTHING_NAMED
     ) -> list[PartitionRun]:
-        """Split rows into runs, and tell the outcome. Those for a partition that there is not are settled already.
+        """Split rows into runs and set them in ``outcome``. Runs for a missing partition are settled with an error.
 
-        ``named`` are the partitions of few rows, by place; columns have them in ``partition``. Raises UsageError for a
-        column of partitions that are no numbers.
+        ``named`` are the explicit partitions of few rows, by position; columns have them in ``partition``. Raises
+        UsageError if that column has no integers.
         """
         if isinstance(rows, FewRows):
             if len(rows.values) == 1 and self._chooser is None:
@@ -358,13 +360,13 @@ class TopicRouter:
                 for at, place in enumerate(here):
                     run_of[place], place_of[place] = number, at
             outcome.places = (run_of, place_of)
-        outcome.runs = runs  # last of all: who waits in another thread sees all of it, or nothing
+        outcome.runs = runs  # last: a waiter in another thread sees all of it, or nothing
         return runs
 
     def _route_one(
         self, rows: FewRows, outcome: BatchFuture, born: float, named: Mapping[int, int]
     ) -> list[PartitionRun]:
-        """As `_route_few`, for the only record of who waits for each."""
+        """As `_route_few`, for a single record, as from a caller that waits for each one."""
         key = rows.keys[0]
         free = not named and key is None
         if named:
@@ -379,7 +381,7 @@ class TopicRouter:
         return runs
 
     def _chosen_few(self, chooser: Chooser, keys: Sequence[bytes | None], named: Mapping[int, int]) -> list[int | None]:
-        """The partition of each row, None where any will do."""
+        """The partition of each row, None for any."""
         left = [place for place in range(len(keys)) if place not in named]
         chosen = dict(zip(left, chooser.few([keys[place] for place in left], self.count), strict=True))
         targets = [named.get(place, chosen.get(place, ANYWHERE)) for place in range(len(keys))]
@@ -439,13 +441,13 @@ class TopicRouter:
         return runs
 
     def elsewhere(self, partition: Partition) -> Partition | None:
-        """One that is well, by lot; None if there is none but this."""
+        """A random healthy partition other than this; None if there is none."""
         avoids = self._avoids or (lambda _: False)
         well = [each for each in self._partitions if each != partition and not avoids(each)]
         return well[int(self._dice() * len(well))] if well else None
 
     def _run(self, outcome: BatchFuture, partition: int, rows: Rows, size: int, born: float) -> PartitionRun:
-        """Rows of one partition; settled at once if there is no such."""
+        """Rows of one partition; settled at once if there is no such partition."""
         if 0 <= partition < len(self._partitions):
             return PartitionRun(outcome, self._partitions[partition], rows, size, born)
         topic = self._partitions[0].topic
@@ -485,7 +487,7 @@ class TopicRouter:
             self._sticky, self._sticky_bytes = self._draw(self._sticky, self._sticky_bytes), 0
         if self._avoids is not None and self._avoids(self._partitions[self._sticky]):
             self._sticky = self._draw(self._sticky)
-        # Rows are taken for equally large: what counts is that batches fill up, not to the byte.
+        # Rows count as equally large: batches should fill up, but not to the byte.
         ends = (np.arange(1, rows + 1) * size) // rows + self._sticky_bytes
         turns = (ends - 1) // self._batch_bytes
         chosen = [self._sticky]
@@ -496,14 +498,15 @@ class TopicRouter:
         return np.array(chosen, np.int32)[turns]
 
     def _turn_is_over(self) -> bool:
-        """Where partitions take turns: whether what went to the sticky one has left its queue."""
+        """For round robin: whether the rows of the sticky partition have left its queue."""
         return self._sticky_bytes > 0 and not self._waiting_bytes(self._partitions[self._sticky])
 
     def _next(self, previous: int, size: int, is_idle: Callable[[Partition], bool]) -> int:
-        """Whose turn it is after that of ``previous``, which took ``size``: one that is well and idle, or else well.
+        """The partition after ``previous``, which took ``size``: one that is healthy and idle, else a healthy one.
 
-        Of the next few such, the one that has taken least: turns differ in size, and large ones must not meet the same
-        partition again and again. One that was away for long catches up with a few turns, not with all it has missed.
+        Of the next few candidates, the one that has taken least: turns differ in size, and large ones must not always
+        hit the same partition. A partition that was unavailable for long catches up a few turns, not all that it
+        missed.
         """
         self._taken[previous] += size
         found: list[int] = []
@@ -529,7 +532,7 @@ class TopicRouter:
         drawn = [int(self._dice() * self.count) for _ in range(2)]
         others = [each for each in drawn if each != previous] or [(previous + 1) % self.count]
         if self._avoids is not None:
-            # The next one that is well, from the one drawn on; itself if none is.
+            # The next healthy one from the drawn one on; the drawn one itself if none is healthy.
             well = [each for each in range(self.count) if not self._avoids(self._partitions[each])]
             others = [min(well, key=lambda each: (each - drawn) % self.count) for drawn in others] if well else others
         return min(others, key=lambda each: self._waiting_bytes(self._partitions[each]))

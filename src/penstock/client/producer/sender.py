@@ -1,8 +1,12 @@
-"""Delivering: queued rows become batches, batches requests, answers fates.
+"""BatchSender: queued rows become batches, batches become requests, and answers become results.
 
-One request to a node carries at most one batch a partition; at most ``max_in_flight`` requests a node are unanswered.
-A batch that failed is tried again until its delivery time is over: first all other unanswered batches of its partition
-are waited for, then the failed ones go again one at a time, oldest first. So order is kept whatever fails.
+A request to a node carries at most one batch per partition, and at most ``max_in_flight`` requests per node are
+unanswered. A failed batch is retried until its delivery time is over. First all other unanswered batches of its
+partition are awaited; then the failed ones are sent again one at a time, oldest first. So the order is kept whatever
+fails.
+
+PartitionQueue holds one partition's rows and batches, Readiness decides when they are due, and Recovery what happens to
+failed batches.
 """
 
 from __future__ import annotations
@@ -46,9 +50,9 @@ __all__ = [
 ]
 
 
-# Lateness: what is said of a record that was not acknowledged in time.
+# The error of records that were not acknowledged in time.
 def too_late(partition: Partition, timeout_ms: int, cause: PenstockError | None) -> DeliveryTimeout:
-    """The error of a record whose delivery time is over; ``cause`` is what its last attempt met."""
+    """The error of a record whose delivery time is over; ``cause`` is the error of its last attempt."""
     error = DeliveryTimeout(
         f"not acknowledged within delivery_timeout_ms={timeout_ms}" + (f"; the last attempt: {cause}" if cause else ""),
         topic=partition.topic,
@@ -59,13 +63,13 @@ def too_late(partition: Partition, timeout_ms: int, cause: PenstockError | None)
     return error
 
 
-# A partition's queue of rows to send, and its batches that were sent and not answered yet.
+# One partition's rows to send, and its batches that were sent and not answered yet.
 #
-# Order is the whole point. Rows leave in the order they came; a batch that failed goes again before any row that came
-# after it, and while one waits for that, nothing new of its partition is packed.
+# Order is what matters. Rows are sent in the order they came. A failed batch is sent again before any row that came
+# after it; until then, no new batch of its partition is packed.
 @dataclass(slots=True)
 class Segment:
-    """``rows`` rows of a run, from ``first`` on. Nobody changes it; not frozen, as there is one a batch at least."""
+    """``rows`` rows of a run, from ``first`` on. Never changed; not frozen, since there is at least one per batch."""
 
     run: PartitionRun
     first: int
@@ -74,12 +78,12 @@ class Segment:
 
 @dataclass(slots=True, eq=False)
 class InFlightBatch:
-    """One batch: its rows (kept in case it must be split), who they belong to, and how often it has failed.
+    """One batch: its rows (kept in case it must be split), the runs they belong to, and how often it has failed.
 
-    ``number`` counts the batches of a partition in the order they were packed; the halves of a split one share it.
-    ``error`` is what has to be decided about, ``reason`` the last one there was. ``offsets`` are those of its rows,
-    where the log says each; -1 for one that is not stored. ``sent_at`` is when its request began (loop time), where it
-    is the first of that.
+    ``number`` counts the batches of a partition in the order they were packed; the halves of a split batch share it.
+    ``error`` is the error to decide about, ``reason`` the last one that there was. ``offsets`` are those of its rows,
+    where the log reports each; -1 for a row that is not stored. ``sent_at`` is the start of its request (loop time), if
+    it is the request's first batch.
     """
 
     segments: list[Segment]
@@ -94,11 +98,11 @@ class InFlightBatch:
 
     @property
     def born(self) -> float:
-        """When its oldest row was put in."""
+        """When its oldest row was buffered."""
         return min(segment.run.born for segment in self.segments)
 
     def settle(self, offset: int, timestamp_ms: int, error: PenstockError | None) -> list[PartitionRun]:
-        """Note every row's outcome; returns the runs of which nothing is open any more. Who waits is not told yet."""
+        """Set every row's result; returns the runs that are now complete. Waiters are not called yet."""
         if len(self.segments) == 1 and self.offsets is None:
             only = self.segments[0]
             whole = only.run.settle(RecordResult(only.first, only.rows, offset, timestamp_ms, error))
@@ -115,7 +119,7 @@ class InFlightBatch:
     def _fates(
         self, segment: Segment, done: int, offset: int, timestamp_ms: int, error: PenstockError | None
     ) -> Iterator[RecordResult]:
-        """One fate, but for batches of which only some rows are stored: these have one for each row that is not."""
+        """One result; but where only some rows are stored, one for each stretch of stored or failed rows."""
         if self.offsets is None:
             yield RecordResult(segment.first, segment.rows, offset, timestamp_ms, error)
             return
@@ -147,13 +151,13 @@ class InFlightBatch:
 
 
 def fail(segments: Sequence[Segment], error: PenstockError) -> list[PartitionRun]:
-    """Note the outcome of rows that never became a batch; returns as ``InFlightBatch.settle``."""
+    """Set the result of rows that never became a batch; returns as ``InFlightBatch.settle``."""
     settled = ((each.run, RecordResult(each.first, each.rows, -1, -1, error)) for each in segments)
     return [run for run, fate in settled if run.settle(fate)]
 
 
 def tell(segments: Sequence[Segment]) -> None:
-    """Tell who waits for these rows that some are settled. Last of all: a thread that wakes wants the interpreter."""
+    """Call the waiters of these rows. Do this last, because a thread that wakes competes for the interpreter."""
     if len(segments) == 1:
         _parted(segments[0].run).changed()
         return
@@ -162,10 +166,10 @@ def tell(segments: Sequence[Segment]) -> None:
 
 
 def _parted(run: PartitionRun) -> BatchFuture:
-    """The outcome of a run that has been noted, which has no way back to it once nothing is open.
+    """The BatchFuture of a settled run. Once the run is complete, its reference to the future is deleted.
 
-    So what becomes of a record that is waited for is gone when nobody looks at it any more, and not when garbage is
-    collected, which some processes never do.
+    This breaks the reference cycle. So a delivery is freed when its last user drops it, without the garbage collector,
+    which some processes never run.
     """
     outcome = run.outcome
     if run.settled == run.count:
@@ -174,9 +178,11 @@ def _parted(run: PartitionRun) -> BatchFuture:
 
 
 class PartitionQueue:
-    """One partition's. ``retries`` are batches that failed, in the order they were packed first; ``recovering`` while
-    it is being decided what to do about them; ``failed_at`` is the node at which they failed because it
-    does not seem to lead the partition any more."""
+    """The queue of one partition.
+
+    ``retries`` are failed batches, in the order they were first packed. ``recovering``: Recovery is deciding about
+    them. ``failed_at`` is the node at which they failed because it seems to be no longer the leader.
+    """
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -191,12 +197,12 @@ class PartitionQueue:
         self._taken = 0
 
     def put(self, run: PartitionRun) -> None:
-        """Add rows behind all others."""
+        """Add rows at the end."""
         self._runs.append(run)
         self.bytes += run.size
 
     def give_away(self) -> list[PartitionRun]:
-        """Take out the runs that may go to another partition, and of which nothing was sent yet."""
+        """Remove the runs that may go to another partition and of which nothing was sent yet."""
         begun = 1 if self._taken else 0
         runs = list(self._runs)
         given = [run for run in runs[begun:] if run.free]
@@ -206,7 +212,7 @@ class PartitionQueue:
         return given
 
     def holds_only(self, run: PartitionRun) -> bool:
-        """Whether this is all that there is to send, and nothing is unanswered."""
+        """Whether this run is all there is to send, and nothing is unanswered."""
         return (
             len(self._runs) == 1
             and self._runs[0] is run
@@ -215,18 +221,18 @@ class PartitionQueue:
 
     @property
     def idle(self) -> bool:
-        """Nothing to send and nothing unanswered."""
+        """Whether there is nothing to send and nothing unanswered."""
         return not (self._runs or self.in_flight or self.retries or self.recovering)
 
     @property
     def oldest(self) -> float | None:
-        """When the first waiting row was put in."""
+        """When the first waiting row was buffered."""
         return self._runs[0].born if self._runs else None
 
     def take(self, most_bytes: int) -> list[Segment]:
-        """What the next batch is of: as many of the first rows as weigh at most ``most_bytes``, but one at least.
+        """Remove the rows of the next batch: the first rows up to ``most_bytes``, but at least one.
 
-        Whoever took them owes them a fate: they are not in the queue any more, and in no batch yet.
+        The caller must give each of them a result: they are no longer in the queue, and in no batch yet.
         """
         run = self._runs[0]
         if len(self._runs) == 1 and not self._taken and run.size <= most_bytes:
@@ -242,7 +248,7 @@ class PartitionQueue:
             if first is not None and (left <= 0 or not _fit_together(first, run.rows)):
                 break
             if segments and left < run.size <= most_bytes and not 4 * run.size <= 3 * most_bytes:
-                break  # nearly a batch by itself: in two pieces it would be copied, and so would be all that follow it
+                break  # nearly a full batch by itself: splitting it would copy it, and all runs after it
             weight = max(run.size // run.count, 1)
             fitting = left // weight
             if not fitting and segments:
@@ -255,7 +261,7 @@ class PartitionQueue:
         return segments
 
     def batch(self, segments: list[Segment]) -> InFlightBatch:
-        """Rows that were taken, as one batch."""
+        """One batch of rows that were taken."""
         whole = segments[0].run
         if len(segments) == 1 and segments[0].rows == whole.count and whole.rows is not None:
             return self._flight(segments, whole.rows)
@@ -263,9 +269,9 @@ class PartitionQueue:
         return self._flight(segments, _joined(pieces))
 
     def expire(self, now: float, after_s: float) -> list[Segment]:
-        """Take out waiting rows that were put in ``after_s`` ago or earlier."""
+        """Remove waiting rows that were buffered at least ``after_s`` ago."""
         expired = []
-        # The same sum as that of the timer which wakes us for this: a difference may round the other way, for ever.
+        # The same sum as that of the timer that fires for it: a difference might round the other way, endlessly.
         while self._runs and self._runs[0].born + after_s <= now:
             run = self._runs[0]
             rows = run.count - self._taken
@@ -275,11 +281,11 @@ class PartitionQueue:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing of it is under way, and nothing is being decided."""
+        """Whether nothing of it is in flight or being decided."""
         return not (self.in_flight or self.recovering)
 
     def fail(self, flight: InFlightBatch) -> None:
-        """Put a batch that failed among the others that did, in order."""
+        """Insert a failed batch among the other failed ones, in order."""
         place = sum(1 for each in self.retries if each.number <= flight.number)
         self.retries.insert(place, flight)
 
@@ -296,14 +302,14 @@ class PartitionQueue:
 
 
 def _fit_together(first: Rows, behind: Rows) -> bool:
-    """Whether one batch may hold both."""
+    """Whether one batch may contain both."""
     if isinstance(first, FewRows) and isinstance(behind, FewRows):
         return True
     return bool(columns_of(first).schema == columns_of(behind).schema)
 
 
 def _joined(pieces: list[Rows]) -> Rows:
-    """One behind the other; as columns, if they are many."""
+    """All pieces in order; as columns if there are many rows."""
     if len(pieces) == 1:
         return pieces[0]
     few = [piece for piece in pieces if isinstance(piece, FewRows)]
@@ -313,16 +319,16 @@ def _joined(pieces: list[Rows]) -> Rows:
     return pa.concat_batches([columns_of(piece) for piece in pieces])
 
 
-# Recovery: what becomes of batches that failed, once nothing of their partition is under way.
+# What happens to failed batches, once nothing of their partition is in flight.
 Settle: TypeAlias = Callable[[InFlightBatch, int, int, PenstockError | None], None]
-"""Tells a batch's rows: base offset and the log's timestamp in ms, -1 where there is none; and the error."""
+"""Sets the result of a batch: base offset and the log's timestamp in ms, -1 where there is none; and the error."""
 
 
 class Recovery:
-    """Of one producer; the failed batches are a queue's ``retries``. ``now`` is the loop's clock.
+    """Decides about one producer's failed batches, a queue's ``retries``. ``now`` is the loop's clock.
 
-    ``dropping`` is what they fail with while their transaction is given up. ``limits`` are told of batches that were
-    too large.
+    ``dropping`` is the error that they get while their transaction is being aborted. ``limits`` learns of batches that
+    were too large.
     """
 
     def __init__(
@@ -341,10 +347,10 @@ class Recovery:
         self.dropping: PenstockError | None = None
 
     async def decide(self, queue: PartitionQueue) -> None:
-        """Decide about the oldest failed batch of a partition, now that none is under way.
+        """Decide about the oldest failed batch of a partition, when none is in flight.
 
-        Only about that one: giving a batch up numbers those behind it anew, and one before it that is stored, but not
-        acknowledged yet, would be stored a second time under its new number.
+        Only about that one. Giving a batch up renumbers the batches after it. An earlier batch that is stored but not
+        acknowledged yet would then be stored a second time under its new number.
         """
         while queue.retries and (error := queue.retries[0].error) is not None:
             flight = queue.retries[0]
@@ -366,8 +372,8 @@ class Recovery:
     async def give_up_late(self, queue: PartitionQueue) -> None:
         """The delivery time of the oldest failed batch is over.
 
-        It may be stored, and so may those behind it of which nothing was heard: numbered anew they could be stored
-        twice, so they are given up with it. What the log has refused is not stored, and goes on.
+        It may be stored, and so may later batches without an answer: renumbered, they could be stored twice, so they
+        are given up with it. A batch that the log has refused is not stored, and stays.
         """
         failed = list(queue.retries)
         queue.retries.clear()
@@ -381,7 +387,7 @@ class Recovery:
             self._settle(flight, -1, -1, error)
 
     async def drop_failed(self, queue: PartitionQueue) -> None:
-        """The transaction of the failed batches is given up, and they with it."""
+        """The transaction of the failed batches is aborted: give them up."""
         while queue.retries:
             flight = queue.retries.popleft()
             assert flight.packed is not None
@@ -389,9 +395,9 @@ class Recovery:
             self._settle(flight, -1, -1, self.dropping or flight.reason)
 
     async def _split(self, queue: PartitionQueue) -> None:
-        """Cut the oldest failed batch, and those behind it, into batches that the server is likely to take.
+        """Split the oldest failed batch, and those after it, into sizes that the server is likely to accept.
 
-        Those behind it get numbers after its pieces.
+        Those after it get numbers after its pieces.
         """
         first, *behind = queue.retries
         target = self._limits.refused(queue.partition.topic, _weight(first), self._now())
@@ -408,7 +414,7 @@ class Recovery:
 
 
 def _pieces(flight: InFlightBatch, target: int) -> Iterator[InFlightBatch]:
-    """The batch, halved until no piece of several records weighs more than ``target`` bytes."""
+    """The batch, halved until no piece of several records is larger than ``target`` bytes."""
     if flight.rows.num_rows < 2 or _weight(flight) <= target:
         yield flight
         return
@@ -417,10 +423,10 @@ def _pieces(flight: InFlightBatch, target: int) -> Iterator[InFlightBatch]:
 
 
 def _weight(flight: InFlightBatch) -> int:
-    """About how many bytes its rows have, as `PartitionQueue.take` counts: by the average of what was put in together.
+    """The approximate size of its rows, counted as in `PartitionQueue.take`: by the average of each run.
 
-    At least their own bytes. Else one long record among short ones would seem short, and its batches would be halved
-    until the target is far below what the server takes.
+    At least the actual bytes. Otherwise one long record among short ones would seem short, and batches would be halved
+    far below the size that the server accepts.
     """
     average = sum(segment.run.size * segment.rows // segment.run.count for segment in flight.segments)
     return max(average, _payload(flight.rows))
@@ -436,15 +442,16 @@ def _is_too_large(error: PenstockError) -> bool:
     return isinstance(error, ServerError) and error.kind is ErrorKind.TOO_LARGE
 
 
-# Readiness: when a partition's rows are to be sent, and when they are too old for it.
+# When a partition's rows are due, and when they are too old.
 MOST_SECONDS: Final = 3_600.0
-"""Later than anything that is waited for here."""
+"""Longer than anything waits here."""
 
 
 class Readiness:
-    """Of one producer. ``urgent`` makes every row ready to go at once: while someone flushes, or waits for memory.
+    """Decides when one producer's rows are due. Times are the loop's.
 
-    ``known_there`` are the partitions whose log knows this producer's numbers. Times are the loop's.
+    ``urgent`` makes every row due at once: during a flush, or while a caller waits for memory. ``known_there`` are the
+    partitions whose log knows this producer's sequence numbers.
     """
 
     def __init__(self, config: ProducerConfig, batch_bytes: int, *, numbered: bool) -> None:
@@ -456,7 +463,7 @@ class Readiness:
         self.urgent = False
 
     def due(self, queue: PartitionQueue, now: float) -> float:
-        """When this queue wants to send next; never, while it must wait for an answer first."""
+        """When this queue can send next; far in the future while it must wait for an answer."""
         if queue.retries or queue.recovering:
             return now + MOST_SECONDS if queue.in_flight or queue.recovering else queue.retry_at
         oldest = queue.oldest
@@ -467,24 +474,24 @@ class Readiness:
         return oldest + self._linger_s
 
     def has_come(self, run: PartitionRun, now: float) -> bool:
-        """Whether rows before which there are none have waited long enough, and not too long."""
+        """Whether the first rows of a queue have waited long enough, and not too long."""
         return run.born + self._linger_s <= now < run.born + self._delivery_s
 
     def expiry(self, queue: PartitionQueue, now: float) -> float:
-        """When the next of what waits is too old; what is under way is looked at when its answer comes."""
+        """When the next waiting row becomes too old; batches in flight are checked when their answer comes."""
         born = [queue.retries[0].born] if queue.retries and queue.at_rest else []
         born += [] if queue.oldest is None else [queue.oldest]
         return min(born) + self._delivery_s if born else now + MOST_SECONDS
 
     def _may_follow(self, queue: PartitionQueue) -> bool:
-        """Whether a batch may be sent behind one that is not answered yet.
+        """Whether a batch may be sent while another one is unanswered.
 
-        Only if the log would refuse it, should it overtake the other: because batches are numbered, and because the log
-        knows this producer's numbers. It does not before it has stored a first batch. (Overtaking happens: two requests
-        wait for a connection, it opens, and a third one finds it open before the two have been woken.)
+        Only if the log would refuse it if it overtook the other: batches are numbered, and the log knows this
+        producer's numbers. The log knows them only after it has stored a first batch. (Overtaking happens: two requests
+        wait for a connection, it opens, and a third request finds it open before the two tasks have been woken.)
 
-        And not behind one that is sent again: it may be stored, and the log knows it again only as one of a producer's
-        last five, of which four may have followed it the first time.
+        Not after a batch that is being retried: it may be stored, and the log recognises a duplicate only among a
+        producer's last five batches, of which four may have followed it the first time.
         """
         if not self._numbered or queue.partition not in self.known_there:
             return False
@@ -493,8 +500,11 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What delivering asks of the engine: leaders are unknown; these runs are settled; this is a bug; which partition
-    of the same topic is better than one that the sender avoids (None: no other is)."""
+    """The parts of the engine that the sender calls.
+
+    ``refresh``: leaders are unknown. ``finished``: these runs are settled. ``failed``: an unexpected error.
+    ``elsewhere``: a partition of the same topic to use instead of one that the sender avoids (None: there is none).
+    """
 
     refresh: Callable[[], None]
     finished: Callable[[Sequence[PartitionRun]], None]
@@ -503,11 +513,11 @@ class Hooks:
 
 
 Chosen: TypeAlias = "list[tuple[PartitionQueue, InFlightBatch]]"
-"""The batches of one request, and whose they are."""
+"""The batches of one request, each with its queue."""
 
 
 class BatchSender:
-    """One producer's; on the loop."""
+    """The sending of one producer; on the loop."""
 
     def __init__(
         self,
@@ -527,7 +537,7 @@ class BatchSender:
         self._log = client_log("producer", config)
         self._loop = asyncio.get_running_loop()
         self._queues: dict[Partition, PartitionQueue] = {}
-        self._busy: dict[Partition, PartitionQueue] = {}  # those that are not idle, and perhaps some that are
+        self._busy: dict[Partition, PartitionQueue] = {}  # all queues that are not idle, and perhaps some idle ones
         self._requests: Counter[str] = Counter()
         self._background = Background("the producer", hooks.failed)
         self._begin = self._background.begin
@@ -535,10 +545,10 @@ class BatchSender:
         self._trouble = client.trouble if isinstance(client, TellsOfTrouble) else lambda partition: None
         self._at_once = sender.send_at_once if isinstance(sender, SendsAtOnce) else None
         self._unbegun: Counter[str] = Counter()
-        # One that rings earlier than it has to stays; most of the time none is started.
+        # A timer that fires too early is kept; most of the time none is started.
         self._alarm = CoalescingTimer(self._loop, self.kick)
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
-        # Not every protocol can number batches, and its sender has to say that it does: without, order comes first.
+        # Not every protocol can number batches, and its sender says so. Without numbers, order has priority.
         numbered = config.enable_idempotence and sender.numbered
         self.readiness = Readiness(config, self._batch_bytes, numbered=numbered)
         acks: Acks = config.acks
@@ -551,8 +561,8 @@ class BatchSender:
         self.open = False
 
     def begin(self) -> None:
-        """What comes belongs to the next transaction; nothing is queued or under way."""
-        # Its first batch of each partition may have to take the partition in first: none may overtake it.
+        """A new transaction begins; nothing is queued or in flight."""
+        # The first batch of a partition may have to add the partition to the transaction: none may overtake it.
         self.readiness.known_there.clear()
         self._recovery.dropping = None
 
@@ -566,10 +576,10 @@ class BatchSender:
             queue.put(run)
 
     def are_sent_alone(self, runs: Sequence[PartitionRun] | None, now: float) -> bool:
-        """Send rows that are due, and all there is of their partition; whether they are on their way.
+        """Send rows that are due and are all there is of their partition; whether they are on their way.
 
-        Most that are waited for are such. Nothing stands before them, they are no reason to look at other partitions,
-        and where anything is unusual, they are left to ``kick``.
+        Most records that a caller waits for are of this kind. Nothing is queued before them, and other partitions need
+        not be checked. In any unusual case they are left to ``kick``.
         """
         if runs is None or len(runs) != 1:
             return False
@@ -591,21 +601,21 @@ class BatchSender:
 
     @property
     def requests(self) -> int:
-        """How many are under way. May be asked from any thread."""
+        """Requests in flight. May be read from any thread."""
         return sum(list(self._requests.values()))
 
     def waiting_bytes(self, partition: Partition) -> int:
-        """How much is queued for a partition."""
+        """Bytes queued for a partition."""
         queue = self._queues.get(partition)
         return queue.bytes if queue else 0
 
     def is_idle(self, partition: Partition) -> bool:
-        """Whether nothing of a partition waits or is under way."""
+        """Whether nothing of a partition is queued or in flight."""
         queue = self._queues.get(partition)
         return queue is None or queue.idle
 
     def kick(self) -> None:
-        """Send what can be sent, give up what is too old, come again when more is due. Raises nothing: loops call."""
+        """Send what can be sent, fail what is too old, set the timer for the rest. Raises nothing: loops call it."""
         if not self.open:
             return
         try:
@@ -625,14 +635,14 @@ class BatchSender:
                 wake = now
             self._expire(queue, now)
             if queue.retries and queue.at_rest and self.readiness.expiry(queue, now) <= now:
-                # Nobody to send it to, all that time: no answer will come that could be decided about.
+                # It had no leader all that time, so no answer will come to decide about.
                 queue.recovering = True
                 self._begin(self._at_rest(queue, self._recovery.give_up_late), "give up")
                 continue
             due = self.readiness.due(queue, now)
             if due > now:
                 if queue.failed_at is not None and self._client.leader(partition) in {None, queue.failed_at}:
-                    self._hooks.refresh()  # another one may lead it before the pause is over
+                    self._hooks.refresh()  # another node may become leader before the pause is over
                 wake = min(wake, due, self.readiness.expiry(queue, now))
                 continue
             node = self._client.leader(partition)
@@ -646,26 +656,26 @@ class BatchSender:
         self._alarm.ring_by(wake)
 
     def renewed(self) -> None:
-        """Leaders were asked for: what failed at another one need not wait for longer."""
+        """Leaders were looked up: batches that failed at another node need not wait any longer."""
         for queue in self._busy.values():
             if queue.failed_at is not None and self._client.leader(queue.partition) not in {None, queue.failed_at}:
                 queue.failed_at, queue.retry_at = None, 0.0
         self.kick()
 
     async def close(self) -> None:
-        """Stop; requests under way are forgotten."""
+        """Stop; answers in flight are dropped."""
         self.open, self._over = False, True
         self._alarm.cancel()
         await self._background.end()
 
     def give_up(self) -> None:
-        """Forget everything: whoever asks for this tells every outcome. Answers that come now are not looked at."""
+        """Forget everything; the caller settles every delivery. Later answers are ignored."""
         self.open, self._over = False, True
         self._queues.clear()
         self._busy.clear()
 
     def drop(self, error: PenstockError) -> None:
-        """Settle with ``error`` what is not under way, and, until ``begin``, what is and then fails."""
+        """Settle with ``error`` everything not in flight, and, until ``begin``, batches in flight that fail."""
         self._recovery.dropping = error
         for queue in list(self._busy.values()):
             self._fail(queue.expire(float("inf"), 0.0), error)
@@ -674,7 +684,7 @@ class BatchSender:
                 self._begin(self._at_rest(queue, self._recovery.drop_failed), "drop")
 
     def _move_on(self, queue: PartitionQueue) -> bool:
-        """Give what need not wait for a partition in trouble to others; whether there was anything."""
+        """Move rows that are not bound to this partition to another one; whether there were any."""
         if self._hooks.elsewhere(queue.partition) is None:
             return False
         runs = queue.give_away()
@@ -685,7 +695,7 @@ class BatchSender:
 
     def _fill(self, node: Node, queues: list[PartitionQueue]) -> None:
         """Send requests to a node until it has enough of them, or nothing is left for it."""
-        # Whoever was sent from goes behind the others, so that a busy partition does not starve the rest.
+        # A queue that was used goes to the end, so that a busy partition does not starve the others.
         while queues and self._requests[node.name] < self._config.max_in_flight:
             chosen: Chosen = []
             left = self._config.max_request_bytes
@@ -727,7 +737,7 @@ class BatchSender:
         return None
 
     def _taken(self, queue: PartitionQueue) -> InFlightBatch | None:
-        """The next rows of a queue that has some, as a batch under way; None where they could not be packed."""
+        """The next rows of a non-empty queue, as a batch in flight; None if they could not be packed."""
         segments = queue.take(self._limits.of(queue.partition.topic, self._loop.time()))
         try:
             flight = queue.batch(segments)
@@ -742,21 +752,21 @@ class BatchSender:
         return None
 
     def _unpackable(self, partition: Partition, error: Exception) -> PenstockError:
-        """A bug that one batch has met takes nothing else with it; the log hears of it once."""
+        """An unexpected error fails only its own batch; it is logged once."""
         if not self._complained:
             self._complained = True
             self._log.error("packing a batch of %s failed inside: %r", partition, error, exc_info=error)
         return failed_inside("packing this", error, partition)
 
     def _is_written(self, node: Node, chosen: Chosen) -> bool:
-        """Whether this request is on its way already; else it needs a task. None overtakes a task that is not begun."""
+        """Whether the request is already sent; else it needs a task. None overtakes a task that has not begun."""
         if self._at_once is None or self._unbegun.get(node.name):
             return False
         heard = partial(self._heard, node, chosen)
         return self._at_once(node, _packed(chosen), heard, acks=self._acks, timeout_s=self._timeout_s)
 
     def _heard(self, node: Node, chosen: Chosen, answers: Sequence[Sent] | Exception) -> None:
-        """The answer to a request without a task; it gets one if there is something to decide."""
+        """The answer to a request without a task; a task is started if there is something to decide."""
         self._requests[node.name] -= 1
         if self._over:
             return
@@ -764,7 +774,7 @@ class BatchSender:
             self._hooks.failed(answers)
             return
         try:
-            # Noted at once: the next answer may be here before a task has begun, and would have new batches sent.
+            # Handled at once: the next answer may come before a task has begun, and would cause new batches.
             undecided = self._take_in(node, chosen, answers)
             if undecided:
                 self._begin(self._decide(undecided), f"answer of {node.name}")
@@ -783,7 +793,7 @@ class BatchSender:
             await self._decide(self._take_in(node, chosen, answers))
 
     def _take_in(self, node: Node, chosen: Chosen, answers: Sequence[Sent]) -> list[PartitionQueue]:
-        """Note every outcome; returns the queues with failed batches to decide about, which are `recovering` now."""
+        """Set all results; returns the queues with failed batches to decide about, now `recovering`."""
         self._meter.request.add(self._loop.time() - chosen[0][1].sent_at)
         by_packed = {id(each[1].packed): each for each in chosen}
         undecided = []
@@ -821,11 +831,11 @@ class BatchSender:
         flight.failures += 1
         queue.fail(flight)
         leader = self._client.leader(queue.partition)
-        moved = leader not in {None, node}  # the answer may have named who leads it
+        moved = leader not in {None, node}  # the answer may have named the new leader
         queue.retry_at = 0.0 if moved else self._loop.time() + self._backoff.seconds(flight.failures)
         queue.failed_at = node if leader is None else None
         if queue.failed_at is not None:
-            self._hooks.refresh()  # now, beside the pause: one after the other they add up to seconds
+            self._hooks.refresh()  # during the pause: one after the other they add up to seconds
 
     def _stored(self, queue: PartitionQueue, flight: InFlightBatch, sent: Sent) -> None:
         self.readiness.known_there.add(queue.partition)
@@ -859,7 +869,7 @@ class BatchSender:
         tell(flight.segments)
 
     def _rest(self, queue: PartitionQueue) -> None:
-        """Nothing of it has to be looked at until something is put in; what is known of its node will be old then."""
+        """Ignore the queue until rows are added; what is known of its node will be outdated by then."""
         queue.failed_at, queue.retry_at = None, 0.0
         self._busy.pop(queue.partition, None)
 

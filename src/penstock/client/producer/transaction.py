@@ -24,12 +24,12 @@ class _AsyncTransactional(Protocol):
 
 
 class Transaction:
-    """One transaction of a producer, as long as the block lasts.
+    """One transaction of a producer, for the duration of the block.
 
-    If the block raises, or the commit fails so that it can never succeed, the transaction is aborted and the error goes
-    on; an abort that takes longer than ``close_on_error_timeout_ms`` is left to the next transaction or ``close``. If
-    the commit's outcome is unknown (RequestTimeout, ConnectionLost), it is left to you: ``commit_transaction()`` may be
-    called again, or the producer closed.
+    If the block raises, or the commit fails for good, the transaction is aborted and the error continues. An abort that
+    takes longer than ``close_on_error_timeout_ms`` is left to the next transaction or ``close``. If the commit's
+    outcome is unknown (RequestTimeout, ConnectionLost), you decide: call ``commit_transaction()`` again, or close the
+    producer.
     """
 
     def __init__(self, producer: _Transactional) -> None:
@@ -59,12 +59,12 @@ class Transaction:
 
 
 class AsyncTransaction:
-    """One transaction of a producer, as long as the block lasts.
+    """One transaction of a producer, for the duration of the block.
 
-    If the block raises, or the commit fails so that it can never succeed, the transaction is aborted and the error goes
-    on; an abort that takes longer than ``close_on_error_timeout_ms`` is left to the next transaction or ``close``. If
-    the commit's outcome is unknown (RequestTimeout, ConnectionLost), it is left to you: ``commit_transaction()`` may be
-    called again, or the producer closed.
+    If the block raises, or the commit fails for good, the transaction is aborted and the error continues. An abort that
+    takes longer than ``close_on_error_timeout_ms`` is left to the next transaction or ``close``. If the commit's
+    outcome is unknown (RequestTimeout, ConnectionLost), you decide: call ``commit_transaction()`` again, or close the
+    producer.
     """
 
     def __init__(self, producer: _AsyncTransactional) -> None:

@@ -1,7 +1,7 @@
-"""Transacting: what a transactional producer does beside delivering: begin, commit, abort, and what a failure means.
+"""The transactions of a producer: begin, commit, abort, and the consequences of a failure.
 
-State changes go through the table in `_transaction_states`, and with each of them the intake opens or closes: records
-are taken in a transaction and at no other time. One call at a time; batches may fail at any time between.
+State changes follow TABLE, and each of them opens or closes the accumulator: it accepts records in a transaction only.
+Calls run one at a time; batches may fail at any time between them.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from penstock.model import Committed, GroupMetadata, Partition, PreparedTransact
 __all__ = ["CALLS", "TABLE", "EngineHooks", "Event", "State", "Transacting", "after", "transactional_sender"]
 
 
-# Where a transactional producer stands: a table.
+# The states of a transactional producer.
 #
-# A producer is UNINITIALIZED until its transactional id is being taken over (INITIALIZING), which entering its block
-# begins, and ``init_transactions`` waits for. READY it may begin; IN_TRANSACTION it may send. COMMITTING and ABORTING
-# last until the log has said so: whoever asks and gets no answer asks the same thing again. PREPARED everything is
-# stored, and the transaction waits for its end by this producer or another. ABORTABLE_ERROR something of the
-# transaction failed, so that it can only be aborted. FATAL_ERROR another producer has the transactional id, or the log
-# refuses it: this one can only be closed.
+# UNINITIALIZED: the transactional id is not taken over yet. INITIALIZING: it is being taken over; entering the
+# producer's block starts this, and ``init_transactions`` waits for it. READY: a transaction may begin. IN_TRANSACTION:
+# records may be sent. COMMITTING, ABORTING: until the log has confirmed it; a caller without an answer calls again.
+# PREPARED: everything is stored, and this producer or another has to end the transaction. ABORTABLE_ERROR: a part of
+# the transaction failed, so that it can only be aborted. FATAL_ERROR: another producer has the transactional id, or the
+# log refuses it; this producer can only be closed.
 #
-# Rule 1: records are taken IN_TRANSACTION and in no other state. Rule 2: what the application does in the wrong state
-# changes nothing; what happens to its batches always counts. Rule 3: whoever asks for something that leads from
-# INITIALIZING to itself waits until that is over, and asks again. Source: the words and their order are those of
-# Kafka's Java producer (KIP-98, KIP-360, KIP-939 for PREPARED).
+# Rule 1: records are accepted IN_TRANSACTION and in no other state. Rule 2: a call in the wrong state changes nothing;
+# events of batches always count. Rule 3: a call that leads from INITIALIZING to itself waits until that state is over,
+# and is then repeated. Source: the names and their order are those of Kafka's Java producer (KIP-98, KIP-360, KIP-939
+# for PREPARED).
 class State(enum.Enum):
-    """What this producer is doing about transactions."""
+    """The state of this producer's transactions."""
 
     UNINITIALIZED = "not initialized"
     INITIALIZING = "initializing"
@@ -54,7 +54,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """A call of the application, or what came of one."""
+    """A call of the application, or its result."""
 
     INIT = "init_transactions()"
     BEGIN = "begin_transaction()"
@@ -92,7 +92,7 @@ TABLE: Final = Table(
         _S.PREPARED: {
             _E.COMMIT: _S.COMMITTING,
             _E.ABORT: _S.ABORTING,
-            # Batches are still on their way when it is asked for.
+            # Batches may still be in flight when it is called.
             _E.FAILED: _S.ABORTABLE_ERROR,
             _E.FENCED: _S.FATAL_ERROR,
         },
@@ -107,7 +107,7 @@ TABLE: Final = Table(
             _E.ABORT: _S.ABORTING,
             _E.DONE: _S.READY,
             _E.INTERRUPTED: _S.ABORTING,
-            # What is thrown away fails; that is no news.
+            # Dropped records fail; that changes nothing.
             _E.FAILED: _S.ABORTING,
             _E.FENCED: _S.FATAL_ERROR,
         },
@@ -121,11 +121,11 @@ TABLE: Final = Table(
 )
 
 CALLS: Final = frozenset({_E.INIT, _E.BEGIN, _E.PREPARE, _E.COMMIT, _E.ABORT})
-"""What the application does; it may do so at a wrong time."""
+"""The calls of the application, which may come at a wrong time."""
 
 
 def after(state: State, event: Event) -> State:
-    """The next state. Raises UsageError for a call at a wrong time, UndefinedTransition for what cannot happen."""
+    """The next state. Raises UsageError for a call at a wrong time, UndefinedTransition for an impossible event."""
     if event in CALLS and (state, event) not in TABLE:
         raise UsageError(f"{event.value} does not fit a producer that is {state.value}", hint=_HINTS.get(state))
     return TABLE[state, event]
@@ -148,11 +148,11 @@ _LEFT_OPEN: Final = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR, Stat
 
 @dataclass(frozen=True, slots=True)
 class EngineHooks:
-    """What transacting asks of the engine.
+    """The parts of the engine that transactions call.
 
-    ``gate``: refuse records with this error from now on, or take them (None). ``opened``: the sender has an identity.
-    ``reset``: nothing of the last transaction matters any more. ``settle``: wait until everything put in is settled.
-    ``drop``: settle what is not under way with this error, now, and what is under way as soon as that can be.
+    ``gate``: refuse records with this error from now on, or accept them (None). ``opened``: the sender has an identity.
+    ``reset``: the last transaction no longer matters. ``settle``: wait until all deliveries are settled. ``drop``:
+    settle everything not in flight with this error now, and batches in flight as soon as possible.
     """
 
     gate: Callable[[PenstockError | None], None]
@@ -163,7 +163,7 @@ class EngineHooks:
 
 
 class Transacting:
-    """Lives on the loop. ``max_block_ms`` bounds each call to the log."""
+    """The transactions of one producer, on the loop. ``max_block_ms`` bounds each call to the log."""
 
     def __init__(
         self, sender: TransactionalSender, max_block_ms: int, backoff: Backoff, hooks: EngineHooks, log: ClientLog
@@ -182,23 +182,23 @@ class Transacting:
         self._gate()
 
     def answer_checks(self, callback: CheckCallback) -> None:
-        """What the log asks about transactions of earlier producers. Raises UsageError if it never does."""
+        """Answer the log's questions about transactions of earlier producers. Raises UsageError if it never asks."""
         if not isinstance(self._sender, AnswersChecks):
             raise UsageError("this log never asks what became of a transaction")
         self._sender.answer_checks(checking(callback, self._log))
 
     def take_over(self) -> None:
-        """Begin to take the transactional id over; what comes of it is told to the first call that needs it.
+        """Start to take over the transactional id; the first call that needs it gets the result.
 
-        It goes on until that is done or cannot be, or the producer is closed: a group's offsets that a predecessor has
-        left in a transaction are held until then, so its readers may be waiting.
+        It is retried until it succeeds or cannot succeed, or the producer is closed. A predecessor's open transaction
+        holds back a group's offsets until then, so the group's readers may be waiting.
         """
         if self.state is State.UNINITIALIZED:
             self._see(Event.INIT)
             self.taking_over = self._loop.create_task(self._take_over(), name="penstock take over")
 
     async def init(self) -> None:
-        """The transactional id is taken over, by this or by what ``take_over`` has begun."""
+        """Take over the transactional id, or wait for ``take_over``."""
         async with self._turn:
             self._refuse_closed()
             before = self.state
@@ -210,7 +210,7 @@ class Transacting:
                 self._hooks.opened()
 
     async def begin(self) -> None:
-        """Records are taken from now on."""
+        """Accept records from now on."""
         async with self._turn:
             self._refuse_closed()
             self._see(Event.BEGIN)
@@ -221,7 +221,7 @@ class Transacting:
             self._hooks.reset()
 
     async def add_offsets(self, offsets: Mapping[Partition, Committed], group: GroupMetadata) -> None:
-        """Commit offsets with the transaction; whatever goes wrong makes that impossible."""
+        """Commit offsets with the transaction; any error makes that impossible."""
         async with self._turn:
             if self.state is not State.IN_TRANSACTION:
                 raise self.error or UsageError(f"a producer that is {self.state.value} takes no offsets")
@@ -232,21 +232,21 @@ class Transacting:
                 raise
 
     async def prepare(self) -> PreparedTransaction:
-        """Everything put in is stored; the transaction stays open."""
+        """Store all records; the transaction stays open."""
         async with self._turn:
             self._see(Event.PREPARE)
             await self._settle(State.PREPARED)
             return self._sender.prepared()
 
     async def commit(self) -> None:
-        """Everything put in is stored and shown, or an error says that nothing of it ever will."""
+        """Store all records and make them visible. An error that is not retriable means that none ever will be."""
         async with self._turn:
             self._see(Event.COMMIT)
             await self._settle(State.COMMITTING)
             await self._ask(self._sender.end(commit=True), "committing a transaction")
 
     async def abort(self) -> None:
-        """Nothing of what was put in is ever shown."""
+        """Make sure that no record is ever visible."""
         async with self._turn:
             self._see(Event.ABORT)
             self._hooks.drop(TransactionAborted("the transaction was aborted before this was stored"))
@@ -255,7 +255,7 @@ class Transacting:
             await self._ask(self._sender.end(commit=False), "aborting a transaction")
 
     async def close(self) -> None:
-        """Abort what was left open: readers wait behind it. If that fails, the log does it after its own timeout."""
+        """Abort an open transaction, because readers wait behind it. If that fails, the log does after its timeout."""
         self._closed = True
         if self.taking_over is not None:
             self.taking_over.cancel()
@@ -267,14 +267,14 @@ class Transacting:
                 self._log.warning("aborting failed, the log will do it after transaction_timeout_ms: %s", error)
 
     def failed(self, error: PenstockError) -> None:
-        """A batch, or offsets, failed for good; in a transaction that is the end of it."""
+        """A batch, or offsets, finally failed; in a transaction this is its end."""
         if (self.state, Event.FAILED) not in TABLE:
             return
         before, fatal = self.state, self._sender.fatal
         self.state = after(before, Event.FAILED if fatal is None else Event.FENCED)
         if self.state in _FAILED and before is not self.state:
             self.error = fatal or error
-            # Not now: whoever tells of a failure is in the middle of going through batches.
+            # Later: the caller is iterating over batches.
             self._loop.call_soon(self._drop_rest, self.error)
         self._gate()
 
@@ -293,7 +293,7 @@ class Transacting:
             self._hooks.opened()
 
     async def _open(self) -> None:
-        """Nobody waits for it, perhaps: what may pass is tried again until it has."""
+        """Perhaps no call waits for this, so retriable errors are retried until it succeeds."""
         failures = 0
         while True:
             try:
@@ -308,7 +308,7 @@ class Transacting:
                 return
 
     async def _taken_over(self) -> None:
-        """Wait for what ``take_over`` has begun. Raises what came of it, RequestTimeout."""
+        """Wait for ``take_over``. Raises its error, RequestTimeout."""
         task = self.taking_over
         assert task is not None
         await asyncio.wait([task], timeout=self._max_block_ms / 1_000)
@@ -319,12 +319,12 @@ class Transacting:
             raise self.error
 
     def _refuse_closed(self) -> None:
-        """A call that waited for its turn, or for the log, may find this."""
+        """The producer may have been closed while the call waited for its turn or for the log."""
         if self._closed:
             raise Closed("the producer is closed")
 
     async def _settle(self, wanted: State) -> None:
-        """Wait for everything put in. Raises what has failed meanwhile, if that led to another state than wanted."""
+        """Wait for all deliveries. Raises the error if a failure has led to another state than ``wanted``."""
         await self._hooks.settle()
         if self.state is not wanted:
             assert self.error is not None
@@ -337,7 +337,7 @@ class Transacting:
             self._hooks.drop(dropped)
 
     async def _ask(self, work: Awaitable[None], what: str) -> None:
-        """Let the log answer, and take the step in the table that its answer means."""
+        """Wait for the log's answer, and change the state accordingly."""
         try:
             await self._bounded(work, what)
         except PenstockError as error:
@@ -371,7 +371,7 @@ class Transacting:
             self._see(Event.FAILED)
 
     def _see(self, event: Event) -> None:
-        """Take a step in the table. Raises what made the transaction fail, or UsageError for a call at a wrong time."""
+        """Change the state. Raises the transaction's error, or UsageError for a call at a wrong time."""
         if self.error is not None and (self.state, event) not in TABLE:
             raise self.error
         self.state = after(self.state, event)
@@ -389,7 +389,7 @@ class Transacting:
 
 
 def transactional_sender(client: LogClient, config: ProducerConfig) -> TransactionalSender | None:
-    """The sender of a producer that has a transactional id. Raises UsageError if its log has none."""
+    """The sender for a transactional id, if there is one. Raises UsageError if the log has no transactions."""
     if config.transactional_id is None:
         return None
     if not isinstance(client, TransactionalClient):

@@ -1,4 +1,4 @@
-"""Putting: what users give a producer, checked where it is put in, as the intake takes it."""
+"""Checks records and tables where they are sent, and converts them for the accumulator; runs serializers."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from penstock.records.messages import Serializer, serialized
 
 __all__ = ["ArrowArray", "ArrowStream", "RecordValidator", "RowsLike", "Serializers", "pieces"]
 
-# Tables as users give them: anything that speaks Arrow, also what a consumer gave, cut into pieces to put in.
+# Tables from users: anything that exports Arrow, rows of a consumer included, cut into pieces.
 _TYPES: Final = {"key": pa.binary(), "value": pa.binary(), "headers": HEADERS_TYPE, "topic": pa.string()}
 _WITHOUT_VIEWS: Final = {"key": pa.large_binary(), "value": pa.large_binary(), "topic": pa.large_string()}
-"""Large ones, which hold whatever there is; a piece of the size of a batch is then cast to those above."""
+"""Large types, which hold any amount of data; a piece of a batch's size is then cast to the types above."""
 _ROWS_WITHOUT_VIEWS: Final = 65_536
 _SENT: Final = ("key", "value", "headers", "timestamp", "partition")
 _ORIGIN: Final = frozenset({"topic", "offset", "node"})
-"""Of rows that were read: a partition that stands beside one of these is where the row came from."""
+"""Columns of rows that were read. In a table with one of these, a column partition says where a row came from."""
 _INDEX: Final = "__index_level_"
-"""How pandas names the column in which it exports an index that has no name."""
+"""The prefix of pandas' name for an exported index without a name."""
 
 
 class ArrowStream(Protocol):
@@ -51,16 +51,16 @@ class ArrowArray(Protocol):
 
 
 RowsLike = ArrowStream | ArrowArray
-"""What ``send_batch`` takes."""
+"""The type of rows for ``send_batch``."""
 
 
 def pieces(
     topic: str | None, given: RowsLike, most_bytes: int, check: Callable[[pa.RecordBatch | pa.Table], None]
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """``given`` as batches of about ``most_bytes`` or less, each with its topic; ``check`` sees keys and values first.
+    """``given`` as batches of about ``most_bytes`` or less, each with its topic; ``check`` gets keys and values first.
 
-    Raises UsageError for what has no rows, and for columns that cannot be sent: before anything of a table in memory is
-    returned, and of a stream before anything of the batch that has it.
+    Raises UsageError for an object without rows, and for columns that cannot be sent: before anything of a table in
+    memory is returned, and for a stream before anything of the offending batch.
     """
     for table in _tables(given):
         names = _obeyed(topic, table.schema)
@@ -78,7 +78,7 @@ def pieces(
 
 
 def _tables(given: RowsLike) -> Iterator[pa.Table]:
-    """What is in memory as one table, a stream batch by batch; at least one, whose schema can be looked at."""
+    """A table in memory as a whole, a stream batch by batch; at least one table, so that there is a schema to check."""
     if isinstance(given, Messages):
         yield given.to_arrow()
     elif isinstance(given, pa.Table):
@@ -105,7 +105,7 @@ def _imported(read: Callable[[RowsLike], pa.RecordBatchReader], given: RowsLike)
 
 
 def _obeyed(topic: str | None, schema: pa.Schema) -> list[str]:
-    """The columns that say what to send and where; the others of a consumer's say where a row came from."""
+    """The columns with what to send and where to; a consumer's other columns say where a row came from."""
     names = [name for name in schema.names if not name.startswith(_INDEX)]
     unknown = [name for name in names if name not in TYPES]
     if unknown or "value" not in names or len(set(names)) < len(names):
@@ -127,7 +127,7 @@ def _obeyed(topic: str | None, schema: pa.Schema) -> list[str]:
 
 
 def _check_type(name: str, kind: pa.DataType) -> None:
-    """Raises UsageError for a column that could not be sent, whatever is in it."""
+    """Raise UsageError for a column type that cannot be sent, whatever its values."""
     if isinstance(kind, pa.DictionaryType):
         kind = kind.value_type
     types = pa.types
@@ -160,10 +160,10 @@ def _casts(kind: pa.DataType, to: pa.DataType) -> bool:
 
 
 def _without_views(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """``rows`` in types whose bytes can be told.
+    """``rows`` in types whose size in bytes is known.
 
-    Views (text of Polars) share their buffers with rows that are not meant: pyarrow from 22 on counts all of them for
-    each slice, and raises before that. So these are copied, some at a time; rows without any stay what they are.
+    Views (text of Polars) share their buffers with rows outside of a slice. pyarrow 22 and later counts all of them for
+    each slice, and earlier versions raise. So views are copied, some at a time; other columns stay unchanged.
     """
     viewed = [name for name in _TYPES if name in rows.schema.names and _has_views(rows.schema.field(name).type)]
     for batch in rows.to_batches(max_chunksize=_ROWS_WITHOUT_VIEWS if viewed else None):
@@ -188,7 +188,7 @@ def _slices(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
 
 
 def _fitting(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same in the types that senders pack; nothing is copied that has them."""
+    """The same rows in the types that senders pack; columns that already have them are not copied."""
     if all(batch.schema.field(name).type == kind for name, kind in _TYPES.items() if name in batch.schema.names):
         return batch
     columns = {
@@ -200,7 +200,7 @@ def _fitting(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _cast(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
-        if isinstance(column, pa.DictionaryArray):  # whose values may be of types that cannot be taken from
+        if isinstance(column, pa.DictionaryArray):  # Arrow cannot take values of every type
             column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(kind))
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -208,7 +208,7 @@ def _cast(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic, in their order; topics in the order of their first rows."""
+    """The rows of each topic, in order; topics in the order of their first rows."""
     index = batch.schema.get_field_index("topic")
     topics, rows = batch.column(index), batch.remove_column(index)
     if topics.null_count:
@@ -224,14 +224,14 @@ def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 RecordToPut: TypeAlias = "tuple[str, bytes | None, bytes | None, HeadersLike | None, int | None, int, int]"
-"""Topic, key, value, headers, partition, timestamp in ms, size: the arguments of ``Intake.put``."""
+"""Topic, key, value, headers, partition, timestamp in ms, size: the arguments of ``RecordAccumulator.put``."""
 
 TableToPut: TypeAlias = tuple[str, pa.RecordBatch, int]
-"""Topic, rows, size: the arguments of ``Intake.put_table``."""
+"""Topic, rows, size: the arguments of ``RecordAccumulator.put_table``."""
 
 
 class RecordValidator:
-    """One producer's."""
+    """The checks of one producer."""
 
     def __init__(self, names: TopicNames, config: ProducerConfig, surroundings: ClientClock) -> None:
         self._names = names
@@ -248,7 +248,7 @@ class RecordValidator:
         partition: int | None,
         timestamp_ms: int | None,
     ) -> RecordToPut:
-        """A record as the intake takes it, checked. Raises UsageError for what could never be sent."""
+        """A checked record for the accumulator. Raises UsageError for a record that can never be sent."""
         if topic.__class__ is not str or topic not in self._names.known:
             topic = self._names.one(topic)
         if key is not None and key.__class__ is not bytes:
@@ -264,7 +264,7 @@ class RecordValidator:
         return topic, key, value, headers, partition, timestamp_ms, size
 
     def tables(self, topic: str | None, rows: RowsLike) -> Iterator[TableToPut]:
-        """Rows as the intake takes them, piece by piece. Raises UsageError for columns that cannot be sent."""
+        """Rows for the accumulator, piece by piece. Raises UsageError for columns that cannot be sent."""
         if topic is not None:
             topic = self._names.one(topic)
         # Pieces are large enough to fill batches of many partitions, and small enough to bound memory.
@@ -274,17 +274,17 @@ class RecordValidator:
         return ((self._names.one(name), batch, max(batch.nbytes, 1)) for name, batch in found)
 
 
-# Serializers of a producer: they run where a record is put in, in the thread and the traceback of who sends.
+# Serializers run where a record is sent, in the sender's thread and traceback.
 @dataclass(frozen=True, slots=True)
 class Serializers:
-    """What makes bytes of keys and of values; None takes bytes."""
+    """The functions that turn keys and values into bytes; None for bytes."""
 
     key: Serializer[Any] | None
     value: Serializer[Any] | None
 
     @classmethod
     def of(cls, key: object, value: object) -> Serializers | None:
-        """Both, None if there are none. Raises ConfigError for what cannot be called."""
+        """Both serializers; None if there are none. Raises ConfigError for one that is not callable."""
         for name, given in (("key_serializer", key), ("value_serializer", value)):
             check_callable(name, given, "For JSON it is penstock.to_json, for text penstock.to_utf8")
         if key is None and value is None:
@@ -301,7 +301,7 @@ class Serializers:
         partition: int | None,
         timestamp_ms: int | None,
     ) -> RecordToPut:
-        """What ``put`` makes of a record whose key and value are bytes now. Raises UsageError."""
+        """Call ``put`` with the serialized key and value. Raises UsageError."""
         if self.key is not None:
             key = serialized("key", self.key, key, topic)
         if self.value is not None:

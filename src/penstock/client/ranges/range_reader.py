@@ -1,6 +1,7 @@
-"""RangeReader: exact ranges of partitions over a blocking socket. No group, no thread, no event loop.
+"""Exact ranges of partitions over a blocking socket: no group, no thread, no event loop.
 
-What Spark's tasks and tools read with.
+RangeReader is the public class; Spark's tasks and command-line tools read with it. RangeRead reads one range of one
+partition of any protocol. ``peek`` reads a little from the start of ranges, for estimates.
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ from penstock.records import Messages
 
 __all__ = ["Peek", "RangeRead", "RangeReader", "peek"]
 
-# RangeRead: exactly ``[start, end)`` of one partition of any protocol, as fast as one connection allows.
-#
-# Where the next batch begins can be told before an answer is decoded, so the next request is on its way by then; under
-# the blocking transport that is the only overlap there is, and enough.
-#
-# The range ends where the next offset to read is its end or more, which also covers what compaction took away and
-# transaction markers before the end. A log that ends sooner is waited for a little (a new leader may be behind) and is
-# then an error: who asks for a range counts on having all of it.
+# Waits for a log that ends before the range does: a new leader may be behind for a moment.
 _FIRST_WAIT_S: Final = 0.02
 _LONGEST_WAIT_S: Final = 0.4
 
 
 class RangeRead:
-    """Call ``next`` until it returns None; ``close`` if you stop before. ``offset`` is where ``next`` goes on.
+    """Reads exactly ``[start, end)`` of one partition.
 
-    ``columns`` are those to decode (None: all); ``fetch_bytes`` 0 leaves the size of requests to the protocol.
+    Call ``next`` until it returns None, or ``close`` to stop early. ``offset`` is where ``next`` continues. ``columns``
+    are those to decode (None: all). ``fetch_bytes`` 0 leaves the size of requests to the protocol.
+
+    The start of the next batch is known before an answer is decoded, so the next request is sent first. With the
+    blocking transport this is the only overlap, and it is enough.
+
+    The range ends when the next offset to read reaches its end; that covers compacted records and transaction markers
+    before the end. A log that ends sooner gets a short time to catch up. After that it is an error, because the caller
+    counts on the whole range.
     """
 
     def __init__(
@@ -69,8 +71,8 @@ class RangeRead:
     async def next(self) -> Messages | None:
         """The next records, at least one; None when the range is done.
 
-        Raises OffsetOutOfRange where records of the range are not there (any more), LogTruncated where those before it
-        are not the ones that were read, CorruptBatch, ServerError, ConnectionLost.
+        Raises OffsetOutOfRange if records of the range were deleted or do not exist yet, LogTruncated if the records
+        before it are not the ones that were read, CorruptBatch, ServerError, ConnectionLost.
         """
         source = self._source
         retry = Retry(source.channel, source.limits)
@@ -96,11 +98,11 @@ class RangeRead:
         return None
 
     def close(self) -> None:
-        """Give up what was asked for ahead; harmless when nothing was."""
+        """Drop requests that were sent ahead; harmless when there are none."""
         self._source.close()
 
     async def _fetch(self) -> Fetched:
-        """The answer from ``offset``, with the request for what follows it already sent."""
+        """The answer from ``offset`` on. The request for the records after it has already been sent."""
         source = self._source
         while source.ahead < source.depth:
             await source.ask(self.offset)
@@ -113,23 +115,23 @@ class RangeRead:
         return fetched
 
     def _take(self, fetched: Fetched) -> Messages:
-        """Decode; what damage left of it moves ``offset`` only up to the damage."""
+        """Decode; with damaged records, ``offset`` moves only up to the damage."""
         try:
             messages, following, _ = self._bad_records.decode(fetched, stop=self._end, columns=self._columns)
         except PenstockError:
             self._source.close()
             raise
         if following != self._told and following < self._end:
-            self._source.close()  # the run ended early: before a damaged batch, or because it inflates to too much
+            self._source.close()  # the run ended early: at a damaged batch, or because it decompresses to too much
         if following <= self.offset:
             if self._told <= self.offset:
                 return self._take_around(fetched)
-            following = self._end  # what came begins behind the end: the rest of the range was compacted away
+            following = self._end  # the answer begins after the end: the rest of the range was compacted away
         self.offset = following
         return messages
 
     def _take_around(self, fetched: Fetched) -> Messages:
-        """The same, of an answer without one whole batch."""
+        """As `_take`, for an answer that contains no complete batch."""
         self._source.close()
         messages, self.offset, _ = self._bad_records.decode_around(
             fetched, not_whole(fetched), stop=self._end, columns=self._columns
@@ -142,18 +144,15 @@ class RangeRead:
         await short.pause(self._source.gone(text, self.offset), seconds=seconds)
 
 
-# Peeking: what lies at the start of some ranges, by one small read each: bytes an offset, and when it was written.
-#
-# For estimates (lag in seconds, batches of so many bytes): what cannot be told at once is left out. What must not live
-# here: reading records to use them.
+# Enough for an estimate: lag in seconds, or batches of so many bytes.
 _LOOKED_AT = ("key", "value", "timestamp", "headers")
 
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """Keys, values and headers of the first ``offsets`` of a range take ``size_bytes``, uncompressed.
+    """A sample of a range's start: keys, values and headers of its first ``offsets`` take ``size_bytes`` uncompressed.
 
-    ``timestamp_ms`` (since 1970 UTC) is that of the first record there, None if it has none.
+    ``timestamp_ms`` (since 1970 UTC) is that of the first record, None if it has none.
     """
 
     size_bytes: int
@@ -162,7 +161,7 @@ class Peek:
 
 
 async def peek(client: LogClient, wanted: Collection[LogRange], max_bytes: int) -> dict[Partition, Peek]:
-    """What the first ``max_bytes`` of each range show; a partition that cannot be read now is absent."""
+    """A sample of the first ``max_bytes`` of each range; a partition that cannot be read now is absent."""
     found: dict[Partition, Peek] = {}
     for each in wanted:
         read = RangeRead(client, each, columns=_LOOKED_AT, fetch_bytes=max_bytes)
@@ -171,7 +170,7 @@ async def peek(client: LogClient, wanted: Collection[LogRange], max_bytes: int) 
         except FirstContactTimeout:
             raise
         except PenstockError:
-            continue  # an estimate: the next one asks again
+            continue  # an estimate: the next call asks again
         finally:
             read.close()
         if messages:
@@ -188,10 +187,10 @@ T = TypeVar("T")
 
 
 class RangeReader(Handle):
-    """Reads what you ask for, all of it and nothing else. For one thread at a time, except ``close``.
+    """Reads exactly the ranges that you ask for. Use it from one thread at a time, except ``close``.
 
-    Address and options as for `penstock.AsyncConsumer`; groups and commits mean nothing here. Raises ConfigError.
-    Connects when it is first asked for something.
+    Address and options as for `penstock.AsyncConsumer`; groups and commits do not apply. Raises ConfigError. It
+    connects on first use.
 
     >>> with penstock.RangeReader("kafka://127.0.0.1:9092") as reader:       # doctest: +SKIP
     ...     for batch in reader.read(penstock.LogRange("flights", 0, start=0, end=1_000)):
@@ -224,15 +223,13 @@ class RangeReader(Handle):
     def read(
         self, wanted: LogRange | PartitionLike, columns: Sequence[str] | None = None, batch_rows: int | None = None
     ) -> Iterator[Messages]:
-        """The records of ``[wanted.start, wanted.end)``, in order, with the next request under way meanwhile.
+        """The records of ``[wanted.start, wanted.end)`` in order, or all that a partition holds now.
 
-        Of a partition all that is there now.
-
-        ``columns`` are those to decode (None: all); fewer are faster. ``batch_rows`` None hands over what each answer
-        brought; a number collects, and cuts, into batches of so many rows, the last one smaller.
-        Raises OffsetOutOfRange if some of it was deleted or is not written yet, LogTruncated if it follows on what this
-        reader has read and the log has another past meanwhile, CorruptBatch, ServerError,
-        ConnectionLost.
+        While you handle a batch, the next request is under way. ``columns`` are those to decode (None: all); fewer are
+        faster. ``batch_rows`` None yields the records of each answer; a number yields batches of exactly that many
+        rows, the last one smaller. Raises OffsetOutOfRange if some of the range was deleted or is not written yet,
+        LogTruncated if it continues records that this reader has read and the log was truncated before them,
+        CorruptBatch, ServerError, ConnectionLost.
         """
         if batch_rows is not None and batch_rows < 1:
             raise UsageError(f"batch_rows is {batch_rows}, allowed is 1 and more")
@@ -242,15 +239,15 @@ class RangeReader(Handle):
 
     @property
     def bad_records_total(self) -> int:
-        """How many records could not be decoded, and were skipped or passed on raw, as ``on_bad_record`` says."""
+        """How many records could not be decoded and were skipped or passed on raw (``on_bad_record``)."""
         return self._bad_records.total
 
     def topics(self, names: Collection[str] | None = None, *, internal: bool = False) -> Mapping[str, TopicInfo]:
-        """Topics by name; one that does not exist is absent. None: all, the log's own only with ``internal``."""
+        """Topics by name; missing topics are absent. None: all topics, internal ones only with ``internal``."""
         return public_topics(self._run(self._client.topics(names, fresh=True)), names, internal=internal)
 
     def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
-        """Offsets by name or time."""
+        """Offsets by name or by time."""
         return self._run(self._client.offsets(wanted))
 
     def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
@@ -262,17 +259,18 @@ class RangeReader(Handle):
         return self._run(end_offsets(self._client, partitions))
 
     def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
-        """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
+        """The first record at or after a time (ms since 1970 UTC); None where there is no such record."""
         return self._run(offsets_for_times(self._client, times_ms))
 
     def committed(self, group: str, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed]:
-        """What a group has committed; partitions without a commit are absent."""
+        """A group's committed offsets; partitions without a commit are absent."""
         return self._run(self._client.committed(group, check_partitions(partitions)))
 
     def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
-        """Which places in the log are gone; each is an offset, and the ``leader_epoch`` that ``offsets`` found with it.
+        """Which of these positions the log no longer has.
 
-        The error says from which offset on other records stand there, or none. Nothing for logs without such epochs.
+        A position is an offset and the ``leader_epoch`` that ``offsets`` found with it. The error says from which
+        offset on the log has other records, or none. Logs without leader epochs return nothing.
         """
         client = self._client
         if not positions or not isinstance(client, TellsTruncation):
@@ -280,14 +278,14 @@ class RangeReader(Handle):
         return self._run(client.truncated(positions))
 
     def peek(self, wanted: Collection[LogRange], max_bytes: int = 64 * 1024) -> Mapping[Partition, Peek]:
-        """What lies at the start of ranges: bytes an offset, and when it was written; absent if it cannot be told."""
+        """A sample of the start of each range: bytes, offsets, first timestamp; absent where unreadable."""
         return self._run(peek(self._client, wanted, max_bytes))
 
     def close(self) -> None:
-        """Hang up. Calling it again does nothing.
+        """Close the connections. Calling it again does nothing.
 
-        What waits in another task or thread, or under a signal's handler that closes, ends by Closed: at once, but for
-        the resolution of a name, which nothing can interrupt.
+        A call that waits in another task or thread, or that is interrupted by a signal handler that closes, ends at
+        once with Closed. Only the resolution of a host name cannot be interrupted.
         """
         self._calls.close()
 
@@ -317,7 +315,7 @@ class RangeReader(Handle):
 
 
 def _cut(runs: Iterator[Messages], rows: int) -> Iterator[Messages]:
-    """The same records in batches of exactly ``rows``, but for the last; nothing is copied."""
+    """The same records in batches of exactly ``rows``, except the last; nothing is copied."""
     waiting: list[Messages] = []
     count = 0
     for run_of_messages in runs:

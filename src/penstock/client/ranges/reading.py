@@ -1,4 +1,4 @@
-"""``penstock.read`` and ``penstock.scan``: what topics hold now, as Arrow, in one call."""
+"""``penstock.read`` and ``penstock.scan``: the present content of topics as Arrow, in one call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.records.arrow import COLUMNS, schema
 __all__ = ["Bound", "read", "scan"]
 
 Bound = int | datetime | Mapping[Partition, OffsetLike]
-"""Where reading begins or ends: an offset in every partition, a time, or an offset for each partition that is named."""
+"""A limit of reading: an offset for every partition, a time, or an offset for each named partition."""
 
 
 def read(
@@ -31,16 +31,16 @@ def read(
 ) -> pa.Table:
     """All records that the address's topics hold now, as one table: partition after partition, in order of offsets.
 
-    ``columns`` are those to decode, in their order (None: key, value, topic, partition, offset, timestamp,
-    timestampType, headers; of TubeMQ and RocketMQ also node); fewer are faster. ``start`` is the first offset wanted,
-    ``end`` the one after the last: a number for every partition, or for each by a mapping, whose other partitions have
-    no bound. A datetime stands for the first record written at or after it, as ``offsets_for_times`` finds it; records
-    are not looked at one by one.
-    ``options`` as for `penstock.RangeReader`. For topics larger than memory there is `penstock.scan`.
+    ``columns`` are those to decode, in this order (None: key, value, topic, partition, offset, timestamp,
+    timestampType, headers; for TubeMQ and RocketMQ also node); fewer are faster. ``start`` is the first offset to read,
+    ``end`` the one after the last. Each is a number for every partition, or a mapping with an offset for some of them;
+    the others are not bounded. A datetime stands for the first record written at or after it, as ``offsets_for_times``
+    finds it; single records are not compared with it. ``options`` as for `penstock.RangeReader`. Use `penstock.scan`
+    for topics larger than memory.
 
-    Raises UsageError for a topic that is not there, for a time where the log cannot find one (TubeMQ), and for a start
-    behind the end of the log; OffsetOutOfRange for a start that was deleted; ConfigError, ConnectionLost, ServerError,
-    CorruptBatch. An ``end`` behind the end of the log means that end.
+    Raises UsageError for a topic that does not exist, for a time where the log cannot search by time (TubeMQ), and for
+    a start after the end of the log; OffsetOutOfRange for a start that was deleted; ConfigError, ConnectionLost,
+    ServerError, CorruptBatch. An ``end`` after the end of the log means the end of the log.
 
     >>> table = penstock.read("kafka://127.0.0.1:9092/flights", ["key", "value"])                  # doctest: +SKIP
     >>> new = penstock.read("kafka://127.0.0.1:9092/flights", start=datetime(2026, 7, 1, tzinfo=UTC))   # doctest: +SKIP
@@ -58,12 +58,12 @@ def scan(
     batch_rows: int | None = None,
     **options: OptionValue,
 ) -> pa.RecordBatchReader:
-    """The same as `penstock.read`, batch by batch: a reader that holds what a few answers brought, and never more.
+    """As `penstock.read`, batch by batch: the reader never holds more than a few answers.
 
-    Iterate over it, or hand it to whatever takes an Arrow stream: DuckDB, Polars, ``pyarrow.dataset.write_dataset``,
-    ``Producer.send_batch``. What is read is decided by the call; ``batch_rows`` is as for ``RangeReader.read``.
-    ``close()`` or the end of a ``with`` block hangs up, and so does the last batch. Raises as `penstock.read`, here and
-    while it is read.
+    Iterate over it, or pass it to anything that takes an Arrow stream: DuckDB, Polars,
+    ``pyarrow.dataset.write_dataset``, ``Producer.send_batch``. The call fixes the range to read; ``batch_rows`` is as
+    for ``RangeReader.read``. ``close()``, the end of a ``with`` block, or the last batch closes the connections. Raises
+    as `penstock.read`, in the call and while you read.
 
     >>> with penstock.scan("kafka://127.0.0.1:9092/flights", ["value"]) as batches:      # doctest: +SKIP
     ...     rows = sum(batch.num_rows for batch in batches)
@@ -84,7 +84,7 @@ def _opened(
         columns = [*COLUMNS, "node"] if named_nodes else COLUMNS
     kind = schema(columns)
     batches = _batches(address, kind, start, end, batch_rows, options)
-    next(batches)  # connected, and decided what to read
+    next(batches)  # connects and fixes the ranges to read
     return pa.RecordBatchReader.from_batches(kind, batches)
 
 
@@ -110,9 +110,9 @@ def _batches(
 def _records(
     reader: RangeReader, span: LogRange, columns: Sequence[str], batch_rows: int | None, *, exact: bool
 ) -> Iterator[pa.Table]:
-    """The records of a range; unless a start was asked for, without those that retention deletes meanwhile."""
+    """The records of a range; if no start was given, records that retention deletes in the meantime are left out."""
     partition, position = Partition.of(span), span.start
-    decoded = dict.fromkeys([*columns, "offset"])  # which tells how far a piece of a batch has come
+    decoded = dict.fromkeys([*columns, "offset"])  # the offset is needed to know where a part of a batch ends
     while position < span.end:
         try:
             wanted = LogRange.of(partition, position, span.end, span.topic_id)
@@ -150,7 +150,7 @@ def _spans(reader: RangeReader, topics: Sequence[str], start: Bound | None, end:
 def _places(
     name: str, reader: RangeReader, bound: Bound | None, lasts: Mapping[Partition, int]
 ) -> Mapping[Partition, int]:
-    """The offset that a bound means in each partition, of those that it says something about. Raises UsageError."""
+    """The offset that a bound means, for each partition that it covers. Raises UsageError."""
     if bound is None:
         return {}
     if isinstance(bound, datetime):

@@ -1,1 +1,1 @@
-"""What runs an asynchronous client under a synchronous one: the loop's thread, waiting, callbacks, closing."""
+"""Runs an asynchronous client under a synchronous one: the loop's thread, waiting, callbacks, closing."""

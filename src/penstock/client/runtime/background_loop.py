@@ -1,12 +1,12 @@
-"""The one background event loop of a process, for all synchronous consumers, producers and admins.
+"""The one background event loop of a process, shared by all synchronous consumers, producers and admins.
 
-A call hands a coroutine to the loop and waits on a queue; over the same queue the loop can ask the waiting thread to
-run something (listeners, callbacks), so that user code runs where the user called. After a fork the child makes a loop
-of its own.
+A call passes a coroutine to the loop and waits on a queue. Over the same queue the loop can ask the waiting thread to
+run listeners and callbacks, so user code runs in the thread that made the call. After a fork, the child makes its own
+loop.
 
-When the interpreter ends, the thread sends what producers still hold and stops: it would be killed in the middle of
-anything. Functions of atexit that were registered before ours, and ``__del__`` methods of globals, run after that.
-Their calls run the loop in their own thread, the one that ends the interpreter.
+When the interpreter ends, the loop's thread sends the records that producers still hold and stops; otherwise it would
+be killed in the middle of any operation. Functions of atexit that were registered before ours, and ``__del__`` methods
+of globals, run after that. Their calls run the loop in their own thread, the one that ends the interpreter.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ __all__ = [
     "watch",
 ]
 
-# Producers that nobody closed: when the program ends, what they hold is delivered in a bounded time, or counted in a
-# warning.
+# Producers that were never closed: when the program ends, their records are delivered within a bounded time, or counted
+# in a warning.
 Deliver = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Counts(Protocol):
-    """What is asked of a producer's intake."""
+    """The part of a producer's RecordAccumulator that this module needs."""
 
     def unsettled(self) -> Counter[str]:
-        """Records by topic that are not settled; none once the producer is closed."""
+        """The number of records by topic that are not settled; none once the producer is closed."""
         ...
 
     def __hash__(self) -> int: ...
@@ -73,7 +73,7 @@ class _Watched:
     deliver: WeakMethod[Deliver] | None
     within_s: float
     told: int = 0
-    """How many records the warning was about."""
+    """How many records the warning counted."""
 
 
 _intakes: Final[WeakKeyDictionary[Counts, _Watched]] = WeakKeyDictionary()
@@ -82,8 +82,11 @@ _registered: Final[set[int]] = set()
 
 
 def watch(intake: Counts, log: ClientLog, deliver: Deliver | None = None, within_s: float = 0.0) -> None:
-    """Look at it when the program ends; ``log`` is its producer's. ``deliver``, a method that is not kept alive, sends
-    what it has ``within_s``, where a loop of ours can still do that."""
+    """Deliver or count the records of an unclosed producer when the program ends; ``log`` is the producer's.
+
+    ``deliver``, a method to which only a weak reference is kept, sends its records within ``within_s`` seconds, where
+    one of our loops can still do that.
+    """
     _intakes[intake] = _Watched(log, None if deliver is None else WeakMethod(deliver), within_s)
     _register()
 
@@ -97,7 +100,7 @@ def longest_delivery_s() -> float:
 
 
 async def deliver() -> None:
-    """Send what producers on this loop hold; each knows how long that may take."""
+    """Send the records of the producers on this loop; each has its own time limit."""
     import asyncio
 
     methods = [watched.deliver() for watched in list(_intakes.values()) if watched.deliver is not None]
@@ -105,9 +108,9 @@ async def deliver() -> None:
 
 
 def tell_undelivered(intake: Counts) -> None:
-    """Warn of what it has not delivered, once."""
+    """Warn of the records that it has not delivered, once."""
     watched = _intakes.get(intake)
-    if watched is None:  # of another process: what a parent has not delivered is not its child's to tell
+    if watched is None:  # it belongs to another process: a child does not report its parent's records
         return
     counts = intake.unsettled()
     if counts.total() == watched.told:
@@ -120,12 +123,12 @@ def tell_undelivered(intake: Counts) -> None:
 
 
 def at_end(work: Callable[[], object]) -> None:
-    """Do it when the program ends, before undelivered records are counted."""
+    """Call ``work`` when the program ends, before undelivered records are counted."""
     _first.append(work)
 
 
 def _register() -> None:
-    """Children of multiprocessing end without running what atexit was given."""
+    """Children of multiprocessing end without running the functions of atexit."""
     if os.getpid() in _registered:
         return
     _registered.add(os.getpid())
@@ -161,7 +164,7 @@ class Run(Protocol):
     """The type of ``LoopThread.run``."""
 
     def __call__(self, work: Callable[[], Coroutine[Any, Any, T]], /) -> T:
-        """Return the result of the coroutine that ``work`` makes."""
+        """The result of the coroutine that ``work`` makes."""
         ...
 
 
@@ -169,9 +172,9 @@ _Message = Callable[[], None] | None
 _STOP_S = 2.0
 _LOOK_S: Final = 0.01
 _FINISH_S: Final = 2.0
-"""How long a commit, flush or close of a daemon thread may hold up the interpreter's end."""
+"""How long a commit, flush or close of a daemon thread may delay the interpreter's end."""
 _FINALIZING_S: Final = 5.0
-"""How long one call may take when no other thread runs any more: what it waits for may never come."""
+"""How long one call may take when no other thread runs any more: the event that it waits for may never come."""
 
 _inbox: ContextVar[SimpleQueue[_Message] | None] = ContextVar("penstock_inbox", default=None)
 
@@ -187,12 +190,12 @@ class LoopThread:
         self._pid = os.getpid()
         self._loop = new_loop()
         self.soon: Final[Callable[..., object]] = self._loop.call_soon_threadsafe
-        """As `post`, for who has looked at `forked`: nothing of ours stands between a record and the loop."""
+        """As `post`, for callers that have checked `forked`: no code of ours is between a record and the loop."""
         self._thread = threading.Thread(target=self._serve, name="penstock", daemon=True)
         self._thread.start()
         self._ident = self._thread.ident
         self._ender: int | None = None
-        """The thread that ends the interpreter, once it alone runs the loop."""
+        """The thread that ends the interpreter, once only that thread runs the loop."""
         self._finishing: set[object] = set()
 
     @property
@@ -203,7 +206,7 @@ class LoopThread:
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of the coroutine that ``work`` makes. A KeyboardInterrupt while waiting cancels it.
 
-        What the coroutine passes to ``call_in_caller`` runs in the calling thread meanwhile.
+        The calling thread also runs what the coroutine passes to ``call_in_caller``.
         """
         if self._ender is not None:
             return self._run_here(work)
@@ -214,13 +217,13 @@ class LoopThread:
             call.wait()
             return call.tasks[0].result()
         except BaseException:
-            # What the coroutine raised, or KeyboardInterrupt and its like: a signal's handler may raise at any place
-            # here. call_in_caller keeps what user code raises.
+            # An error of the coroutine, or KeyboardInterrupt and the like: a signal handler may raise at any point
+            # here. call_in_caller stores the exceptions of user code.
             call.end()
             raise
 
     def finish(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """As ``run``, for what must not be left half done: the interpreter's end waits for it a moment."""
+        """As ``run``, for work that must not stay half done: the interpreter's end waits for it for a moment."""
         mark = object()
         self._finishing.add(mark)
         try:
@@ -229,9 +232,9 @@ class LoopThread:
             self._finishing.discard(mark)
 
     def run_at_once(self, at_once: AtOnce, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """As ``finish``, but without a task where ``at_once`` has begun the same, and nothing is left to do after that.
+        """As ``finish``, but without a task if ``at_once`` can begin the work and nothing remains to be done after it.
 
-        ``at_once`` is called on the loop; where it raises, ``work`` will.
+        ``at_once`` is called on the loop; if it raises, ``work`` will raise the same.
         """
         if self._ender is not None:
             self._run_here(work)
@@ -251,22 +254,22 @@ class LoopThread:
             self._finishing.discard(call)
 
     def post(self, work: Callable[[], object]) -> None:
-        """Run a plain function on the loop, some time soon."""
+        """Run a plain function on the loop soon."""
         self.check()
         self._loop.call_soon_threadsafe(work)
 
     def now(self) -> float:
-        """The loop's clock; may be asked from any thread."""
+        """The loop's clock; may be read from any thread."""
         return self._loop.time()
 
     def hand_over(self) -> None:
-        """At the interpreter's end: send what producers hold, and leave the loop to the thread that calls this."""
+        """At the interpreter's end: send the producers' records, and leave the loop to the calling thread."""
         if self._ender is not None or not self.alive:
             return
         if within_s := longest_delivery_s():
             call: _Call[None] = _Call(self._loop)
             self._loop.call_soon_threadsafe(call.begin, deliver)
-            with suppress(Empty):  # a partitioner of the user's may never return
+            with suppress(Empty):  # the user's partitioner may never return
                 call.wait(_clock.monotonic() + within_s + _STOP_S)
         until = _clock.monotonic() + _FINISH_S
         while self._finishing and _clock.monotonic() < until:
@@ -304,7 +307,7 @@ class LoopThread:
             self._leave_tasks()
 
     def _run_for(self, seconds: float) -> None:
-        """Have the loop do what it has to, in the thread that waits for that."""
+        """Run the loop in the waiting thread for so many seconds."""
         if threading.get_ident() != self._ender or self._loop.is_running():
             time.sleep(seconds)
             return
@@ -313,7 +316,7 @@ class LoopThread:
         self._leave_tasks()
 
     def _leave_tasks(self) -> None:
-        """Heartbeats and fetches end with the process; asyncio need not complain that they were pending."""
+        """Heartbeats and fetches end with the process: keep asyncio from logging that they were pending."""
         for task in asyncio.all_tasks(self._loop):
             setattr(task, "_log_destroy_pending", False)  # noqa: B010  # as asyncio.gather does
 
@@ -322,7 +325,7 @@ class LoopThread:
         check_fork(self._pid)
 
     def check(self) -> None:
-        """Raise UsageError where a call that waits would wait for ever: in the child of a fork, and on the loop."""
+        """Raise UsageError where a waiting call would wait for ever: in the child of a fork, and on the loop."""
         check_fork(self._pid)
         if threading.get_ident() == self._ident:
             raise UsageError(
@@ -336,7 +339,10 @@ class LoopThread:
 
 
 class _Call(Generic[T]):
-    """What one thread waits for: at most one task, whose end ``inbox`` tells, and what user code it runs meanwhile."""
+    """One call of a waiting thread, with at most one task.
+
+    ``_inbox`` receives the task's end (None), and before it user code to run in the waiting thread.
+    """
 
     __slots__ = ("_give_up", "_inbox", "_loop", "tasks")
 
@@ -349,15 +355,15 @@ class _Call(Generic[T]):
     # On the loop.
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        """Make the task."""
+        """Create the task."""
         _inbox.set(self._inbox)
         task = self._loop.create_task(_begun(work))
         self.tasks.append(task)
         task.add_done_callback(lambda _: self._inbox.put(None))
 
     def begin_at_once(self, at_once: AtOnce, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        """Make none, if that can be."""
-        context = copy_context()  # the caller's: whoever tells is called in another one
+        """Begin without a task, if possible."""
+        context = copy_context()  # the caller's: ``heard`` is called in another context
 
         def heard(rest: Callable[[], Coroutine[Any, Any, Any]] | None) -> None:
             if rest is None:
@@ -368,25 +374,25 @@ class _Call(Generic[T]):
         try:
             self._give_up = at_once(heard)
         except Exception:
-            self._give_up = None  # met again in the task
+            self._give_up = None  # the task will raise it again
         if self._give_up is None:
             self.begin(work)
 
     # In the thread that waits.
 
     def wait(self, until: float | None = None) -> None:
-        """Until it is over. Raises Empty if it is not by ``until``, of ``_clock.monotonic``."""
+        """Wait for the end of the call. Raises Empty after ``until``, a time of ``_clock.monotonic``."""
         while (message := next_of(self._inbox, until)) is not None:
             message()
 
     def end(self) -> None:
-        """Cancel what was begun and is not over, and wait for its end."""
+        """Cancel unfinished work and wait for its end."""
         tasks = self.tasks
         over = False
 
         def cancel() -> None:
             nonlocal over
-            over = not tasks  # whoever was interrupted has not got as far as to have it begun, or nothing is left of it
+            over = not tasks  # the interrupted call had not been started yet, or nothing is left of it
             if self._give_up is not None:
                 self._give_up()
             for task in tasks:
@@ -395,20 +401,20 @@ class _Call(Generic[T]):
 
         if not (tasks and tasks[0].done()):
             self._loop.call_soon_threadsafe(cancel)
-            while not (over or (tasks and tasks[0].done())):  # what tells the end may have been taken out already
+            while not (over or (tasks and tasks[0].done())):  # the message about the end may have been consumed
                 next_of(self._inbox)
         for task in tasks:
             if not task.cancelled():
-                task.exception()  # what interrupts goes before it; asyncio would complain that nobody looked
+                task.exception()  # the interrupt is raised instead; asyncio would log an exception never retrieved
 
 
 async def _begun(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Inside the task, so that what cannot even be begun is raised where somebody waits for it."""
+    """Call ``work`` inside the task, so that the waiting thread gets the exception if even that fails."""
     return await work()
 
 
 async def _bounded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """No other thread runs any more, and imports may fail: nothing may wait for long."""
+    """A time limit for when no other thread runs any more and imports may fail."""
     try:
         async with asyncio.timeout(_FINALIZING_S):
             return await work()
@@ -417,13 +423,13 @@ async def _bounded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def _needs_what_is_gone(error: BaseException) -> bool:
-    """Whether a module was missing: at the interpreter's very end none can be imported, and some are gone."""
+    """Whether a module was missing: at the interpreter's very end no import works and some modules are gone."""
     found = (error, error.__cause__)
     return any(isinstance(each, Exception) and not isinstance(each, PenstockError) for each in found)
 
 
 async def call_in_caller(work: Callable[[], T]) -> T:
-    """Run ``work`` in the thread that waits in ``LoopThread.run`` for the current task; here, if none does."""
+    """Run ``work`` in the thread that waits in ``LoopThread.run`` for the current task; here if there is none."""
     inbox = _inbox.get()
     if inbox is None:
         return work()
@@ -447,7 +453,7 @@ async def call_in_caller(work: Callable[[], T]) -> T:
 
 
 async def call_in_user_thread(work: Callable[[], object]) -> None:
-    """Run a listener or callback of a synchronous client where its user called. Raises what it raises."""
+    """Run a listener or callback of a synchronous client in the user's calling thread. Raises its exception."""
     answer = await call_in_caller(work)
     if inspect.iscoroutine(answer):
         answer.close()
@@ -457,7 +463,7 @@ async def call_in_user_thread(work: Callable[[], object]) -> None:
 
 
 class AnyTurn:
-    """Lets every thread use an object at any time. Entered, it gives ``LoopThread.run``."""
+    """Lets every thread use an object at any time. Its ``with`` block gets ``LoopThread.run``."""
 
     def __init__(self, loop: LoopThread) -> None:
         self._loop = loop
@@ -470,9 +476,9 @@ class AnyTurn:
 
 
 class OneThreadAtATime:
-    """Lets one thread at a time use an object; a call within a call of the same thread (from a listener) is fine.
+    """Lets one thread at a time use an object; calls within a call of the same thread (from a listener) are allowed.
 
-    Entered, it gives ``LoopThread.run``.
+    Its ``with`` block gets ``LoopThread.run``.
     """
 
     def __init__(self, loop: LoopThread, what: str) -> None:
@@ -496,7 +502,7 @@ _current: list[LoopThread] = []
 
 
 def loop_thread() -> LoopThread:
-    """The process's loop, started on first use and stopped when the interpreter ends."""
+    """The process's loop; started on first use, stopped when the interpreter ends."""
     with _lock:
         if not _current or not _current[0].alive:
             _current[:] = [LoopThread()]
@@ -505,7 +511,7 @@ def loop_thread() -> LoopThread:
 
 def _forget_loop() -> None:
     ended.run_loop = None
-    # The parent's lock may have been held, and its loop's thread does not exist here.
+    # The parent's lock may have been held at the fork, and its loop's thread does not exist here.
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
     for each in _current:

@@ -1,8 +1,10 @@
-"""The calls of a client over blocking sockets, and how closing it ends the one that waits.
+"""Calls of a client over blocking sockets, and how closing the client ends the call that waits.
 
-Nothing here takes a lock: a signal's handler that closes may have interrupted the very call. Whoever closes says so
-first and looks for calls then; a call says that it is there first and looks for a close then. So one of them hears of
-the other, and the last one hangs up: the closer, or the call it has ended.
+Nothing here takes a lock: a signal handler that closes may have interrupted that very call. The closer first sets
+``closed`` and then looks for calls. A call first registers itself and then checks ``closed``. So at least one of them
+notices the other, and the last one to leave closes the connections.
+
+Also here: the base class of all public clients, and the checks for forks, foreign loops and gevent.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockingCalls", "Handle", "check_fork", "check_loop", "check_threads", "closed_meanwhile", "shown_address"]
 
-# What every client has that users hold: a short ``repr``, and a sentence where it is taken somewhere it cannot live.
+# The base of every public client: a short ``repr``, and an error where the client cannot be used.
 _PATCHED: Final = ("threading", "select")
 _UNPATCHED: Final = "monkey.patch_all(thread=False, select=False, socket=False, queue=False) leaves it what it needs"
 
@@ -46,17 +48,17 @@ class Handle:
 
 
 def shown_address(address: Address) -> str:
-    """Servers and topics; options may be secrets."""
+    """Servers and topics, without options, which may be secrets."""
     return str(type(address)(address.scheme, address.endpoints, address.topics))
 
 
 def closed_meanwhile(what: str) -> Closed:
-    """What a call is ended with by a close from elsewhere."""
+    """The error of a call that a close from another thread, task or handler has ended."""
     return Closed(f"the {what} was closed while this waited", hint="What was asked for may have happened all the same")
 
 
 def check_loop(loop: asyncio.AbstractEventLoop, kind: str, pid: int) -> None:
-    """Raise UsageError if this is another event loop, or another process, than the one a client lives in."""
+    """Raise UsageError on another event loop, or in another process, than the client's."""
     check_fork(pid)
     if asyncio.get_running_loop() is not loop:
         raise UsageError(
@@ -72,7 +74,7 @@ def check_fork(pid: int) -> None:
 
 
 def check_threads() -> None:
-    """Raise UsageError where gevent has replaced what a thread with an event loop is made of."""
+    """Raise UsageError where gevent has patched the modules that a thread with an event loop needs."""
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None and any(map(monkey.is_module_patched, _PATCHED)):
         raise UsageError("gevent has patched threads or select: penstock's event loop cannot run", hint=_UNPATCHED)
@@ -82,7 +84,10 @@ T = TypeVar("T")
 
 
 class BlockingCalls:
-    """Of one client, ``what`` it is called; ``hang_up`` closes what its `stop` was given to."""
+    """The calls of one client; ``what`` is the client's name in errors.
+
+    ``hang_up`` closes the client's connections, which share `stop`.
+    """
 
     def __init__(self, what: str, hang_up: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.stop = Stop()
@@ -93,7 +98,7 @@ class BlockingCalls:
         self._last = [hang_up]
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns, or raises. Raises Closed; UsageError in the child of a fork."""
+        """The result of the coroutine. Raises its errors, Closed, and UsageError in the child of a fork."""
         try:
             self.check()
             check_fork(self._pid)
@@ -114,16 +119,19 @@ class BlockingCalls:
             self._under_way.pop()
             if self.closed:
                 self._hang_up()
-        if self.stop.said:  # it may have made do with what it had by then
+        if self.stop.said:  # the call may have returned what it had at that point
             raise closed_meanwhile(self._what)
         return result
 
     def close(self) -> None:
-        """Hang up, or have the call under way end at once and do it. A second one ends a first that takes its time."""
+        """Close the connections, or make the call under way end at once and close them.
+
+        A second close ends a first one that takes long.
+        """
         self.closed = True
         if not self._under_way:
             self._hang_up()
-        elif self._pid == os.getpid():  # in a forked child they are the parent's
+        elif self._pid == os.getpid():  # in a forked child the connections are the parent's
             self.stop.say()
 
     def check(self) -> None:
@@ -132,7 +140,7 @@ class BlockingCalls:
             raise Closed(f"the {self._what} is closed")
 
     def _hang_up(self) -> None:
-        """Once, by the last one out."""
+        """Once, by the last one to leave."""
         if self._under_way:
             return
         try:

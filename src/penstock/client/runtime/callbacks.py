@@ -1,7 +1,7 @@
-"""Where callbacks of deliveries and metrics run, and what becomes of one that raises: it is logged and told to a hook.
+"""Where callbacks of deliveries and metrics run, and how their exceptions are reported: in the log and to a hook.
 
-Under a Producer in a thread of that producer's own, under an AsyncProducer on the user's loop; in both one after the
-other, in the order in which deliveries ended.
+A Producer runs them in a thread of its own, an AsyncProducer on the user's loop. Both run them one after the other, in
+the order in which the deliveries ended.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CallbackFailure:
-    """A callback of yours raised ``error``; it was called with ``arguments``, which are about records of ``topics``
-    (of none, where it is about the client)."""
+    """A user's callback raised ``error``. It was called with ``arguments``.
+
+    ``topics`` are those of the records in the arguments; empty if the callback concerns the client as a whole.
+    """
 
     error: BaseException
     callback: Callable[..., object]
@@ -48,15 +50,15 @@ class CallbackFailure:
 
 
 CallbackErrorHook: TypeAlias = Callable[[CallbackFailure], object]
-"""What ``on_callback_error`` takes."""
+"""The type of ``on_callback_error``."""
 
 
 Options: TypeAlias = Mapping[str, OptionValue | CallbackErrorHook]
-"""What clients take as keywords: options, and ``on_callback_error``."""
+"""Keyword arguments of clients: options, and ``on_callback_error``."""
 
 
 def without_hook(given: Options) -> tuple[dict[str, OptionValue], CallbackErrorHook | None]:
-    """The options, and the hook among them. Raises ConfigError for one that cannot be called."""
+    """The options, and the hook among them. Raises ConfigError for a hook that is not callable."""
     options = dict(given)
     hook = options.pop("on_callback_error", None)
     if hook is not None and not callable(hook):
@@ -65,7 +67,7 @@ def without_hook(given: Options) -> tuple[dict[str, OptionValue], CallbackErrorH
 
 
 class Told:
-    """Tells of callbacks that raised: a line with the traceback for ``log``, and the hook, if there is one."""
+    """Reports callbacks that raised: with the traceback to ``log``, and to the hook, if there is one."""
 
     def __init__(self, log: ClientLog, hook: CallbackErrorHook | None = None) -> None:
         self._log = log
@@ -83,8 +85,10 @@ class Told:
 
 
 class Callbacks(ABC):
-    """The callbacks of one client. ``told`` hears of those that raise; ``begun`` counts, on the loop, all of them, and
-    ``ended`` those that are through."""
+    """The callbacks of one client. ``told`` reports exceptions.
+
+    ``begun`` counts all callbacks, on the loop; ``ended`` counts those that have finished.
+    """
 
     def __init__(self, told: Told | None = None) -> None:
         self.told: Final = told or Told(ClientLog("penstock.producer"))
@@ -92,30 +96,30 @@ class Callbacks(ABC):
 
     @property
     def idle(self) -> bool:
-        """Whether none waits or runs. On the loop."""
+        """Whether no callback waits or runs. Call it on the loop."""
         return self.begun == self.ended
 
     @abstractmethod
     def put(
         self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str = ""
     ) -> None:
-        """Have it called, after all that were put before. ``loop`` is the client's; from any thread."""
+        """Call it after all callbacks that were put before. ``loop`` is the client's; may be called from any thread."""
 
     @property
     @abstractmethod
     def inside(self) -> bool:
-        """Whether who asks is called back at this moment."""
+        """Whether the caller is a callback."""
 
     @abstractmethod
     async def ran(self) -> None:
-        """Return when all that were put so far have been called."""
+        """Return when all callbacks put so far have been called."""
 
     @abstractmethod
     def close(self) -> None:
-        """No more come, but for deliveries that somebody kept."""
+        """No more callbacks come, except from deliveries that the user has kept."""
 
     def refuse_inside(self, call: str) -> None:
-        """Raises UsageError for a call that would wait for the very callback it is made in."""
+        """Raise UsageError for a call that would wait for the callback that makes it."""
         if self.inside:
             raise UsageError(
                 f"{call} in a delivery's callback would wait for that callback",
@@ -131,7 +135,10 @@ class Callbacks(ABC):
 
 
 class ThreadCallbacks(Callbacks):
-    """A thread that begins with the first callback. Takes no lock: a signal may find any thread anywhere."""
+    """Runs callbacks in a thread that starts with the first one.
+
+    It takes no lock: a signal handler may interrupt any thread anywhere.
+    """
 
     def __init__(self, told: Told | None = None) -> None:
         super().__init__(told)
@@ -142,22 +149,22 @@ class ThreadCallbacks(Callbacks):
     def put(
         self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str = ""
     ) -> None:
-        """Have it called. Hands over on the loop, which alone starts the thread."""
+        """Queue the callback, by way of the loop, which alone starts the thread."""
         if _is_running(loop):
             self._queue(callback, delivery, topic)
             return
         try:
             loop.call_soon_threadsafe(self._queue, callback, delivery, topic)
-        except RuntimeError:  # that loop has ended: there is nobody left to hold up
+        except RuntimeError:  # that loop has ended, so nothing can be blocked by the callback
             self._call(callback, delivery, topic)
 
     @property
     def inside(self) -> bool:
-        """Whether this is that thread."""
+        """Whether this is the callbacks' thread."""
         return threading.current_thread() is self._thread
 
     async def ran(self) -> None:
-        """Return when all that were put so far have been called."""
+        """Return when all callbacks put so far have been called."""
         if self._thread is None or sys.is_finalizing():
             return
         loop = asyncio.get_running_loop()
@@ -166,7 +173,7 @@ class ThreadCallbacks(Callbacks):
         await done
 
     def close(self) -> None:
-        """The thread ends when it has called all that waits."""
+        """End the thread after all waiting callbacks."""
         self._closed = True
         self._end()
 
@@ -179,7 +186,7 @@ class ThreadCallbacks(Callbacks):
             thread = threading.Thread(target=_serve, args=(self._waiting,), name="penstock callbacks", daemon=True)
             try:
                 thread.start()
-            except RuntimeError as error:  # the system has no thread for us: nobody must wait for what it would do
+            except RuntimeError as error:  # the system has no more threads: nothing must wait for the callback
                 self.ended += 1
                 self.told(CallbackFailure(error, callback, (delivery,), _topics(topic)))
                 return
@@ -202,7 +209,7 @@ class ThreadCallbacks(Callbacks):
                     "a callback of a synchronous client is a coroutine function",
                     hint="Give a plain function, or use AsyncConsumer or AsyncProducer",
                 )
-        except BaseException as error:  # a callback that calls sys.exit() must not silence those behind it
+        except BaseException as error:  # a callback that calls sys.exit() must not prevent later callbacks
             self.told(CallbackFailure(error, callback, (delivery,), _topics(topic)))
         finally:
             self.ended += 1
@@ -210,7 +217,7 @@ class ThreadCallbacks(Callbacks):
 
 
 class LoopCallbacks(Callbacks):
-    """On the producer's loop, which is the user's; coroutine functions become tasks."""
+    """Runs callbacks on the client's loop, which is the user's; coroutine functions become tasks."""
 
     def __init__(self, told: Told | None = None) -> None:
         super().__init__(told)
@@ -219,7 +226,7 @@ class LoopCallbacks(Callbacks):
     def put(
         self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str = ""
     ) -> None:
-        """Have it called in a turn of the loop of its own."""
+        """Call it in an iteration of the loop of its own."""
         if _is_running(loop):
             loop.call_soon(self._begin, callback, delivery, topic)
             return
@@ -234,7 +241,7 @@ class LoopCallbacks(Callbacks):
         return bool(self._tasks) and asyncio.current_task() in self._tasks
 
     async def ran(self) -> None:
-        """Return when all that were put so far have been called, and those that are coroutines have ended."""
+        """Return when all callbacks put so far have been called, and their coroutines have ended."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         loop.call_soon(_set, done)
@@ -243,7 +250,7 @@ class LoopCallbacks(Callbacks):
             await asyncio.wait(list(self._tasks))
 
     def close(self) -> None:
-        """Coroutines that are still at it are cancelled, but not one that closes its client itself."""
+        """Cancel coroutines that still run, except one that closes its own client."""
         for task in self._tasks - {asyncio.current_task()}:
             task.cancel()
 
@@ -272,7 +279,7 @@ class LoopCallbacks(Callbacks):
 
 
 class _Here(Callbacks):
-    """At once, in whichever thread asks: where there is no producer any more."""
+    """Calls at once in the calling thread; for deliveries whose producer no longer exists."""
 
     def put(self, loop: object, callback: Callable[[T], object], delivery: T, topic: str = "") -> None:
         """Call it."""
@@ -281,7 +288,7 @@ class _Here(Callbacks):
 
     @property
     def inside(self) -> bool:
-        """Nobody waits for these."""
+        """False: no call waits for these callbacks."""
         return False
 
     def now(self, callback: Callable[[T], object], delivery: T, topic: str = "") -> None:
@@ -291,7 +298,7 @@ class _Here(Callbacks):
             answer.close()
 
     async def ran(self) -> None:
-        """They have."""
+        """Returns at once: nothing is ever queued."""
 
     def close(self) -> None:
         """Nothing to end."""
@@ -303,7 +310,7 @@ HERE: Final = _Here()
 def _serve(waiting: SimpleQueue[Callable[[], object] | None]) -> None:
     while (call := waiting.get()) is not None:
         call()
-        del call  # or it would keep its delivery until the next one comes
+        del call  # otherwise it would keep its delivery alive until the next callback
 
 
 def _topics(topic: str) -> tuple[str, ...]:
@@ -323,5 +330,5 @@ def _set(future: asyncio.Future[Any]) -> None:
 
 
 def _set_from_elsewhere(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended, and who waited with it
+    with contextlib.suppress(RuntimeError):  # the loop has ended, and the waiting task with it
         loop.call_soon_threadsafe(_set, future)

@@ -1,6 +1,7 @@
-"""Interrupts: what of one client's calls waits, so that ``close`` and ``wakeup`` can end it.
+"""How calls and clients end: interrupts by ``close`` and ``wakeup``, the deadline of a close, reports of lost records.
 
-Nothing here takes a lock: both may be called by a signal's handler, which may have come anywhere.
+Interrupts holds the waiting calls of a client. It takes no lock, because a signal handler, which may run at any point,
+may call both methods.
 """
 
 from __future__ import annotations
@@ -43,28 +44,28 @@ __all__ = [
 _LEAVING_S: Final = 1.0
 
 Rest: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-"""What is left to do for a call that was begun in no task."""
+"""The remaining work of a call that was begun without a task."""
 Heard: TypeAlias = Callable[[Rest | None], None]
-"""Hears that such a call is over (None), or what is left of it. Raises nothing."""
+"""Called when such a call is over (None), or with its remaining work. Raises nothing."""
 GiveUp: TypeAlias = Callable[[], None]
-"""Nobody waits for such a call any more, nor hears of it; once it is over this does nothing."""
+"""Stop waiting for such a call: its ``Heard`` is not called any more. Does nothing once the call is over."""
 AtOnce: TypeAlias = Callable[[Heard], GiveUp | None]
-"""Begins such a call, if nothing has to be waited for first. ``Heard`` is called after this has returned."""
+"""Begins such a call, if it need not wait for anything first. ``Heard`` is called after this has returned."""
 
 
 @dataclass(slots=True)
 class _Wakeup:
-    """One wakeup: how many calls that it was for are not over, and whether one of them has ended by it."""
+    """One wakeup: the number of its calls that are not over, and whether one of them was ended by it."""
 
     left: int
     heard: bool = False
 
 
 class Wait:
-    """One call that is under way in a task; entered and left there.
+    """One call that is under way in a task, as a context manager.
 
-    ``gently``: wakeup ends it where it looks at ``check`` itself, having called this and settled ``over``; without,
-    it is cancelled where it is, which must do no harm.
+    A wakeup cancels the call where it is, which must do no harm. With ``gently``, the call ends where it calls
+    ``check`` itself; wakeup calls ``gently`` and resolves ``over``.
     """
 
     def __init__(self, all_of_them: Interrupts, *, wakes: bool, gently: Callable[[], None] | None) -> None:
@@ -96,12 +97,12 @@ class Wait:
                 raise self._error from None
 
     def check(self) -> None:
-        """Raise what this was ended with, if it was."""
+        """Raise the error that this call was ended with, if any."""
         if self._error is not None:
             raise self._error
 
     def wake(self, wakeup: _Wakeup) -> None:
-        """End it where it may be ended, which it may have passed already: then nobody hears of it here."""
+        """End the call at its next check. It may already be past its last one; then the wakeup has no effect here."""
         self._wakeup = wakeup
         if self._gently is None:
             self.end(_woken())
@@ -112,7 +113,7 @@ class Wait:
         self._gently()
 
     def end(self, error: PenstockError) -> None:
-        """End it where it is."""
+        """Cancel the call where it is."""
         if not self._cancelled and self.task is not None:
             self._error = error
             self._cancelled = True
@@ -120,8 +121,10 @@ class Wait:
 
 
 class WaitInNoTask:
-    """One call that is under way in no task, and that no wakeup is for. ``heard`` is called once with what is left to
-    do for it, after which it is over here: what is left waits as a call of its own.
+    """One call that is under way without a task; wakeups do not apply to it.
+
+    ``heard`` is called once with the remaining work. The call is over then, and the remaining work waits as a call of
+    its own.
     """
 
     wakes = False
@@ -133,7 +136,7 @@ class WaitInNoTask:
         self._give_up: Callable[[], None] = _nobody
 
     def begin(self, at_once: AtOnce) -> GiveUp | None:
-        """What gives it up, if it has begun. Raises what ``at_once`` does."""
+        """The function that gives the call up, if it has begun. Raises the errors of ``at_once``."""
         give_up = at_once(self._told)
         if give_up is None:
             return None
@@ -142,12 +145,12 @@ class WaitInNoTask:
         return self.give_up
 
     def give_up(self) -> None:
-        """Nobody waits for it any more, nor for what was left to do for it."""
+        """Stop waiting for the call and for its remaining work."""
         self._all.leave(self)
         self._give_up()
 
     def end(self, error: PenstockError) -> None:
-        """End it where it is."""
+        """End the call with an error."""
         self.give_up()
         self._heard(partial(_raised, error))
 
@@ -161,7 +164,7 @@ class WaitInNoTask:
 
 
 class Interrupts:
-    """The calls of one client that wait. ``pending``: of a wakeup that no call has heard of yet."""
+    """The waiting calls of one client. ``pending``: there was a wakeup that has not ended any call yet."""
 
     def __init__(self) -> None:
         self._waits: set[Wait | WaitInNoTask] = set()
@@ -169,7 +172,7 @@ class Interrupts:
         self._left: asyncio.Event | None = None
         self.pending = False
         self.ring: Callable[[], None] = _nobody
-        """Has a thread look that waits without the loop."""
+        """Wakes a thread that waits without the loop."""
 
     @property
     def waiting(self) -> bool:
@@ -177,24 +180,24 @@ class Interrupts:
         return bool(self._waits)
 
     def call(self, *, wakes: bool = False, gently: Callable[[], None] | None = None) -> Wait:
-        """Around a call that waits: raises Closed from it when the client is closed, WakeUp if it ``wakes``."""
+        """A context manager for a waiting call. It raises Closed when the client is closed, WakeUp if it ``wakes``."""
         return Wait(self, wakes=wakes, gently=gently)
 
     def at_once(self, begin: AtOnce, heard: Heard) -> GiveUp | None:
-        """As ``begin``, for a call that ``close`` ends; what is left of it may be ended, too."""
+        """As ``begin``, for a call that ``close`` ends; its remaining work can be ended too."""
         return WaitInNoTask(self, heard).begin(begin)
 
     def wakeup(self) -> None:
-        """End a call that waits, or else the next one. From any thread, and from a signal's handler."""
+        """End a waiting call, or else the next one. From any thread, and in a signal handler."""
         self.pending = True
         self.ring()
         loop = self._loop
         if loop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended, and every call with it
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and every call with it
                 loop.call_soon_threadsafe(self._wake)
 
     async def end(self, error: Closed) -> None:
-        """End all calls but the one this is done in; returns when they are over."""
+        """End all calls except the current one; returns when they are over."""
         mine = asyncio.current_task()
         others = {wait for wait in self._waits if wait.task is not mine}
         for wait in others:
@@ -206,7 +209,7 @@ class Interrupts:
                     await self._left.wait()
 
     def begin(self, wait: Wait | WaitInNoTask) -> None:
-        """A call begins to wait. Raises WakeUp if that was wanted before."""
+        """A call begins to wait. Raises WakeUp if a wakeup is pending."""
         self._loop = asyncio.get_running_loop()
         if self.pending and wait.wakes:
             self.pending = False
@@ -214,13 +217,13 @@ class Interrupts:
         self._waits.add(wait)
 
     def leave(self, wait: Wait | WaitInNoTask) -> None:
-        """It does not wait any more."""
+        """A call no longer waits."""
         self._waits.discard(wait)
         if self._left is not None:
             self._left.set()
 
     def heard(self, wakeup: _Wakeup, *, by_this: bool) -> None:
-        """One that was woken is over; of a wakeup that none of them heard of, the next call hears."""
+        """A woken call is over. If the wakeup has ended none of its calls, it stays pending for the next one."""
         wakeup.left -= 1
         wakeup.heard |= by_this
         if not wakeup.left and not wakeup.heard:
@@ -247,19 +250,19 @@ def _woken() -> WakeUp:
     return WakeUp("wakeup() was called")
 
 
-# Patience: how long one close may take, which another close of the same client can shorten and never lengthens.
+# The deadline of a close: a second close of the same client can shorten it, never extend it.
 _FAREWELL_S: Final = 3.0
 
 
 async def hang_up(client: LogClient) -> None:
-    """Close it; servers that are told, and do not answer, are waited for no longer than a moment."""
+    """Close the client. A server that does not answer the goodbye is waited for only briefly."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_FAREWELL_S):
             await client.close()
 
 
 class CloseDeadline:
-    """Of a close that has begun; made in its loop."""
+    """The deadline of a close that has begun; create it on the close's loop."""
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -270,7 +273,7 @@ class CloseDeadline:
 
     @asynccontextmanager
     async def limit(self) -> AsyncIterator[None]:
-        """A block that ends by TimeoutError when the time is over; not inside another one."""
+        """A block that ends with TimeoutError at the deadline; must not be nested."""
         async with asyncio.timeout_at(self.deadline) as self._limit:
             try:
                 yield
@@ -278,7 +281,7 @@ class CloseDeadline:
                 self._limit = None
 
     async def hurry(self, seconds: float | None, *, wait: bool = True) -> None:
-        """Another close came, and has so much time; returns when the one under way is through."""
+        """A second close with its own timeout; returns when the first one is complete."""
         if seconds is not None and (deadline := self._loop.time() + seconds) < self.deadline:
             self.deadline, self.seconds = deadline, seconds
             if self._limit is not None and not self._limit.expired():
@@ -287,17 +290,17 @@ class CloseDeadline:
             await self._over.wait()
 
     def __enter__(self) -> Self:
-        """Around all of the close."""
+        """Encloses the whole close."""
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
 
 
-# How a client ended: what was left undone, and how that is told without taking an exception's place.
+# The result of a close, reported without replacing an exception that is being raised.
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a producer did not deliver, in records by topic; ``error`` is an earlier one that nobody has looked at."""
+    """The records that a producer did not deliver, by topic; ``error`` is an earlier error that was never read."""
 
     lost: Counter[str]
     error: PenstockError | None
@@ -308,19 +311,19 @@ class Ending:
         return f"{self.lost.total():,} {plural} not acknowledged when the producer was closed ({topics})"
 
     def tell(self, log: ClientLog) -> None:
-        """A line about what was lost, if anything."""
+        """Log the lost records, if any."""
         if self.lost:
             log.warning("%s", self)
 
     def complain(self, *, of_lost: bool) -> None:
-        """Raise the error nobody has looked at; else Closed if something was lost."""
+        """Raise the unread error; else Closed if records were lost."""
         if self.error is not None:
             raise self.error
         if self.lost and of_lost:
             raise Closed(str(self), hint="They may be stored all the same; close_timeout_ms says how long to try")
 
     def tell_beside(self, error: BaseException) -> None:
-        """Add a note to an exception that goes on."""
+        """Add notes to an exception that continues."""
         if self.error is not None:
             tell_beside(error, f"an earlier delivery failed: {self.error}")
         if self.lost:
@@ -328,17 +331,17 @@ class Ending:
 
 
 def tell_beside(error: BaseException, what: str) -> None:
-    """Say something beside an exception, which goes on as what it is."""
+    """Add a note to an exception, which continues unchanged."""
     error.add_note(f"penstock: {what}")
 
 
 def on_error_s(config: ClientConfig) -> float:
-    """How long an end may take that an exception has caused."""
+    """How long a close that follows an exception may take."""
     return config.close_on_error_timeout_ms / 1_000
 
 
 def undelivered(outcomes: Iterable[BatchFuture]) -> Counter[str]:
-    """Records by topic that were not stored, as far as is known, of outcomes that are settled."""
+    """Records by topic that were not stored, as far as known, of settled deliveries."""
     lost: Counter[str] = Counter()
     for outcome in outcomes:
         fates = [fate for run in outcome.runs or () for fate in run.fates]
@@ -350,5 +353,5 @@ def undelivered(outcomes: Iterable[BatchFuture]) -> Counter[str]:
 
 
 def error_of(unseen: BatchFuture | None) -> PenstockError | None:
-    """The error of a delivery that nobody has looked at."""
+    """The error of a delivery whose result was never read."""
     return None if unseen is None or unseen.seen else unseen.first_error()

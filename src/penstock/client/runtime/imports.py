@@ -1,7 +1,8 @@
-"""Loading: what traffic needs is imported before there is any, and by no thread that runs an event loop.
+"""Imports and compilation that traffic needs, done before the traffic and never on a thread that runs an event loop.
 
-An import takes from milliseconds (a family of requests) to seconds (Arrow, a compiler), in which nothing is sent and no
-heartbeat goes out. What pays only after some traffic is loaded beside it.
+An import takes from milliseconds (a family of requests) to seconds (Arrow, a compiler). On the loop's thread, nothing
+would be sent meanwhile, not even a heartbeat. Imports that only pay off after some traffic run in a background thread,
+and compilation in another process.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ __all__ = [
     "start_import",
 ]
 
-# Brisk: what is imported beside others gets on.
+# Faster thread switches keep imports from starving while other threads compute.
 #
-# An import lets go of the interpreter at every file, and a thread that computes keeps it then for the whole of its
-# switch interval, 5 ms: beside a loop of sends half a second of imports took four, in which the plain kernels did the
-# work. So the interval is short while something is imported.
+# An import releases the interpreter at every file, and a computing thread then keeps it for its whole switch interval,
+# 5 ms. With a loop of sends running, imports of half a second took four seconds, during which the pure kernels did the
+# work. So the interval is short while an import runs.
 _INTERVAL_S: Final = 0.000_5
 _HALF_US: Final = 0.000_000_5
 _lock: Final = threading.Lock()
 _before_s: Final[list[float]] = []
-"""The interval that others had set, once for each who is brisk now."""
+"""The original interval, once for each import under way."""
 
 
 @contextmanager
 def faster_thread_switches() -> Iterator[None]:
-    """Threads take turns more often. The last one to end it puts back what was, unless somebody else set it anew."""
+    """Shorten the switch interval. The last one to end restores it, unless other code has changed it meanwhile."""
     with _lock:
         _before_s.append(_before_s[0] if _before_s else sys.getswitchinterval())
         sys.setswitchinterval(min(_before_s[0], _INTERVAL_S))
@@ -59,13 +60,13 @@ def faster_thread_switches() -> Iterator[None]:
         with _lock:
             before_s = _before_s.pop()
             if not _before_s and abs(sys.getswitchinterval() - min(before_s, _INTERVAL_S)) < 2 * _HALF_US + 1e-9:
-                sys.setswitchinterval(before_s + _HALF_US)  # it is cut to whole microseconds
+                sys.setswitchinterval(before_s + _HALF_US)  # Python truncates it to whole microseconds
 
 
-# Compiling kernels in another process, so that no client waits for it; it ends with this one. Imports are where they
-# are needed; Spark's tasks pass here.
+# Kernels are compiled in another process, so that no client waits for the compiler; it ends with this process. The
+# imports are inside the functions, because Spark's tasks load this module.
 def compile_beside() -> Thread:
-    """Begin; returns what waits for its end. The other process finds the modules that this one finds."""
+    """Start compiling; returns the thread that waits for the end. The process has this one's ``sys.path``."""
     import threading
 
     thread = threading.Thread(target=_compile, name="penstock compile", daemon=True)
@@ -80,7 +81,7 @@ def _compile() -> None:
     import subprocess
 
     if not sys.executable:
-        return  # a Python inside another program
+        return  # Python is embedded in another program
     program = f"import sys; sys.path[:] = {sys.path!r}; from penstock.kernels.warm import main; main([])"
     optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
     with contextlib.suppress(OSError), subprocess.Popen(
@@ -98,7 +99,7 @@ def _compile() -> None:
 
 
 _FUNCTIONS: Final = "pyarrow.compute"
-"""What Arrow can do with columns: 0.1 s, which a few records do without."""
+"""Arrow's functions on columns: 0.1 s to import, and not needed for a few records."""
 
 _MANY_ROWS: Final = 500
 _LISTS: Final = "lists"
@@ -108,7 +109,7 @@ _COLUMNS: Final = (
     "penstock.records.compression",
     "penstock.records.decoding",
     "penstock.kernels._pure",
-    "pyarrow._compute",  # its loop copies pieces of many lengths
+    "pyarrow._compute",  # copies pieces of many lengths; without all of Arrow's functions
 )
 _OF_ROLES: Final = {
     "columns": _COLUMNS,
@@ -119,11 +120,11 @@ _under_way: Final[set[str]] = set()
 
 
 async def loaded(protocol: WireProtocol, *roles: str) -> None:
-    """Return when everything is there that a client of this protocol imports in its life.
+    """Return when everything is imported that a client of this protocol imports in its life.
 
-    Roles are ``consumer``, ``member`` (of a group; ``newer member`` by ``group_protocol=consumer``), ``columns`` (what
-    decodes more than a handful of records, for who decodes on the loop; others import it then, in the thread that
-    polls) and ``producer``.
+    Roles are ``consumer``, ``member`` (of a group; ``newer member`` with ``group_protocol=consumer``), ``columns``
+    (decoding of more than a handful of records, for clients that decode on the loop; others import it when needed, in
+    the thread that polls) and ``producer``.
     """
     wanted = [role for role in roles if _missing(protocol, role)]
     if wanted:
@@ -131,21 +132,21 @@ async def loaded(protocol: WireProtocol, *roles: str) -> None:
 
 
 def load(protocol: WireProtocol, *roles: str) -> None:
-    """Import it here and now."""
+    """Import it in this thread."""
     for role in roles:
         for name in _missing(protocol, role):
             import_module(name)
     for home in filter(None, (MAIN, protocol.kernels) if {"columns", "producer"} & {*roles} else ()):
-        kernels.kernel_of(home, 0)  # one that is forced by the environment is loaded at its first use
+        kernels.kernel_of(home, 0)  # a kernel forced by the environment is loaded at its first use
     _exercised.update(roles)
     kernels.load_beside(beside_readers)
     kernels.compile_beside(compile_beside)
 
 
 def beside_readers(work: Callable[[], object]) -> bool:
-    """Do ``work`` in a thread of its own: neither a loop waits for it nor who polls.
+    """Run ``work`` in a new thread, so that neither a loop nor a poll waits for it.
 
-    False, and nothing is done, where the interpreter ends: a thread that begins then never runs.
+    Returns False without running it when the interpreter ends: a thread that is started then never runs.
     """
 
     def run() -> None:
@@ -156,44 +157,44 @@ def beside_readers(work: Callable[[], object]) -> bool:
         return False
     try:
         threading.Thread(target=run, name="penstock load", daemon=True).start()
-    except RuntimeError:  # so Python 3.12 says that it ends
+    except RuntimeError:  # Python 3.12 and later raise it at the interpreter's end
         return False
     return True
 
 
 def columns_there() -> bool:
-    """Whether columns can be decoded without waiting for an import."""
+    """Whether columns can be decoded without an import."""
     return "pyarrow" in sys.modules
 
 
 def functions_there() -> bool:
-    """Whether Arrow's functions can be called without waiting for an import."""
+    """Whether Arrow's functions can be called without an import."""
     return _FUNCTIONS in sys.modules and not _under_way
 
 
 def needs_import(rows: object) -> bool:
-    """Whether to send ``rows``, of whatever kind, takes something that is not there yet."""
+    """Whether sending ``rows``, of whatever type, needs an import."""
     if functions_there() and _LISTS in _exercised:
         return False
     return not _is_plain(rows) or not (functions_there() or _count(rows) < _MANY_ROWS)
 
 
 async def loaded_for(rows: object) -> None:
-    """Return when it is there."""
+    """Return when the imports for sending ``rows`` are done."""
     if needs_import(rows):
         lists = not _is_plain(rows)
         await _in_passing_thread(lambda: _load_functions(lists=lists))
 
 
 def start_import() -> None:
-    """Begin to load Arrow's functions, for those who can do without them until they are there."""
+    """Start to import Arrow's functions, for callers that can work without them until then."""
     if not (_under_way or functions_there()):
         _under_way.add(_FUNCTIONS)
         beside_readers(_load_functions)
 
 
 def _is_plain(rows: object) -> bool:
-    """Whether these are columns that are sent as they are."""
+    """Whether these are columns that can be sent without conversion."""
     schema = getattr(rows, "schema", None)
     kinds = map(str, getattr(schema, "types", ("unknown",)))
     return all(kind in {"binary", "timestamp[us, tz=UTC]"} or kind.startswith("int") for kind in kinds)
@@ -211,14 +212,14 @@ def _load_functions(*, lists: bool = False) -> None:
         if lists:
             import pyarrow as pa
 
-            pa.array([b""])  # Arrow asks for pandas when it meets the first list
+            pa.array([b""])  # Arrow tries to import pandas when it converts its first list
             _exercised.add(_LISTS)
     finally:
         _under_way.clear()
 
 
 async def _in_passing_thread(work: Callable[[], None]) -> None:
-    """As ``asyncio.to_thread``, by a thread that does not stay."""
+    """As ``asyncio.to_thread``, in a thread that ends afterwards."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -232,7 +233,7 @@ async def _in_passing_thread(work: Callable[[], None]) -> None:
             work()
         except BaseException as raised:
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so no task waits
             loop.call_soon_threadsafe(settle, error)
 
     if not beside_readers(run):

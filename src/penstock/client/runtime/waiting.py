@@ -1,7 +1,8 @@
-"""Waiting in a thread, in slices: a signal that comes just before a wait, or to another thread, does not end the wait,
-and its handler runs only between two of them.
+"""Waiting in a thread and on the loop: time slices, a fair lock, timers, notifications, background tasks.
 
-Once the interpreter ends, no thread runs the loop of synchronous clients (`_loop_thread`): who waits runs it meanwhile.
+A thread waits in slices. A signal that arrives just before a wait, or in another thread, does not end the wait; its
+handler runs only between two slices. Once the interpreter ends, no thread runs the loop of synchronous clients
+(`background_loop`), so the waiting thread runs it.
 """
 
 from __future__ import annotations
@@ -35,25 +36,25 @@ __all__ = [
 T = TypeVar("T")
 
 LONGEST_S: Final = 1.0
-"""A slice: for so long a handler may have to wait."""
+"""The length of a slice: the longest time that a signal handler may be delayed."""
 
 
 _TURN_S: Final = 0.01
 
 
 class Ended:
-    """What the interpreter's end changes for threads that wait."""
+    """Set when the interpreter ends, for threads that wait."""
 
     def __init__(self) -> None:
         self.run_loop: Callable[[float], None] | None = None
-        """Runs the loop for so many seconds; None as long as a thread of its own does."""
+        """Runs the loop for so many seconds; None while the loop has its own thread."""
 
 
 ended: Final = Ended()
 
 
 def next_of(queue: SimpleQueue[T], until: float | None = None) -> T:
-    """The queue's next thing. Raises Empty if there is none by ``until``, of ``_clock.monotonic``."""
+    """The queue's next item. Raises Empty if there is none by ``until``, a time of ``_clock.monotonic``."""
     while True:
         left = LONGEST_S if until is None else min(LONGEST_S, max(0.0, until - _clock.monotonic()))
         try:
@@ -66,9 +67,12 @@ def next_of(queue: SimpleQueue[T], until: float | None = None) -> T:
                 raise
 
 
-# Line: one at a time, in the order in which they came; whoever finds nobody there need not wait, nor be a task.
+# Acquiring a free lock needs no await and no task.
 class FairLock:
-    """Lives on one event loop. Who leaves hands the turn on, so that nobody who comes later is faster."""
+    """A first-come, first-served lock of one event loop. ``leave`` passes it directly to the next waiter.
+
+    So a task that comes later cannot overtake a waiting one.
+    """
 
     __slots__ = ("_taken", "_waiting")
 
@@ -77,14 +81,14 @@ class FairLock:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
-        """Whether it is the caller's turn now, who then has to ``leave``; nobody is waited for."""
+        """Take the lock if it is free, without waiting; True if the caller now has it and must ``leave``."""
         if self._taken:
             return False
         self._taken = True
         return True
 
     def leave(self) -> None:
-        """The next one goes on."""
+        """Release the lock to the next waiter."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -101,30 +105,33 @@ class FairLock:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                self.leave()  # it came together with what ended the wait
+                self.leave()  # the lock arrived together with the exception that ended the wait
             raise
 
     async def __aexit__(self, *_: object) -> None:
         self.leave()
 
 
-# Alarm: a timer that rings by the earliest of the times that it was set to, and is seldom stopped.
+# A timer that fires at the earliest of the requested times and is rarely cancelled.
 #
-# A loop is not asked when its timer rings: uvloop has no answer for one that rings at once. And a time that a timer was
-# set to need not be over when it rings: uvloop counts whole milliseconds and rounds, so that one may ring half of one
-# early (asyncio's do not).
+# The time of a loop's timer is kept here, because uvloop's timers cannot report it when they fire at once. A timer may
+# fire before its time is reached: uvloop counts whole milliseconds and rounds, so up to half a millisecond early
+# (asyncio's timers are never early).
 _ROUNDING_S: Final = 0.001
 
 
 def ring_after(
     loop: asyncio.AbstractEventLoop, when: float, callback: Callable[..., object], *args: Any
 ) -> asyncio.Handle:
-    """Call it once the loop's clock shows ``when``: for those who look at the clock again, and would not come back."""
+    """Call it when the loop's clock has reached ``when``.
+
+    For callbacks that check the clock and would not be called again if they came too early.
+    """
     return loop.call_at(when + _ROUNDING_S, callback, *args)
 
 
 class CoalescingTimer:
-    """Calls ``ring`` on the loop, which looks what is due, and says when to ring again. Times are the loop's."""
+    """Calls ``ring`` on the loop. ``ring`` handles what is due and sets the next time. Times are the loop's."""
 
     __slots__ = ("_handle", "_loop", "_ring", "_when")
 
@@ -135,7 +142,7 @@ class CoalescingTimer:
         self._when = 0.0
 
     def ring_by(self, when: float) -> None:
-        """Ring then, unless it rings earlier already."""
+        """Fire at ``when``, unless the timer fires earlier anyway."""
         if self._handle is not None:
             if self._when <= when:
                 return
@@ -144,7 +151,7 @@ class CoalescingTimer:
         self._handle = self._loop.call_at(when, self._rings)
 
     def cancel(self) -> None:
-        """Do not ring."""
+        """Do not fire."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -154,17 +161,17 @@ class CoalescingTimer:
         self._ring()
 
 
-# News: something has changed that polls wait for. Told on the loop, waited for there or in the thread that polls.
+# Notifications for polls: set on the loop, waited for on the loop or in the thread that polls.
 class Rung(Protocol):
-    """What is rung by ``put``."""
+    """An object that ``put`` wakes."""
 
     def put(self, what: None, /) -> None: ...
 
 
 class Notifier:
-    """Made inside the loop. ``set`` holds until ``clear``, as an Event's.
+    """A flag with waiters, created on the loop. ``set`` holds until ``clear``, as in an Event.
 
-    One timer serves all that wait until some time: it may ring for nothing, but most polls start and stop none.
+    One timer serves all waiters with a deadline: it may fire for nothing, but most polls start and cancel no timer.
     """
 
     def __init__(self) -> None:
@@ -175,7 +182,7 @@ class Notifier:
         self._bell: Rung | None = None
 
     def set(self) -> None:
-        """There are some."""
+        """There is news: wake all waiters."""
         self._is_set = True
         if self._waiting:
             self._wake()
@@ -183,16 +190,16 @@ class Notifier:
             bell.put(None)
 
     def clear(self) -> None:
-        """They are looked at now."""
+        """The news is being handled."""
         self._is_set = False
 
     def ring(self) -> None:
-        """Have the thread look that waits in ``wait_here``. From any thread, and from a signal's handler."""
+        """Wake the thread that waits in ``wait_here``. From any thread, and in a signal handler."""
         if (bell := self._bell) is not None:
             bell.put(None)
 
     async def wait(self, until: float) -> None:
-        """Return when there are some, at ``until`` (loop time) at the latest, or for nothing: look whether it is."""
+        """Return when there is news, at ``until`` (loop time) at the latest, or spuriously: check after it."""
         if self._is_set:
             return
         woken: asyncio.Future[None] = self._loop.create_future()
@@ -205,21 +212,20 @@ class Notifier:
                 self._waiting.remove(woken)
 
     def hang_bell(self, bell: Rung | None = None) -> None:
-        """From now on ``wait_here`` hears of what comes, or who waits for ``bell``: look whether something has come
-        before, then wait."""
-        self._bell = bell or SimpleQueue()  # no lock of ours that a signal's handler could meet
+        """Register a waiter in a thread: ``wait_here``, or ``bell``; check for data before waiting."""
+        self._bell = bell or SimpleQueue()  # not a lock of ours that a signal handler could find held
 
     @property
     def bell_hangs(self) -> bool:
-        """Whether a thread waits, or is about to. May be asked from any thread."""
+        """Whether a thread waits, or is about to. May be read from any thread."""
         return self._bell is not None
 
     def take_bell_down(self) -> None:
-        """Nobody waits in a thread any more."""
+        """No thread waits any more."""
         self._bell = None
 
     def wait_here(self, seconds: float) -> None:
-        """Block this thread until there are some since the bell was hung, for ``seconds`` or a moment at most."""
+        """Block this thread until there is news since ``hang_bell``, for at most ``seconds`` or one slice."""
         assert isinstance(self._bell, SimpleQueue)
         try:
             self._bell.get(timeout=min(max(0.0, seconds), LONGEST_S))
@@ -227,7 +233,7 @@ class Notifier:
             return
 
     def close(self) -> None:
-        """No timer is left."""
+        """Cancel the timer."""
         self._alarm.cancel()
 
     def _wake(self) -> None:
@@ -237,15 +243,15 @@ class Notifier:
                 each.set_result(None)
 
 
-# Errors of our own: an exception that nobody planned for, where nobody waits who could catch it.
+# Unexpected exceptions where no caller could catch them.
 #
-# A loop's callback or a background task that raises one must not leave somebody else waiting for ever: it is told to
-# whoever owns the work, as an error that names it.
+# A loop's callback or a background task that raises must not leave another task waiting for ever. The exception goes
+# to the owner of the work, as an error that names the work.
 Ts = TypeVarTuple("Ts")
 
 
 def failed_inside(what: str, error: BaseException, partition: Partition | None = None) -> LocalError:
-    """The error that users get for ``error``, which is its cause."""
+    """The error that users get for ``error``, which becomes its cause."""
     failure = LocalError(
         f"{what} failed inside: {error!r}",
         topic=None if partition is None else partition.topic,
@@ -257,7 +263,7 @@ def failed_inside(what: str, error: BaseException, partition: Partition | None =
 
 
 def guarded(work: Callable[[*Ts], object], failed: Callable[[Exception], object]) -> Callable[[*Ts], None]:
-    """``work`` as a loop may call it: what it raises goes to ``failed``."""
+    """``work`` as a loop's callback: its exceptions go to ``failed``."""
 
     def run(*arguments: *Ts) -> None:
         try:
@@ -269,7 +275,7 @@ def guarded(work: Callable[[*Ts], object], failed: Callable[[Exception], object]
 
 
 def report_failure(failed: Callable[[BaseException], object]) -> Callable[[asyncio.Task[None]], None]:
-    """The callback of a task that nobody awaits: what it raised goes to ``failed``."""
+    """A done callback for a task that is never awaited: its exception goes to ``failed``."""
 
     def look(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -279,7 +285,7 @@ def report_failure(failed: Callable[[BaseException], object]) -> Callable[[async
 
 
 class Background:
-    """Tasks of ``whose`` that nobody awaits: ``failed`` hears of what they raise, until all of them are ended."""
+    """Tasks of ``whose`` that are never awaited; their exceptions go to ``failed`` until all tasks are ended."""
 
     def __init__(self, whose: str, failed: Callable[[BaseException], object]) -> None:
         self._whose = whose
@@ -288,13 +294,13 @@ class Background:
         self._over = False
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Have it done."""
+        """Start a task."""
         task = asyncio.get_running_loop().create_task(work, name=f"penstock {name}")
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     async def end(self) -> None:
-        """Cancel all of them, and return when they are gone."""
+        """Cancel all tasks, and return when they are gone."""
         self._over = True
         tasks = list(self._tasks)
         for task in tasks:

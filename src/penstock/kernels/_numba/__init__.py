@@ -1,6 +1,6 @@
 """The kernel compiled by numba: the same functions as the pure one, several times as fast.
 
-Importing this module imports numba (0.2 s); only `penstock.kernels` does, at the first large piece of work.
+Importing this package imports numba (0.2 s); only `penstock.kernels` does so, at the first large piece of work.
 """
 
 from penstock.kernels._numba.records import check_crcs as check_crcs

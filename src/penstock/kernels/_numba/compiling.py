@@ -1,9 +1,9 @@
-"""How kernels are compiled, and the loads and copies of raw bytes that numba's array indexing cannot say.
+"""How kernels are compiled; and loads and copies of raw bytes that numba's array indexing cannot express.
 
-numba keeps compiled code beside the source or in ``NUMBA_CACHE_DIR``, where nothing but a writable folder will do, and
-throws it away when the source's time changes, as it does when an image of a container is pushed. The variable belongs
-to the user's own numba code. So ours has folders of its own (``kernels.cache``), whose names say which source it is of:
-one for each home of kernels, which is the package that has a function's ``_numba`` in it.
+numba stores compiled code next to the source or in ``NUMBA_CACHE_DIR``. It needs a writable folder there, and discards
+the code when the source's modification time changes, as it does when a container image is pushed. The variable also
+affects users' own numba code. So kernels have their own folders (`penstock.kernels.cache`), one per home, whose names
+depend on the source.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
     "uint64",
 ]
 
-# Its decorators do nothing then, and what only compiled code can do would fail when it runs.
+# With this set, numba's decorators do nothing, and functions that only work compiled would fail when they run.
 if getattr(numba.config, "DISABLE_JIT", 0):
     raise ImportError("NUMBA_DISABLE_JIT is set, so that numba compiles nothing")
 
@@ -58,7 +58,7 @@ def _array(kind: Any, dimensions: int = 1, *, readonly: bool) -> Any:
     return types.Array(kind, dimensions, "C", readonly=readonly)
 
 
-# Argument types. What a kernel only reads is declared so, and then takes writable arrays as well.
+# Argument types. Arrays that a kernel only reads are declared read-only, which also accepts writable ones.
 INT: Final = types.int64
 BYTES: Final = _array(types.uint8, readonly=True)
 INT32S: Final = _array(types.int32, readonly=True)
@@ -69,18 +69,18 @@ OUT_INT64S: Final = _array(types.int64, readonly=False)
 OUT_TABLE: Final = _array(types.int64, 2, readonly=False)
 
 
-# Kernels fill the arrays they are given, and make none: one that does is not compiled. Where numba believes that they
-# might, each call inside a kernel counts references of its arrays up and down, atomically, a dozen times a record: that
-# was most of what encoding took.
-_COUNTS: Final = "_nrt"  # no public name; a numba that has another one only takes longer
+# Kernels fill arrays that they get, and create none; numba refuses to compile one that does. With reference counting
+# enabled, each call inside a kernel would count the references of its arrays up and down, atomically, a dozen times a
+# record, which took most of the time of encoding.
+_COUNTS: Final = "_nrt"  # not a public name; a numba with another name only runs slower
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True} | ({_COUNTS: False} if hasattr(CPUTargetOptions, _COUNTS) else {})
 
 
 def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
-    """Compile now, or load what an earlier process compiled; runs without the GIL.
+    """Compile now, or load what an earlier process compiled; the function runs without the GIL.
 
-    The types of the arguments are given so that there is one machine code a function: left to itself, numba would
-    compile again, for seconds, when the first read-only (or the first writable) array comes along.
+    Argument types are given, so that each function has one machine code. Otherwise numba would compile again, for
+    seconds, at the first read-only (or the first writable) array.
     """
 
     def compile_now(function: _Function) -> _Function:
@@ -90,14 +90,14 @@ def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
         try:
             with _kept(function, place):
                 return cast(_Function, numba.njit(arguments, cache=True, **_OPTIONS)(function))
-        except (OSError, RuntimeError):  # a full disk, a folder taken away; numba found nowhere to keep it
+        except (OSError, RuntimeError):  # the disk is full, or the folder is gone; numba could not store the code
             return cast(_Function, numba.njit(arguments, **_OPTIONS)(function))
 
     return compile_now
 
 
 class _Locator:
-    """Tells numba where a kernel is kept; knows no functions but those that are being decorated here."""
+    """Tells numba where a kernel is stored; responds only for functions that are being decorated here."""
 
     under_way: ClassVar[dict[Callable[..., Any], Path]] = {}
 
@@ -110,7 +110,7 @@ class _Locator:
         return None if place is None else cls(place)
 
     def ensure_cache_path(self) -> None:
-        """It is there. One that cannot be written to is good enough to load from."""
+        """The folder exists. One that is not writable is good enough to load from."""
 
     def get_cache_path(self) -> str:
         return str(self._place)
@@ -124,7 +124,7 @@ class _Locator:
 
 @contextlib.contextmanager
 def _kept(function: Callable[..., Any], place: Path) -> Iterator[None]:
-    """While the decorator runs, which looks here before it looks anywhere else. One thread at a time."""
+    """Make numba use `_Locator` first while the decorator runs; one thread at a time."""
     kind: Any = CompileResultCacheImpl
     with global_compiler_lock:
         _Locator.under_way[function] = place
@@ -141,15 +141,15 @@ def inlined(function: _Function) -> _Function:
     return cast(_Function, numba.njit(**_OPTIONS)(function))
 
 
-# Loads and copies of raw bytes that numba's array indexing cannot say, and the integer types of compiled code.
+# Loads and copies of raw bytes, and the integer types of compiled code.
 #
-# Nothing here checks anything: callers have compared with the arrays' ends. The casts give each function the type it
-# has for those who call it inside a kernel; numba itself sees through them.
+# Nothing here checks bounds; callers have compared with the arrays' ends. The casts give each function its type for
+# callers inside a kernel; numba itself ignores them.
 CHUNK: Final = 16
 
 int64 = cast(Callable[[Any], int], np.int64)
 uint64 = cast(Callable[[Any], int], np.uint64)
-"""Mixing the two in one expression gives a float in numba: convert first."""
+"""Convert before mixing the two: in one expression they give a float in numba."""
 
 
 def address_of(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:

@@ -1,8 +1,8 @@
-"""CRC-32 (IEEE 802.3, as zlib's), sixteen bytes a step.
+"""CRC-32 (IEEE 802.3, as zlib's), sixteen bytes per step.
 
-Each of sixteen tables holds what a byte contributes from its place in the step ("slicing by 8", Intel 2006, twice as
-wide: the loads of one step do not wait for each other). All numbers are unsigned, so that no index can be negative and
-none is looked at for that.
+Each of the sixteen tables has the contribution of a byte at one place of the step ("slicing by 8", Intel 2006, at twice
+the width: the loads of one step do not depend on each other). All numbers are unsigned, so that no index can be
+negative and numba emits no check for that.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _word(data: Bytes, at: int) -> int:
 
 @inlined
 def _contribution(word: int, table: int) -> int:
-    """Return what the four bytes of ``word`` contribute, the last by ``table``, the one before by the next, …"""
+    """Return the contribution of the four bytes of ``word``: the last one by ``table``, earlier ones by the next."""
     last = uint64(table) * _TABLE
     third, second, first = last + _TABLE, last + _TABLE * uint64(2), last + _TABLE * uint64(3)
     return (

@@ -1,4 +1,4 @@
-"""The kernel for record batches v2, compiled: walk records and their headers, write them, check batches, gather pieces.
+"""The compiled kernel for record batches v2: walk and write records and their headers, check batches, gather pieces.
 
 Faults are returned as the numbers of `penstock.kernels.interface.Fault`.
 """
@@ -56,11 +56,11 @@ __all__ = [
 # Zigzag varints, at most ten bytes.
 @inlined
 def read_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Return (value, position after it); the position is -1 where the varint is cut off or longer than ten bytes."""
+    """Return (value, position after it); the position is -1 if the varint is cut off or longer than ten bytes."""
     if at >= end:
         return 0, -1
     byte = byte_at(data, at)
-    if byte < 128:  # nearly every length, delta and count
+    if byte < 128:  # the usual case for lengths, deltas and counts
         return (byte >> 1) ^ -(byte & 1), at + 1
     bits = uint64(byte & 127)
     shift = uint64(7)
@@ -88,7 +88,7 @@ def varint_size(value: int) -> int:
 
 @inlined
 def write_varint(out: Bytes, at: int, value: int) -> int:
-    """Write ``value`` at ``at``; returns the position after it."""
+    """Write ``value`` at ``at``; return the position after it."""
     bits = uint64((value << 1) ^ (value >> 63))
     while bits > uint64(127):
         out[at] = np.uint8((bits & uint64(127)) | uint64(128))
@@ -193,7 +193,7 @@ def walk_records(
     return row, headers, 0, 0, 0
 
 
-# Note where the names and values of record headers are.
+# Names and values of record headers.
 @compiled(BYTES, INT32S, INT32S, INT, INT, OUT_INT32S, OUT_INT32S, OUT_INT32S, OUT_INT32S)
 def walk_headers(
     data: Bytes,
@@ -222,7 +222,7 @@ def walk_headers(
             at += length
 
 
-# Write records of v2 batches.
+# Writing records.
 _LONG = 512
 
 
@@ -295,7 +295,7 @@ def encode_records(
     return at
 
 
-# List record batches: only their 61-byte headers are read.
+# Listing record batches, of which only the 61-byte headers are read.
 _LAST_OFFSET = 2**63 - 2
 
 
@@ -359,21 +359,21 @@ def last_batch(data: Bytes, at: int, end: int) -> int:
     return last
 
 
-# Checksums of many batches in one call: compiled code calls the C function that google-crc32c brings along.
+# Checksums of many batches in one call: compiled code calls the C function of the google-crc32c package.
 #
-# Slicing an array and calling into Python costs a microsecond, as much as the checksum of a batch of 16 KiB itself. The
-# function's address is an argument, not a part of the compiled code, which is kept from process to process. Where there
-# is no such function to be found (the package was built another way), each batch is a call from Python. Source:
-# google/crc32c 1.1, ``crc32c.h``.
+# Slicing an array and calling into Python takes a microsecond, as long as the checksum of a batch of 16 KiB. The
+# function's address is an argument, not a part of the compiled code, which outlives the process. If there is no such
+# function (the package was built in another way), each batch is a call from Python. Source: google/crc32c 1.1,
+# ``crc32c.h``.
 _EXAMPLE: Final = b"123456789"
 _OF_EXAMPLE: Final = 0xE3069283
 
 
 def _address() -> int:
-    """Return where ``uint32_t crc32c_value(const uint8_t *data, size_t count)`` is; 0 if it is not to be had."""
+    """Return the address of ``uint32_t crc32c_value(const uint8_t *data, size_t count)``; 0 if it is not available."""
     try:
         library = ctypes.CDLL(import_module("google_crc32c._crc32c").__file__)
-        function = library.crc32c_value  # found in the libraries that the module was linked with, too
+        function = library.crc32c_value  # also found in libraries that the module was linked with
     except (ImportError, OSError, AttributeError, TypeError):
         return 0
     function.restype, function.argtypes = ctypes.c_uint32, (ctypes.c_char_p, ctypes.c_size_t)
@@ -413,15 +413,15 @@ def check_crcs(data: Bytes, table: npt.NDArray[np.int64]) -> int:
     return _check(data, table, _ADDRESS) if _ADDRESS else _pure.check_crcs(data, table)
 
 
-# Copy scattered pieces into one buffer, 16 bytes at a time.
+# Copying scattered pieces into one buffer, 16 bytes at a time.
 
 
 @compiled(BYTES, INT32S, INT32S, INT, INT, OUT_BYTES)
 def gather(data: Bytes, at: Int32s, ends: Int32s, first: int, last: int, out: Bytes) -> None:
     """See `penstock.kernels.interface.Kernel.gather`.
 
-    A chunk may write over the end of its piece: the next piece is written afterwards, and ``out`` has slack. It may
-    not read over the end of ``data``, so pieces close to that are copied exactly.
+    A chunk may overwrite bytes after its piece, because the next piece is written later and ``out`` has slack. It must
+    not read beyond the end of ``data``, so pieces close to it are copied exactly.
     """
     safe = len(data) - CHUNK
     for row in range(first, last):
@@ -437,6 +437,6 @@ def gather(data: Bytes, at: Int32s, ends: Int32s, first: int, last: int, out: By
 
 
 def gathered(data: Bytes, at: Int32s, ends: Int32s, first: int, last: int) -> Bytes | None:
-    """See `penstock.kernels.interface.Kernel.gathered`; writing where the caller wants it is as fast."""
+    """See `penstock.kernels.interface.Kernel.gathered`. None: writing into the caller's array is as fast."""
     del data, at, ends, first, last
     return None

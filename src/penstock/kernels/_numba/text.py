@@ -1,4 +1,4 @@
-"""Base64, UTF-8 and protobuf's fields, compiled: pieces of protocols' own kernels."""
+"""Base64, UTF-8 and protobuf fields, compiled: parts of protocols' own kernels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_base64(data: Bytes, at: int, end: int) -> bool:
     """Whether ``data[at:end]`` is base64."""
     if (end - at) & 3 == 1:
         return False
-    for place in range(at, end):  # noqa: SIM110 - a generator is nothing numba compiles
+    for place in range(at, end):  # noqa: SIM110 - numba does not compile generators
         if _DIGITS[byte_at(data, place)] == 255:
             return False
     return True
@@ -38,7 +38,7 @@ def is_base64(data: Bytes, at: int, end: int) -> bool:
 
 @inlined
 def read_base64(data: Bytes, at: int, out: Bytes, to: int, stop: int) -> None:
-    """Decode what is written at ``at``, and is base64, into ``out[to:stop]``."""
+    """Decode valid base64 at ``at`` into ``out[to:stop]``."""
     bits, held = int64(0), 0
     while to < stop:
         bits = bits << 6 & 0xFFFFFF | int64(_DIGITS[byte_at(data, at)])
@@ -52,7 +52,7 @@ def read_base64(data: Bytes, at: int, out: Bytes, to: int, stop: int) -> None:
 
 @inlined
 def write_base64(data: Bytes, at: int, end: int, out: Bytes, to: int) -> int:
-    """Write ``data[at:end]`` at ``to``; returns the position after it."""
+    """Write ``data[at:end]`` at ``to`` as base64; return the position after it."""
     while at + 3 <= end:
         bits = byte_at(data, at) << 16 | byte_at(data, at + 1) << 8 | byte_at(data, at + 2)
         out[to], out[to + 1] = _ALPHABET[bits >> 18], _ALPHABET[bits >> 12 & 63]
@@ -73,7 +73,7 @@ def write_base64(data: Bytes, at: int, end: int, out: Bytes, to: int) -> int:
 # Unsigned varints and length-delimited fields, as protobuf writes them.
 @inlined
 def read_unsigned(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Return (64 bits as int64, position after them); the position is -1 where they are cut off or too many."""
+    """Return (64 bits as int64, position after them); the position is -1 if the varint is cut off or too long."""
     if at >= end:
         return 0, -1
     byte = byte_at(data, at)
@@ -93,9 +93,9 @@ def read_unsigned(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def read_length(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Return (begin, end) of the bytes behind the length at ``at``; begin is -1 where they are not there."""
+    """Return (begin, end) of the bytes after the length at ``at``; begin is -1 if they are incomplete."""
     length, begin = read_unsigned(data, at, end)
-    if begin < 0 or length < 0 or length > end - begin:  # below 0: 2^63 and more
+    if begin < 0 or length < 0 or length > end - begin:  # a negative length is 2^63 or more
         return -1, -1
     return begin, begin + length
 
@@ -112,7 +112,7 @@ def unsigned_size(value: int) -> int:
 
 @inlined
 def write_unsigned(out: Bytes, at: int, value: int) -> int:
-    """Write the 64 bits of ``value`` at ``at``; returns the position after them."""
+    """Write the 64 bits of ``value`` at ``at``; return the position after them."""
     bits = uint64(value)
     while bits > uint64(127):
         out[at] = np.uint8((bits & uint64(127)) | uint64(128))

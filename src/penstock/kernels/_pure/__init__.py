@@ -1,4 +1,4 @@
-"""The kernel in Python and NumPy: always there, some million records a second, what the compiled one is tested by."""
+"""The kernel in Python and NumPy: always available, millions of records a second, and the reference in tests."""
 
 from penstock.kernels._pure.batches import check_crcs as check_crcs
 from penstock.kernels._pure.batches import gather as gather

@@ -1,4 +1,4 @@
-"""List record batches, check their checksums, and gather pieces of them."""
+"""Lists record batches, checks their checksums, and gathers pieces of them, in Python and NumPy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FIELDS: Final = {
 _PREFIX: Final = 17  # baseOffset, batchLength, leaderEpoch, magic
 _LENGTH_AND_MAGIC: Final = struct.Struct(">i4xb")
 _FEW_BATCHES: Final = 8
-"""Headers that a loop has read before NumPy has started."""
+"""For so few headers a loop is faster than NumPy."""
 _LAST_OFFSET: Final = (1 << 63) - 2
 _CODECS: Final = 5
 _LENGTH_AT: Final = 8
@@ -112,8 +112,8 @@ def last_batch(data: Bytes, at: int, end: int) -> int:
     return last_whole(data.data, at, end)
 
 
-# Checksums of many batches, one call of google-crc32c each.
-_START: Final = 21  # what stands before it is stamped by the log, or is the checksum itself
+# Checksums of many batches, with one call of google-crc32c each.
+_START: Final = 21  # earlier bytes are stamped by the log, or are the checksum itself
 
 
 def check_crcs(data: Bytes, table: npt.NDArray[np.int64]) -> int:
@@ -126,13 +126,13 @@ def check_crcs(data: Bytes, table: npt.NDArray[np.int64]) -> int:
     return len(table)
 
 
-# Copy scattered pieces into one buffer: as rows of a table where all have one length, else by Arrow's own loop.
+# Copying scattered pieces into one buffer: as rows of a table if all have one length, else by Arrow's own loop.
 _FEW_PIECES: Final = 200
-"""Pieces that a loop has copied before NumPy has started."""
+"""For so few pieces a loop is faster than NumPy."""
 _FEW_FOR_ARROW: Final = 1_000
 """The first use of Arrow's loop takes some milliseconds."""
 _LONG: Final = 1 << 12
-"""Bytes a piece from which on copying is what takes the time, whoever loops."""
+"""With so many bytes per piece, copying dominates in any kind of loop."""
 
 
 def gathered(data: Bytes, at: Int32s, ends: Int32s, first: int, last: int) -> Bytes | None:
@@ -165,13 +165,13 @@ def _rows(data: Bytes, begins: Int32s, length: int) -> Bytes:
 
 
 def _by_arrow(data: Bytes, begins: Int32s, lengths: Int32s) -> Bytes | None:
-    """Take every other one of the pieces and the gaps between them, if they lie in order."""
+    """Take every other one of the pieces and the gaps between them; None if they are not in order."""
     import pyarrow as pa
-    from pyarrow._compute import call_function  # pyarrow.compute is 0.1 s more
+    from pyarrow._compute import call_function  # importing pyarrow.compute takes 0.1 s more
 
     bounds = np.empty(2 * len(begins), np.int32)
     bounds[0::2], bounds[1::2] = begins, begins + lengths
-    bounds[0::2][lengths == 0] = 0  # nothing is there, and nulls are nowhere
+    bounds[0::2][lengths == 0] = 0  # empty pieces and nulls have no position
     bounds[1::2][lengths == 0] = 0
     ordered = np.maximum.accumulate(bounds)
     if (ordered != bounds)[np.repeat(lengths > 0, 2)].any():

@@ -1,4 +1,8 @@
-"""Read and write the records of v2 batches: note where keys, values and headers are, check every length."""
+"""Reads and writes the records of v2 batches in Python and NumPy.
+
+Many records are read at once with NumPy; a few are read in a loop. A batch with anything unusual or wrong is read again
+record by record, by a slow reader that knows what is wrong where.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +48,12 @@ __all__ = [
     "write_varint",
 ]
 
-# Zigzag varints as Protocol Buffers and Kafka write them: seven bits a byte, low bits first, at most ten bytes.
+# Zigzag varints as in Protocol Buffers and Kafka: seven bits per byte, low bits first, at most ten bytes.
 _MASK = (1 << 64) - 1
 
 
 def read_varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return (value, position after it); the position is -1 where the varint is cut off or longer than ten bytes."""
+    """Return (value, position after it); the position is -1 if the varint is cut off or longer than ten bytes."""
     bits = shift = 0
     while at < end and shift < 70:
         byte = data[at]
@@ -72,13 +76,13 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def signed64(value: int) -> int:
-    """Wrap to 64 bits, as the arithmetic of Java and of the compiled kernel does."""
+    """Wrap to 64 bits, like the arithmetic of Java and of the compiled kernel."""
     return ((value + (1 << 63)) & _MASK) - (1 << 63)
 
 
-# Zigzag varints, many at a time: a few NumPy operations for what `varint` does in a loop.
+# Many zigzag varints at a time: a few NumPy operations instead of a loop.
 #
-# Those of one or two bytes, which are nearly all, are looked up in a table by their two bytes; longer ones are read
+# Those of one or two bytes, which are nearly all, are looked up in a table by their two bytes. Longer ones are read
 # byte by byte.
 NOWHERE: Final = 1 << 40
 """The position after a varint of more than ten bytes: beyond the end of any record."""
@@ -90,14 +94,14 @@ _SIZE: Final = 3
 
 
 def pairs_of(data: Bytes) -> npt.NDArray[np.uint16]:
-    """Return a view of ``data``, of two bytes or more: at each position the byte there and, above it, the next one."""
+    """Return a view of ``data`` (two bytes or more) that pairs the byte at each position with the next one above it."""
     return np.ndarray((len(data) - 1,), "<u2", data, strides=(1,))
 
 
 def read_varints(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
-    """Return (values, positions after them). Any position may be given: what is read outside ``data`` is of no use.
+    """Return (values, positions after them). Positions may be anywhere; values read outside ``data`` are meaningless.
 
-    A varint that is cut off ends after where it should, so whoever compares that with a limit finds it out.
+    A varint that is cut off ends beyond its limit, so a caller that compares the end with the limit notices.
     """
     found = _short_varints().take(_pairs_at(data, at))
     longer = np.flatnonzero(found == _LONGER) if int(found.min(initial=0)) == _LONGER else None
@@ -111,7 +115,7 @@ def read_varints(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
 
 def _pairs_at(data: Bytes, at: Int64s) -> npt.NDArray[np.uint16]:
     pairs, last = pairs_of(data), len(data) - 2
-    if int(at.view(np.uint64).max(initial=0)) <= last:  # and none of them is negative
+    if int(at.view(np.uint64).max(initial=0)) <= last:  # which also means that none is negative
         return pairs[at]
     found = pairs[np.clip(at, 0, last)]
     found[at > last] = data[-1]
@@ -120,7 +124,7 @@ def _pairs_at(data: Bytes, at: Int64s) -> npt.NDArray[np.uint16]:
 
 @functools.cache
 def _short_varints() -> Int64s:
-    """From two bytes, low one first, to the value of the varint that begins with them, and its size in the low bits."""
+    """A table from two bytes, low one first, to the value of their varint, with its size in the low bits."""
     low, high = (each.ravel() for each in np.meshgrid(np.arange(256), np.arange(256)))
     bits = np.where(low < 128, low, low & 127 | high << 7)
     found = ((bits >> 1) ^ -(bits & 1)) << _SIZE_BITS | np.where(low < 128, 1, 2)
@@ -141,23 +145,24 @@ def _read_long(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
             break
         byte = data.take(after[which], mode="clip").astype(np.int64)
         after[which] += 1
-        bits[which] += (byte - 1) << (7 * size)  # less one: the bit of the byte before, which said "there is more"
+        bits[which] += (byte - 1) << (7 * size)  # minus one removes the continuation bit of the byte before
         longer = longer[byte > 127]
     return (bits.view(np.uint64) >> np.uint64(1)).view(np.int64) ^ -(bits & 1), after
 
 
-# Find where records begin: the only step from one record to the next, so all that cannot be done for all at once.
+# Where records begin. Each start depends on the previous record, so this is the only step that cannot be done for all
+# records at once.
 #
-# Many batches are walked side by side, a step in all of them at a time; a few, one after the other. Only lengths are
-# read, and nothing is judged but whether the last record ends where the batch does.
+# Many batches are walked in parallel, one step in all of them at a time; a few are walked one after the other. Only
+# lengths are read, and the only check is whether the last record ends where the batch does.
 _STEP: Final = 40
-"""A step in many batches at once costs as much as that many records walked in a loop."""
+"""A step in many batches at once takes as long as walking this number of records in a loop."""
 
 
 def record_starts(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_]]:
     """Return (where each record begins, whether the chain of each batch ends where the batch does).
 
-    The places of a broken chain are of no use.
+    The positions of a broken chain are meaningless.
     """
     total = int(counts.sum())
     starts = np.empty(total, np.int64)
@@ -175,10 +180,10 @@ def record_starts(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> 
 
 
 def _side_by_side(data: Bytes, begins: Int64s, counts: Int64s, starts: Int64s, firsts: Int64s) -> Int64s:
-    """Fill ``starts``; returns where each chain ends. One that meets a length of three bytes stays where it is."""
+    """Fill ``starts``; return where each chain ends. A chain stops at a length of three bytes."""
     pairs, jumps = pairs_of(data), _jumps()
     last = len(pairs) - 1
-    order = np.argsort(-counts, kind="stable")  # so that the chains which go on are the first ones
+    order = np.argsort(-counts, kind="stable")  # so that the chains which continue come first
     at, to = begins[order], firsts[order]
     going = len(order) - np.searchsorted(np.sort(counts), np.arange(int(counts.max())), "right")
     for step, number in enumerate(going.tolist()):
@@ -192,7 +197,7 @@ def _side_by_side(data: Bytes, begins: Int64s, counts: Int64s, starts: Int64s, f
 
 @functools.cache
 def _jumps() -> Int64s:
-    """From two bytes, low one first, to the size of the record that begins with them; 0 for lengths that are longer."""
+    """A table from two bytes, low one first, to the size of the record that begins with them; 0 for longer lengths."""
     low, high = np.meshgrid(np.arange(256), np.arange(256))
     two = 2 + ((low & 127 | high << 7) >> 1)
     jumps = np.where(low < 128, 1 + (low >> 1), np.where(high < 128, two, 0))
@@ -224,16 +229,16 @@ def _starts_one_by_one(data: Bytes, begin: int, end: int, count: int) -> list[in
     return starts if at == end - begin else None
 
 
-# Read the fields of many records at once, and judge them.
+# Reading and checking the fields of many records at once.
 #
-# Which record is wrong is found here; what is wrong with it, and where, is for `record`: it reads that batch once more.
+# This finds the wrong record. `read_record` reads its batch again, and finds what is wrong and where.
 _MOST_STEPS: Final = 32
 _FEW_LEFT: Final = 20
-"""Each header costs a step in the records that have it: where few have more than so many, `record` reads them."""
+"""Each header takes a step for the records that have it. When only a few records have more, `read_record` is used."""
 
 
 class Fields(NamedTuple):
-    """An array a field, an element a record: as `penstock.kernels._pure.records.Record`."""
+    """One array per field and one element per record, with the fields of `Record`."""
 
     timestamp_delta: Int64s
     offset_delta: Int64s
@@ -246,10 +251,10 @@ class Fields(NamedTuple):
 
 
 def read_records(data: Bytes, starts: Int64s, after: Int64s, last: Int64s) -> tuple[Fields, npt.NDArray[np.bool_]]:
-    """Return the fields of the records that lie between ``starts`` and ``after``, and which of them are wrong.
+    """Return the fields of the records between ``starts`` and ``after``, and which of them are wrong.
 
-    ``last`` is the last offset delta of each one's batch. Positions only grow, so if the last field ends exactly where
-    the record does, every byte before was inside it.
+    ``last`` is the last offset delta of each record's batch. Positions only grow, so if the last field ends exactly
+    where the record does, every earlier byte was inside the record.
     """
     length, body = read_varints(data, starts)
     wrong = (length < MIN_RECORD_BYTES - 1) | (body + length != after)
@@ -270,14 +275,14 @@ def read_records(data: Bytes, starts: Int64s, after: Int64s, last: Int64s) -> tu
 
 
 def _read_counts(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
-    """Do what `read_varints` does, sooner where all are 0: most records have no headers."""
+    """As `read_varints`, but faster if all are 0, because most records have no headers."""
     if data.take(at, mode="clip").any():
         return read_varints(data, at)
     return np.zeros_like(at), at + 1
 
 
 def _after_headers(data: Bytes, headers: Int64s, at: Int64s, after: Int64s, wrong: npt.NDArray[np.bool_]) -> Int64s:
-    """Where the headers of each record end; nowhere if one of them is wrong."""
+    """Where the headers of each record end; `NOWHERE` if one of them is wrong."""
     rest = np.flatnonzero((headers > 0) & ~wrong)
     if not len(rest):
         return at
@@ -299,16 +304,16 @@ def _after_headers(data: Bytes, headers: Int64s, at: Int64s, after: Int64s, wron
     return ends
 
 
-# Read a few records of the common kind at the speed plain Python has: no headers, and no field of more than two bytes.
+# Reading a few common records at the speed of plain Python: without headers, and with fields of at most two bytes.
 #
-# Nothing is compared with the record's end until the end: positions only grow, so if the last field ends exactly where
-# the record does, every byte before was inside it. What is not of that kind, or wrong, is left for `read_record`.
+# Nothing is compared with the record's end until its last field: positions only grow, so if that field ends exactly
+# where the record does, every earlier byte was inside it. All other records, and wrong ones, are left to `read_record`.
 PlainFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int]
-"""The fields of `penstock.kernels._pure.records.Record`."""
+"""The fields of `Record`."""
 
 
 def read_plain_records(source: bytes, at: int, end: int, count: int, last: int, found: list[PlainFields]) -> int:
-    """Append records to ``found`` until it has ``count`` or one is not plain; returns the position after the last."""
+    """Append records to ``found`` until it has ``count``, or one is not plain; return the position after the last."""
     append = found.append
     try:
         for _ in range(count - len(found)):
@@ -344,8 +349,8 @@ def read_plain_records(source: bytes, at: int, end: int, count: int, last: int, 
             value_at = i
             if value != 1:
                 i += value >> 1
-            # A second byte above 127 makes a number of 16384 or more: a third byte follows, so this is not plain. An
-            # odd number is negative, which only the null of a key or a value (1) may be.
+            # A second byte above 127 makes a number of 16384 or more: a third byte follows, so this record is not
+            # plain. An odd number is negative, which only the null of a key or a value (1) may be.
             if (
                 source[i]
                 or i + 1 != after
@@ -369,7 +374,7 @@ def read_plain_records(source: bytes, at: int, end: int, count: int, last: int, 
     return at
 
 
-# Read one record with every check: slow, and exact about what is wrong where.
+# Reading one record with every check: slow, and exact about what is wrong and where.
 #
 # Kafka protocol, record (v2): length, attributes, timestampDelta, offsetDelta, key, value, headers; all but the
 # attributes are zigzag varints.
@@ -438,7 +443,7 @@ def _length(source: bytes, field: int, after: int, least: int, fault: Fault) -> 
 
 _LAST_MS: Final = (2**63 - 1) // 1000
 _FEW_RECORDS: Final = 150
-"""Records that a loop has read before NumPy has started."""
+"""For so few records a loop is faster than NumPy."""
 _MANY: Final = 1 << 15
 
 
@@ -498,7 +503,8 @@ class _Chain:
         self._after[totals[filled] - 1] = spans[filled, Span.END]
 
     def note(self, first: int, last: int, notes: _Notes) -> int:
-        """Note the records of some batches at once; returns where they end: at a wrong or unusual one, or ``last``."""
+        """Note the records of several batches at once; return where they stop: at a wrong or unusual batch, or
+        ``last``."""
         if not self._whole[first:last].all():
             last = first + int(np.argmin(self._whole[first:last]))
         begin, end = (int(self._stops[each - 1]) if each else 0 for each in (first, last))
@@ -515,7 +521,7 @@ class _Chain:
 
 @dataclass(slots=True)
 class _Notes:
-    """The arrays to fill, and how far they are."""
+    """The arrays to fill, and the position reached in them."""
 
     row: int
     headers: int
@@ -532,7 +538,7 @@ class _Notes:
     header_ends: Int32s
 
     def add(self, spans: npt.NDArray[np.int64], fields: Fields, counts: Int64s) -> Int64s:
-        """Note the records of these batches, ``counts`` of each; returns the row after each batch's last."""
+        """Note the records of these batches, ``counts`` of each; return the row after each batch's last."""
         stops = np.cumsum(counts)
         bases, lasts = spans[:, Span.BASE_OFFSET], spans[:, Span.LAST_OFFSET_DELTA]
         if len(spans) and (bases.min() < self.start or (bases + lasts).max() >= self.stop):
@@ -584,7 +590,7 @@ def _read_one_by_one(source: bytes, begin: int, count: int, last: int) -> tuple[
 
 
 def _records(source: bytes, count: int, last: int) -> tuple[list[PlainFields], Wrong | None]:
-    """Plain records at speed; `read_record` judges the rest."""
+    """Read plain records fast, and all others with `read_record`."""
     found: list[PlainFields] = []
     at, end = 0, len(source)
     try:
@@ -600,11 +606,11 @@ def _records(source: bytes, count: int, last: int) -> tuple[list[PlainFields], W
     return found, None
 
 
-# Note where the names and values of record headers are: of all records the first ones at once, then the second ones.
+# Names and values of record headers: the first headers of all records at once, then the second ones, and so on.
 #
-# The last few records that have more headers than the others are read header by header.
+# The last few records, which have more headers than the others, are read header by header.
 _FEW_HEADERS: Final = 20
-"""Headers that a loop has read before NumPy has started."""
+"""For so few headers a loop is faster than NumPy."""
 
 
 def walk_headers(
@@ -623,7 +629,7 @@ def walk_headers(
     some = np.flatnonzero(np.diff(bounds))
     begin, end = int(bounds[0]), int(bounds[-1])
     at, to, stops = header_at[first:last][some].astype(np.int64), bounds[some], bounds[some + 1]
-    # Lengths are noted where each one's end belongs, and summed up in the end.
+    # Lengths are written to the places of the ends, and summed up at the end.
     names, values = name_ends[begin + 1 : end + 1], value_ends[begin + 1 : end + 1]
     while len(to) > _FEW_HEADERS:
         at = _each_next(data, at, to, to - begin, name_at, names, value_at, values)
@@ -650,7 +656,7 @@ def _each_next(
     value_at: Int32s,
     values: Int32s,
 ) -> Int64s:
-    """Note one header of each record; returns where they end."""
+    """Note one header of each record; return where they end."""
     length, at = read_varints(data, at)
     name_at[to], names[lengths_to] = at, length
     length, at = read_varints(data, at + length)
@@ -682,7 +688,7 @@ def _headers_one_by_one(
         at += length
 
 
-# Write records of v2 batches.
+# Writing records.
 def encode_records(
     keys: Bytes,
     key_ends: Int32s,

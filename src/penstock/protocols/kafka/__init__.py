@@ -1,4 +1,4 @@
-"""Kafka: messages, records, client and front. See ``README.md`` beside this file for what is spoken."""
+"""Kafka: messages, records, client and front. ``README.md`` in this folder lists the supported APIs."""
 
 from penstock.protocols.kafka.registration import PROTOCOL as PROTOCOL
 

@@ -1,4 +1,4 @@
-"""What Kafka adds to configuration: names that its clients' users know, its port, options of its own."""
+"""Kafka's part of configuration: option names of other Kafka clients, its port, its own options, the node's front."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["ABSENT", "ADDED", "AUTO_CREATE", "ROWS", "SPELLINGS", "VALUES", "KafkaNodeConfig", "MigrationPolicy", "Row"]
 
 
-# What Kafka's other clients (Java's, librdkafka, kafka-python, aiokafka) call our options, and what there is not.
+# Option names of Kafka's other clients (Java's, librdkafka, kafka-python, aiokafka): ours, and those that we do not
+# have.
 #
 # Names are compared as in `penstock.config.fields`. Sources: Apache Kafka 4.x documentation, "Configuration";
 # librdkafka 2.x, CONFIGURATION.md.
 class Row(NamedTuple):
-    """One option: our name, Java's, librdkafka's; "" where they have none.
+    """One option: our name, Java's, librdkafka's; "" if it has none there.
 
-    ``unit`` is what one of librdkafka's units is in ours (its kbytes are 1,024 of our bytes); ``also`` are aliases.
+    ``unit`` converts librdkafka's unit to ours (its kbytes are 1,024 of our bytes); ``also`` are aliases.
     """
 
     ours: str
@@ -35,7 +36,7 @@ class Row(NamedTuple):
     unit: int = 1
 
     def spellings(self) -> Iterator[Spelling]:
-        """The same as configuration takes it; what Java and librdkafka share has Java's unit."""
+        """The spellings for the configuration; a name that Java and librdkafka share has Java's unit."""
         if self.librdkafka or self.also:
             yield Spelling(self.ours, tuple(filter(None, (self.librdkafka, *self.also))), self.unit)
         if self.java:
@@ -196,9 +197,9 @@ ABSENT: Final[Mapping[str, str]] = {
     "auto_include_jmx_reporter": _METRICS,
     "plugin_library_paths": "There are no plug-ins: give the class objects, as interceptors=[…]",
 }
-"""Options of others that we know and do not have, by their `normal` names: what to do instead, or why there is none.
+"""Options of other clients that we do not have, by their `normal` names: what to do instead, or why it is absent.
 
-``name=value`` is one value of an option that we have; ``*`` stands for any end.
+``name=value`` is one value of an option that we have; ``*`` matches any suffix.
 """
 
 _JAVA_PACKAGE: Final = "org.apache.kafka.clients.consumer."
@@ -228,14 +229,12 @@ VALUES: Final[Mapping[str, Mapping[str, str]]] = {
         )
     },
 }
-"""What their users write as values of our options."""
+"""Values that users of other clients write, as values of our options."""
 
 
-# Which way groups with members may go over from one protocol of groups to the other: an operator's choice.
-#
 # Source: KIP-848, ``group.consumer.migration.policy``.
 class MigrationPolicy(enum.StrEnum):
-    """Which way a group with members may go over, from the older protocol (upgrade) or back to it (downgrade)."""
+    """The allowed conversions of a group with members, to the newer protocol (upgrade) or back (downgrade)."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -244,27 +243,27 @@ class MigrationPolicy(enum.StrEnum):
 
     @property
     def upgrades(self) -> bool:
-        """A group of the older protocol may become one of the newer."""
+        """Whether a classic group may become a KIP-848 group."""
         return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
 
     @property
     def downgrades(self) -> bool:
-        """A group of the newer protocol may become one of the older."""
+        """Whether a KIP-848 group may become a classic group."""
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
-# What a node is told of its Kafka front.
+# Options of a node's Kafka front.
 _SHORTEST, _LONGEST = 6_000, 1_800_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaNodeConfig:
-    """Defaults are Kafka's, but for three.
+    """Defaults are Kafka's, with three exceptions.
 
-    ``initial_rebalance_delay_ms`` 0: a group's first member does not wait for others (three seconds at Kafka's).
-    ``max_request_entries`` 50,000 (Kafka: no limit): what so many become in memory, 50 MB, is looked through for
-    garbage in a few tens of milliseconds, in which nobody is served.
-    ``group_max_size`` 10,000 members (Kafka: no limit), so that one group's memory is bounded.
+    ``initial_rebalance_delay_ms`` is 0: a group's first member does not wait for others (Kafka: three seconds).
+    ``max_request_entries`` is 50,000 (Kafka: no limit): that many entries take 50 MB of memory, and a garbage
+    collection over them stops the node for a few tens of milliseconds. ``group_max_size`` is 10,000 members (Kafka: no
+    limit), so that one group's memory is bounded.
     """
 
     initial_rebalance_delay_ms: int = number(0, low=0, about="how long a new group's first member waits for others")
@@ -329,14 +328,14 @@ class KafkaNodeConfig:
             )
 
 
-# What the registry is told of Kafka's configuration.
+# Kafka's configuration for the registry.
 AUTO_CREATE: Final = "allow_auto_create_topics"
 
 
 def _of_jobs(
     role: type[ClientConfig], options: Mapping[str, str], own: Collection[str]
 ) -> tuple[dict[str, str], set[str]]:
-    """Imported when a job is asked for: a client that is none does without."""
+    """Imported when a job's options are translated: other clients do not need the module."""
     from penstock.protocols.kafka.connector_options import of_jobs
 
     return of_jobs(role, options, own)

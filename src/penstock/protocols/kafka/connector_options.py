@@ -1,4 +1,4 @@
-"""Options as jobs for other Kafka connectors give them: those of Kafka's Java clients, TLS among them."""
+"""Options that jobs for other Kafka connectors use (those of Kafka's Java clients, TLS included), as our own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from penstock.errors import ConfigError
 
 __all__ = ["of_jobs", "without_java_tls"]
 
-# TLS as jobs for other Kafka connectors ask for it: the ``ssl.*`` options of Kafka's Java clients, as our own.
+# TLS: the ``ssl.*`` options of Kafka's Java clients, as our own.
 #
-# Java's own stores (JKS, PKCS12) only a JVM opens; Kafka's clients take PEM files as well, and so do ours, by the same
-# options. Whatever would leave a connection less safe than the job asked for is an error that says what to do instead.
-# Source of names and meanings: Apache Kafka 4.x documentation, "Consumer Configs"; KIP-651 for PEM. What must not live
-# here: TLS itself (``penstock.client``), and what our options mean (``penstock.config``).
+# Only a JVM opens Java's own stores (JKS, PKCS12). Kafka's Java clients take PEM files as well, and ours do so by the
+# same options. An option whose loss would make a connection less safe than the job asked for is an error with advice.
+# Source of names and meanings: Apache Kafka 4.x documentation, "Consumer Configs"; KIP-651 for PEM.
 _OF_JAVA: Final = {
     "ssl_enabled_protocols",  # ours are TLS 1.2 and 1.3
     "ssl_keymanager_algorithm",
@@ -48,7 +47,7 @@ def without_java_tls(
     given: Mapping[str, str], known_to_protocol: Collection[str]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """(``given`` with Java's TLS options as ours, names of those left out). Raises ConfigError."""
-    # What a protocol calls its own is not Kafka's.
+    # A protocol's own option of the same name is not Kafka's.
     names = {normal(name): name for name in given if normal(name) not in known_to_protocol}
     found: dict[str, str] = {}
     if "security_protocol" in names:
@@ -84,7 +83,7 @@ def _protocol(text: str) -> dict[str, str]:
 
 
 def _pem(store: str, parts: Mapping[str, str | None]) -> str:
-    """The file of a PEM store. Raises ConfigError for others, with the commands that make one of it."""
+    """The file of a PEM store. Raises ConfigError for other stores, with the commands that convert them."""
     location, kind = parts["location"] or "", (parts["type"] or "JKS").strip().upper()
     option = f"ssl.{store}.location"
     if kind != "PEM":
@@ -118,11 +117,11 @@ def _name_check(text: str) -> dict[str, str]:
     return {} if text else {"tls_check_server_name": "false"}
 
 
-# Options as jobs for other Kafka connectors give them: those of Kafka's Java clients.
+# All other options.
 #
-# What our clients know is kept. What only a Java client could do something with, or only a member of a group (a job's
-# readers never are), is left out; what would change what is read or written is an error. Source of the names: Apache
-# Kafka 4.x documentation, "Consumer Configs" and "Producer Configs".
+# Options that our clients know are kept. Options that mean something only to a Java client, or only to a member of a
+# group (a job's readers never are), are left out. Options that would change which data is read or written are errors.
+# Source of the names: Apache Kafka 4.x documentation, "Consumer Configs" and "Producer Configs".
 _OF_ANY_CLIENT: Final = (
     "auto.include.jmx.reporter",
     "client.dns.lookup",
@@ -164,7 +163,7 @@ _OF_PRODUCERS: Final = (
     "metadata.max.idle.ms",
     "partitioner.adaptive.partitioning.enable",
     "partitioner.availability.timeout.ms",
-    "retries",  # ours go on until delivery.timeout.ms, which is what Java's do unless told otherwise
+    "retries",  # ours retry until delivery.timeout.ms, which is the default of Java's
 )
 _LEFT_OUT: Final = {
     "consumer": frozenset(map(normal, _OF_CONSUMERS)),
@@ -174,13 +173,13 @@ _PLAIN: Final = {
     "consumer": {"allow_auto_create_topics": "true"},
     "producer": {"partitioner_ignore_keys": "false"},
 }
-"""Options that ask for what happens anyway: the value that does."""
+"""Options that ask for our only behaviour: the value that does."""
 
 
 def of_jobs(
     role: type[ClientConfig], given: Mapping[str, str], own: Collection[str]
 ) -> tuple[dict[str, str], set[str]]:
-    """(what means something here, names of what does not); ``own`` are options that the address's protocol has."""
+    """(the options that apply here, names of those that do not); ``own`` are options of the address's protocol."""
     which = "producer" if issubclass(role, ProducerConfig) else "consumer"
     secured, of_tls = without_java_tls(given, own)
     kept: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Kafka's error codes: as rows that become our errors, and by name for the server side."""
+"""Kafka's error codes: the rows that make our errors from them, and `ErrorCode` with the server's codes by name."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from penstock.interfaces.wire import Where, server_error
 
 __all__ = ["ErrorCode"]
 
-# Kafka's error codes as rows, and how a code becomes one of our errors.
-#
 # Source: Kafka protocol guide, "Error Codes" (4.4). A code that is not listed is treated as UNKNOWN_SERVER_ERROR and
-# keeps its number: a newer broker must not break an older client. What our server side answers is `ErrorCode`.
+# keeps its number: a newer broker must not break an older client.
 NONE: Final = 0
 OFFSET_OUT_OF_RANGE: Final = 1
 FENCED: Final = frozenset((47, 82, 90, 110))
-"""Codes that say: this identity is not yours any more (another process has it, or the group gave you up)."""
+"""Codes for a lost identity: another process has it, or the group removed the member."""
 
 _KINDS: Final = {
     ErrorKind.TOO_LARGE: (10, 18),
@@ -39,7 +37,7 @@ _KIND_OF: Final = {code: kind for kind, codes in _KINDS.items() for code in code
 
 
 class ErrorRow(NamedTuple):
-    """One code: its name, what a person can do, whether trying again can help, and what to ask anew before."""
+    """One code: its name, advice for a user, whether a retry can help, and which knowledge to refresh before it."""
 
     code: int
     name: str
@@ -50,22 +48,22 @@ class ErrorRow(NamedTuple):
 
 
 def _final(code: int, name: str, advice: str) -> ErrorRow:
-    """The same request will fail again."""
+    """Not retriable: the same request will fail again."""
     return ErrorRow(code, name, advice)
 
 
 def _again(code: int, name: str, advice: str) -> ErrorRow:
-    """Retriable, with the same broker."""
+    """Retriable with the same broker."""
     return ErrorRow(code, name, advice, retriable=True)
 
 
 def _moved(code: int, name: str, advice: str) -> ErrorRow:
-    """Retriable, after new metadata have said where."""
+    """Retriable after a metadata refresh."""
     return ErrorRow(code, name, advice, retriable=True, refresh_metadata=True)
 
 
 def _group_moved(code: int, name: str, advice: str) -> ErrorRow:
-    """Retriable, after the coordinator has been found again."""
+    """Retriable after the coordinator has been found again."""
     return ErrorRow(code, name, advice, retriable=True, rediscover_coordinator=True)
 
 
@@ -243,12 +241,12 @@ def code_of(name: str) -> int:
 
 
 def error_for(code: int, what: str, *, detail: str | None = None, **where: Unpack[Where]) -> ServerError:
-    """The error for a code. ``what`` says what was being done; ``detail`` is the broker's own text, if it sent one."""
+    """The error for a code. ``what`` names the failed action; ``detail`` is the broker's own text, if it sent one."""
     raised = FencedError if code in FENCED else OffsetOutOfRange if code == OFFSET_OUT_OF_RANGE else ServerError
     return server_error(row(code), _KIND_OF.get(code), detail or "", doing=what, raised=raised, **where)
 
 
-# The error codes that our server side answers with, by name. What they mean to a client is in `errors`, row by row.
+# The server's codes by name.
 class ErrorCode(enum.IntEnum):
     """Kafka protocol guide, "Error Codes"; only those a node of ours sends."""
 

@@ -1,4 +1,4 @@
-"""How Kafka is registered: its client and its front, imported when one of them is made."""
+"""The entry of Kafka in the protocol registry; the client and the front are imported when one of them is made."""
 
 from __future__ import annotations
 

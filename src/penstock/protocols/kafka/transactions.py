@@ -1,4 +1,8 @@
-"""The transaction coordinator's decisions: a state table over plain data, with clock and ids passed in."""
+"""The transaction coordinator's decisions, with clock and ids passed in.
+
+The module has the state table of a transactional id, the id's data and the effect of each row on it, the checks that
+turn a request into an event, and the records of ``__transaction_state``.
+"""
 
 from __future__ import annotations
 
@@ -44,23 +48,24 @@ __all__ = [
 ]
 
 
-# The states of a transactional id and what each event does to it: prose, table.
+# The states of a transactional id, and the effect of each event on it.
 #
-# An id is **EMPTY** when a producer has just taken it over. With the first partition that takes part a transaction is
-# **ONGOING**. Its end has two steps. First the decision is stored, **PREPARE_COMMIT** or **PREPARE_ABORT**: from then
-# on it will be carried out, whoever dies. Then every partition gets a marker, and when all have it, that is stored too:
-# **COMPLETE_COMMIT**, **COMPLETE_ABORT**. From there the next transaction begins. If an open transaction is ended by
-# somebody else than its producer (its time is over, or another producer takes the id over), the epoch is raised first
-# so that the markers fence it: **PREPARE_EPOCH_FENCE**, which is never stored. **DEAD** is final; the id is forgotten.
+# An id is **EMPTY** when a producer has just taken it over. The first partition of a transaction makes it **ONGOING**.
+# The end has two steps. First the decision is stored, **PREPARE_COMMIT** or **PREPARE_ABORT**: from then on it will be
+# carried out, whichever process dies. Then every partition gets a marker, and when all have one, that is stored too:
+# **COMPLETE_COMMIT** or **COMPLETE_ABORT**. From there the next transaction begins. If an open transaction is not ended
+# by its own producer (it timed out, or another producer takes the id over), the epoch is raised first so that the
+# markers fence the old producer: **PREPARE_EPOCH_FENCE**, which is never stored. **DEAD** is final; the id is
+# forgotten.
 #
-# Two rules of this file. First, an event is what is left of a request after its checks (producer id, epoch, timeout:
-# `decisions`). Second, a row says the next state and the effects, in order; nothing else changes a state. In the second
-# version of the protocol (KIP-890, events ``…_2``) a producer gets a new epoch at each end. So an end that is asked for
-# again under the epoch before is known for what it is (``…_AGAIN``); in the first version it looks like a new one.
+# Two rules of this file. First, a request is checked (producer id, epoch, timeout) before it becomes an event; see the
+# functions at the end. Second, a row has the next state and the effects, in order; nothing else changes a state. In the
+# second version of the protocol (KIP-890, events ``…_2``) a producer gets a new epoch at each end. So a repeated end
+# under the previous epoch is recognised (``…_AGAIN``); in the first version it looks like a new one.
 #
 # Pairs without a row cannot happen. Sources: KIP-98, KIP-360, KIP-588, KIP-890; state names of Kafka's coordinator.
 class State(enum.StrEnum):
-    """States by their names on the wire; `_NUMBERS` are those in the log."""
+    """States by their names on the wire; `_NUMBERS` has their numbers in the log."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -90,7 +95,7 @@ class Event(enum.Enum):
 
 
 class Effect(enum.Enum):
-    """What a row does; the ANSWER_ ones answer the request that brought the event."""
+    """What a row does; the ANSWER_ effects answer the request that brought the event."""
 
     NEW_EPOCH = "raise the epoch, or take a new producer id where it cannot be raised"
     FENCE = "raise the epoch by the one that is kept back for this"
@@ -156,7 +161,7 @@ _ONGOING: Final[Mapping[Event, Row]] = {
 
 
 def _prepared(state: State, complete: State, same: tuple[Event, ...], other: tuple[Event, ...]) -> dict[Event, Row]:
-    """The decision is made; whoever wants the same waits for it, whoever wants the other thing comes too late."""
+    """The decision is made: a request for the same end must wait and retry, a request for the other end is too late."""
     return {
         _E.INIT: _concurrent(state),
         _E.ADD: _concurrent(state),
@@ -167,7 +172,7 @@ def _prepared(state: State, complete: State, same: tuple[Event, ...], other: tup
 
 
 def _complete(state: State, same: tuple[Event, Event], other: tuple[Event, Event]) -> dict[Event, Row]:
-    """``same`` and ``other`` are ends that may have been asked for before; the others ask for an end of nothing."""
+    """``same`` and ``other`` are ends that may be repeated requests; other events ask for the end of no transaction."""
     return {
         _E.INIT: _TAKEN_OVER,
         _E.ADD: _BEGIN,
@@ -199,22 +204,22 @@ TABLE: Final = Table(
     },
 )
 
-# A transactional id and its present transaction: data, and what each effect of the table does to it.
+# A transactional id with its present transaction, and the change that each effect makes.
 #
-# Values are never changed but replaced, so that one which the log refuses is simply not taken over.
+# Values are replaced, never changed, so that a value which the log refuses is simply dropped.
 LARGEST_EPOCH: Final = 32_766
-"""Of a producer. One more is kept back, to fence it when its id is exhausted."""
+"""The largest epoch of a producer. One more is reserved, to fence the producer when its id is exhausted."""
 
 _NOTHING: Final[frozenset[Partition]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Times are ms since 1970 UTC, -1 where there is none.
+    """Times are ms since 1970 UTC, or -1.
 
-    ``second``: its present or last transaction is one of the protocol's second version. ``previous_producer_id`` had
-    the id before its epochs were exhausted, ``next_producer_id`` will have it after the present end, -1 for none.
-    ``retried_epoch`` is the epoch that INIT has just raised, known for asking again; not stored.
+    ``second``: the present or last transaction uses the protocol's second version. ``previous_producer_id`` is the id
+    before its epochs were exhausted, ``next_producer_id`` the one after the present end; -1 for none. ``retried_epoch``
+    is the epoch before the last INIT, which recognises a repeated INIT; it is not stored.
     """
 
     transactional_id: str
@@ -232,18 +237,18 @@ class Transaction:
 
     @property
     def decided(self) -> bool:
-        """The end is decided and not carried out yet."""
+        """Whether the end is decided and not carried out yet."""
         return self.state in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
     @property
     def commits(self) -> bool:
-        """What is decided, or done."""
+        """Whether the decided, or finished, end is a commit."""
         return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What an event brings with it. ``new_id`` gives a producer id that nobody has."""
+    """The data of an event. ``new_id`` returns an unused producer id."""
 
     now_ms: int
     new_id: Callable[[], int]
@@ -253,7 +258,7 @@ class Cause:
 
 
 def apply(effect: Effect, transaction: Transaction, cause: Cause) -> Transaction:
-    """The transaction after an effect; as it was after those that do something elsewhere."""
+    """The transaction after an effect; unchanged by effects that act elsewhere."""
     change = _CHANGES.get(effect)
     return transaction if change is None else change(transaction, cause)
 
@@ -302,7 +307,7 @@ def _take(it: Transaction, cause: Cause) -> Transaction:
 
 def _clear(it: Transaction, cause: Cause) -> Transaction:
     del cause
-    # When it began stays known after its end, as in Kafka.
+    # The start time stays known after the end, as in Kafka.
     return replace(it, partitions=_NOTHING)
 
 
@@ -316,9 +321,8 @@ _CHANGES: Final[Mapping[Effect, Callable[[Transaction, Cause], Transaction]]] = 
     Effect.CLEAR: _clear,
 }
 
-# Requests for a transactional id, checked: who asks, under which epoch; what is left is an event of the table. Source:
-# Kafka's transaction coordinator; KIP-98, KIP-360, KIP-890. Each function answers with an error code, or with the event
-# that happens.
+# Checks of requests for a transactional id. Source: Kafka's transaction coordinator; KIP-98, KIP-360, KIP-890. Each
+# function returns an error code, or the event for the table.
 _OPEN_ENDS = (State.PREPARE_COMMIT, State.PREPARE_ABORT, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 ANSWERS = {
@@ -337,7 +341,7 @@ def step(transaction: Transaction, event: Event, cause: Cause) -> tuple[Transact
 
 
 def may_take_over(it: Transaction, producer_id: int, epoch: int) -> ErrorCode:
-    """InitProducerId: by anybody who does not say who he is; by a holder of the id only if he is still the last one."""
+    """InitProducerId: allowed without a producer id; with one, only if it is still the id's last producer."""
     if producer_id < 0:
         return ErrorCode.NONE
     if producer_id == it.producer_id and (epoch == it.epoch or asks_again(it, producer_id, epoch)):
@@ -347,7 +351,7 @@ def may_take_over(it: Transaction, producer_id: int, epoch: int) -> ErrorCode:
 
 
 def asks_again(it: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether such an InitProducerId was served already, and its answer must have been lost."""
+    """Whether this InitProducerId was served already, so its response must have been lost."""
     if it.state is not State.EMPTY:
         return False
     if producer_id == it.producer_id:
@@ -356,14 +360,14 @@ def asks_again(it: Transaction, producer_id: int, epoch: int) -> bool:
 
 
 def holder_fault(it: Transaction | None, producer_id: int, epoch: int) -> ErrorCode:
-    """Whether the transactional id is that producer's in that epoch."""
+    """The error code unless that producer holds the transactional id in that epoch."""
     if it is None or producer_id != it.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return ErrorCode.NONE if epoch == it.epoch else ErrorCode.PRODUCER_FENCED
 
 
 def end_event(it: Transaction | None, producer_id: int, epoch: int, *, commit: bool, second: bool) -> Event | ErrorCode:
-    """EndTxn: which event it is, or why it is none."""
+    """EndTxn: its event, or the error code that refuses it."""
     if second and it is not None and it.second and it.state in _OPEN_ENDS and _ended_under(it, producer_id, epoch):
         return Event.COMMIT_AGAIN if commit else Event.ABORT_AGAIN
     fault = holder_fault(it, producer_id, epoch)
@@ -375,7 +379,7 @@ def end_event(it: Transaction | None, producer_id: int, epoch: int, *, commit: b
 
 
 def _ended_under(it: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether the last end was asked for under this epoch, which was raised by it."""
+    """Whether the last end, which raised the epoch, was requested under this epoch."""
     if producer_id == it.producer_id:
         return epoch == it.epoch - 1
     return producer_id == it.previous_producer_id and epoch >= LARGEST_EPOCH and it.epoch == 0
@@ -416,7 +420,7 @@ def entry_of(transaction: Transaction) -> Entry:
 
 
 def read_entry(key: bytes, value: bytes | None) -> tuple[str, Transaction | None] | None:
-    """An id, and what is known of it; None takes it away. Nothing for other keys. Raises ProtocolViolation."""
+    """(id, its transaction), with None for a deleted id; None for other keys. Raises ProtocolViolation."""
     transactional_id = read_transaction_key(key)
     if transactional_id is None:
         return None

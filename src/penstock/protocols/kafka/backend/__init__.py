@@ -1,1 +1,1 @@
-"""A Kafka cluster as an enode: its topics are read and written through a node's fronts, whatever they speak."""
+"""A Kafka cluster as an enode: a node's fronts read and write its topics, in any protocol."""

@@ -1,4 +1,9 @@
-"""Appends: one batch of a partition under way, what waits for a broker in one request, the node's producer."""
+"""Appends to a Kafka cluster.
+
+One batch per partition is in flight. `ProduceBatcher` puts the batches for one broker into common requests, `merged`
+joins small batches, `Identity` is the node's own producer id and epoch, and `Writing` sends each batch until it is
+stored or refused.
+"""
 
 from __future__ import annotations
 
@@ -44,15 +49,15 @@ from penstock.records.validation import ValidatedBatch
 
 __all__ = ["Identity", "ProduceBatcher", "Writing", "count_that_fit", "merged", "new_producer"]
 
-# Produce requests: what waits for one broker goes together, a batch of each partition, while others are under way.
+# Produce requests: the waiting batches for one broker go together, one batch per partition.
 #
-# A broker works on one request of a connection at a time, so that more than a few under way bring nothing; what comes
-# meanwhile gathers, and the next request carries all of it.
+# A broker works on one request of a connection at a time, so more than a few in flight gain nothing. Batches that
+# arrive meanwhile gather, and the next request carries all of them.
 _LANE: Final = "produce"
 _UNDER_WAY: Final = 5
 _BYTES: Final = 8 << 20
 _REPLICAS_MS: Final = 5_000
-"""For how long a broker may wait for its replicas. It then says so, and is asked again: it knows the batch."""
+"""How long a broker may wait for its replicas. After its timeout error the batch is sent again: the broker knows it."""
 _SLACK_S: Final = 1.0
 _WHAT: Final = "writing failed"
 _LEFT_OUT: Final = 7
@@ -67,7 +72,7 @@ class _Letter(NamedTuple):
 
 
 class ProduceBatcher:
-    """To all brokers of a cluster."""
+    """Sends Produce requests to all brokers of a cluster."""
 
     def __init__(self, calls: Calls, runtime: Runtime) -> None:
         self._calls = calls
@@ -77,7 +82,7 @@ class ProduceBatcher:
         self._due: set[Endpoint] = set()
 
     async def send(self, node: Node, partition: Partition, data: Buffer) -> Told:
-        """What the broker says of one batch; of a partition only one may be under way."""
+        """The broker's answer for one batch; only one batch of a partition may be in flight."""
         told: Promise[Told] = self._runtime.promise()
         self._waiting.setdefault(node.endpoint, []).append(_Letter(partition, data, told))
         self._begin_soon(node.endpoint)
@@ -86,7 +91,7 @@ class ProduceBatcher:
     def _begin_soon(self, endpoint: Endpoint) -> None:
         if endpoint not in self._due and self._under_way.get(endpoint, 0) < _UNDER_WAY:
             self._due.add(endpoint)
-            # Not at once: whatever else is to be written by now goes with it.
+            # Not at once: other batches of this loop iteration go into the same request.
             self._runtime.call_later(0, lambda: self._begin(endpoint))
 
     def _begin(self, endpoint: Endpoint) -> None:
@@ -135,10 +140,10 @@ class ProduceBatcher:
         return [said.get(letter.partition, missing) for letter in letters]
 
 
-# Several small batches as one: what waits in a line goes in one request, which takes one batch of a partition only.
+# Merging small batches: a request takes one batch per partition only, so the waiting batches of a partition become one.
 #
-# Records keep their bytes but for their deltas of time and offset. Only batches that nobody numbered and nobody
-# compressed are merged, so nothing is decoded beyond those fields. Source: Kafka protocol, record batch v2 (KIP-98).
+# Records keep their bytes except for their time and offset deltas. Only uncompressed batches without a producer are
+# merged, so nothing is decoded beyond those fields. Source: Kafka protocol, record batch v2 (KIP-98).
 _MOST_BYTES: Final = 256 << 10
 """Well below what brokers take by default (1 MiB)."""
 _MOST_RECORDS: Final = 2_000
@@ -147,7 +152,7 @@ _MAGIC: Final = 2
 
 
 def _fits(header: BatchHeader) -> bool:
-    """Whether a batch can be part of a larger one: plain, of no producer, without holes."""
+    """Whether a batch can be part of a larger one: uncompressed, without a producer, without offset gaps."""
     return (
         not header.attributes
         and header.producer_id < 0
@@ -157,7 +162,7 @@ def _fits(header: BatchHeader) -> bool:
 
 
 def count_that_fit(headers: Iterable[BatchHeader]) -> int:
-    """How many of the first ones make one batch; at least 1."""
+    """How many of the first batches can be merged; at least 1."""
     count = size = records = 0
     for header in headers:
         size += header.length
@@ -171,7 +176,7 @@ def count_that_fit(headers: Iterable[BatchHeader]) -> int:
 
 
 def merged(batches: Iterable[tuple[BatchHeader, Buffer]]) -> bytearray:
-    """One batch of all records, in order; its checksum is to be written with its number. Raises CorruptBatch."""
+    """One batch of all records, in order; the caller writes its checksum with its number. Raises CorruptBatch."""
     told = list(batches)
     first = told[0][0].base_timestamp
     out = bytearray(HEADER_BYTES)
@@ -188,7 +193,7 @@ def merged(batches: Iterable[tuple[BatchHeader, Buffer]]) -> bytearray:
 
 
 def _moved(header: BatchHeader, data: bytes, offset: int, later: int) -> Iterator[bytes]:
-    """The records of a batch, behind ``offset`` others and after another first time."""
+    """The records of a batch, moved behind ``offset`` others and ``later`` ms after a new first time."""
     at, end = HEADER_BYTES, header.length
     for number in range(header.record_count):
         time, delta, rest, stop = read_record(data, at, end, header.base_offset)
@@ -209,18 +214,18 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-# The node's own producer: an id that the cluster gave, an epoch, and who may still use which.
+# The node's own producer: an id from the cluster, and an epoch.
 #
-# A partition's batches are numbered from 0 in each epoch. An epoch is over for all of them when one batch of one
-# partition is given up in doubt: what may still be on its way is refused once anything of the next epoch is stored.
-# Source: KIP-98; KIP-360 (without transactions the producer raises its epoch by itself).
+# A partition's batches are numbered from 0 in each epoch. Giving up one batch in doubt ends the epoch for all
+# partitions: once a batch of the next epoch is stored, the broker refuses any batch of the old epoch that still
+# arrives. Source: KIP-98; KIP-360 (without transactions the producer raises its epoch by itself).
 _HIGHEST: Final = 4
 _NOT_YET: Final = 14
 _FOR_EVER_MS: Final = (1 << 31) - 1
 
 
 class Identity:
-    """One an enode; ``current`` has id -1 before the first batch."""
+    """The producer identity of an enode; ``current`` has id -1 before the first batch."""
 
     def __init__(self, cluster: Cluster, new_promise: Callable[[], Promise[Any]]) -> None:
         self._cluster = cluster
@@ -228,19 +233,19 @@ class Identity:
         self.current = NOT_IDEMPOTENT
 
     async def known(self) -> ProducerIdentity:
-        """The current one. Raises ConnectionLost, RequestTimeout, ServerError."""
+        """The current identity. Raises ConnectionLost, RequestTimeout, ServerError."""
         if self.current == NOT_IDEMPOTENT:
             await self.replace(NOT_IDEMPOTENT)
         return self.current
 
     async def replace(self, used: ProducerIdentity) -> None:
-        """Have the cluster give an id, unless ``used`` is not the current one any more. Raises as ``known``."""
+        """Get a new id from the cluster, unless ``used`` is not the current identity any more. Raises as ``known``."""
         async with self._turns.held("id"):
             if self.current == used:
                 self.current = await new_producer(self._cluster)
 
     async def next_epoch(self, used: ProducerIdentity) -> None:
-        """``used`` is over. Raises as ``known``, rarely: where there are no more epochs."""
+        """End the epoch of ``used``. Raises as ``known``, but only if the epochs are exhausted, which is rare."""
         if self.current != used:
             return
         if used.epoch >= LARGEST_EPOCH:
@@ -250,33 +255,34 @@ class Identity:
 
 
 async def new_producer(cluster: Cluster) -> ProducerIdentity:
-    """An id that nobody has. Raises ConnectionLost, RequestTimeout, ServerError."""
+    """A new producer id from the cluster. Raises ConnectionLost, RequestTimeout, ServerError."""
     message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_FOR_EVER_MS)
     answer = await cluster.ask_anyone(message, InitProducerIdResponse, at_most=_HIGHEST)
     if answer.error_code != NONE or answer.producer_id < 0:
-        # A broker that has just started has no block of ids yet, and says so with any of several codes.
+        # A broker that has just started has no block of ids yet, and answers with any of several codes.
         raise error_for(_NOT_YET, "getting a producer id failed", detail=f"code {answer.error_code}")
     return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
 
-# Appends: one line a partition, one batch of it under way, so that batches are stored in the order of the calls.
+# Appends: a queue per partition with one batch in flight, so that batches are stored in the order of the calls.
 #
-# Kafka keeps order among several batches of one producer by their numbers, but not among producers, and what fronts
-# write here is of many. A line goes on when the batch before is stored, or given up; what has gathered meanwhile goes
-# as one batch, where nobody numbered or compressed it.
+# Kafka keeps the order among several batches of one producer by their numbers, but not among producers, and fronts
+# write for many producers. The queue goes on when its batch is stored or given up. Uncompressed batches without a
+# producer that have gathered meanwhile go as one batch.
 #
-# A batch without a producer gets the node's own, and a number: the one copy, because the caller's bytes are not ours to
-# change. One that comes with a producer's id goes as it is, and the cluster checks that producer's sequence. Both may
+# A batch without a producer gets the node's own producer id and a number. This needs a copy, because the caller's bytes
+# must not change. A batch with a producer id goes unchanged, and the cluster checks that producer's sequence. Both may
 # be sent again for `PATIENCE_S` without being stored twice.
 #
-# | what happened to a batch of the node's own | what is done | | --- | --- | | retriable, or no answer | sent again as
-# it is: the broker knows it by its number | | OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID | the broker lost what
-# was before: numbered anew, in a new epoch | | INVALID_PRODUCER_EPOCH | the same, under a new id | | given up, and it
-# may be stored | a new epoch, so that it cannot be stored after what comes next | | anything else | refused; its number
-# is the next one's |
+# | result for a batch of the node's own producer | reaction |
+# | --- | --- |
+# | retriable error, or no answer | sent again unchanged: the broker knows it by its number |
+# | OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID | the broker lost its state: renumbered, in a new epoch |
+# | INVALID_PRODUCER_EPOCH | the same, under a new id |
+# | given up, and it may be stored | a new epoch, so that it cannot be stored after later batches |
+# | anything else | refused; the next batch gets its number |
 PATIENCE_S: Final = 20.0
-"""A broker that was killed is missed for nine seconds before its partitions have other leaders; Kafka's producers wait
-for thirty."""
+"""A killed broker's partitions get other leaders after nine seconds; Kafka's producers wait for thirty."""
 
 _PRODUCER: Final = struct.Struct(">qhi")  # producer id, epoch, base sequence
 _PRODUCER_AT: Final = 43
@@ -286,7 +292,7 @@ _SEQUENCES: Final = 1 << 31
 _OUT_OF_ORDER, _DUPLICATE, _INVALID_EPOCH, _UNKNOWN_PRODUCER = 45, 46, 47, 59
 _NUMBERED_ANEW: Final = 5
 _IN_DOUBT: Final = frozenset((-1, 7, 13, 20))
-"""Codes of what may be stored all the same."""
+"""Codes of batches that may be stored all the same."""
 
 
 @dataclass(eq=False, slots=True)
@@ -306,7 +312,7 @@ class _Waiting:
 
 @dataclass(eq=False, slots=True)
 class _Line:
-    """``next`` is the number of the next record of ours in ``identity``."""
+    """A partition's queue; ``next`` is the next sequence number of the node's producer in ``identity``."""
 
     waiting: deque[_Waiting] = field(default_factory=deque)
     identity: ProducerIdentity = NOT_IDEMPOTENT
@@ -315,7 +321,7 @@ class _Line:
 
 
 class Writing:
-    """One an enode."""
+    """Appends of an enode; each enode has one."""
 
     def __init__(self, asking: Asking, runtime: Runtime) -> None:
         self._asking = asking
@@ -325,7 +331,7 @@ class Writing:
         self._lines: dict[Partition, _Line] = {}
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
-        """``penstock.interfaces.enode.Enode.append_all``; all have their place in line before anything waits."""
+        """``penstock.interfaces.enode.Enode.append_all``; all batches are queued before the first await."""
         told = [self._put(partition, batch) for partition, batch in batches]
         return [each if isinstance(each, PenstockError) else await each for each in told]
 
@@ -356,12 +362,12 @@ class Writing:
     async def _together(
         self, partition: Partition, line: _Line, taken: Sequence[_Waiting]
     ) -> list[Appended | PenstockError]:
-        """What became of each; where they are refused as one batch, each gets its own try."""
+        """The result of each batch; if the merged batch is refused, each one is sent alone."""
         if len(taken) > 1:
             try:
                 data = merged((each.header, each.data) for each in taken)
             except PenstockError:
-                pass  # one of them is none: it is told by itself
+                pass  # one of them is corrupt: alone it gets its own error
             else:
                 whole = _Waiting(data, parse_header(data), taken[0].told, min(each.until_s for each in taken))
                 stored = await self._stored(partition, line, whole)
@@ -372,7 +378,7 @@ class Writing:
         return [await self._stored(partition, line, each) for each in taken]
 
     async def _stored(self, partition: Partition, line: _Line, batch: _Waiting) -> Appended | PenstockError:
-        """Send it until it is stored or refused, or its time is over."""
+        """Send the batch until it is stored or refused, or its time is over."""
         cluster = self._asking.cluster
         left_s = max(0.0, batch.until_s - self._runtime.monotonic())
         retry = Retry(cluster.calls.channel, _Patience(left_s), timeout_ms=left_s * 1_000)
@@ -393,7 +399,7 @@ class Writing:
                     return as_log_says(final, partition)
 
     async def _once(self, partition: Partition, line: _Line, batch: _Waiting) -> Appended:
-        """Raises what the broker, or the way to it, says."""
+        """Send the batch once. Raises the broker's refusal, or the connection's error."""
         node = await self._asking.leader(partition)
         if batch.own and batch.identity == NOT_IDEMPOTENT:
             await self._number(line, batch)
@@ -409,19 +415,19 @@ class Writing:
         return Stored(told.base_offset, last, told.log_append_time_ms, told.log_start_offset, duplicate)
 
     async def _number(self, line: _Line, batch: _Waiting) -> None:
-        """Give it the next number of the current epoch. Raises where the cluster gives no id."""
+        """Give the batch the next number of the current epoch. Raises if the cluster gives no id."""
         current = await self._identity.known()
         if line.identity != current:
             line.identity, line.next = current, 0
         data = bytearray(batch.data)
         _PRODUCER.pack_into(data, _PRODUCER_AT, current.producer_id, current.epoch, line.next)
-        # Brokers refuse a producer's batch that says its times are the log's; which they are is the topic's to say.
+        # Brokers refuse a producer's batch that is marked with log append time; the topic decides which time applies.
         _ATTRIBUTES.pack_into(data, CRC_START, batch.header.attributes & ~APPEND_TIME)
         struct.pack_into(">I", data, _CRC_AT, crc32c(data, CRC_START))
         batch.data, batch.identity = data, current
 
     async def _numbered_anew(self, line: _Line, batch: _Waiting, error: PenstockError) -> bool:
-        """Whether the broker's word on numbers was the reason, and it gets another one."""
+        """Whether the broker refused the batch's number, so it gets a new one."""
         code = error.code if isinstance(error, ServerError) else None
         if code not in (_OUT_OF_ORDER, _INVALID_EPOCH, _UNKNOWN_PRODUCER) or batch.renumbered >= _NUMBERED_ANEW:
             return False
@@ -442,7 +448,7 @@ class Writing:
 
 
 def _parts(stored: Appended, taken: Sequence[_Waiting]) -> Iterator[Stored]:
-    """Where each of several batches is that were stored as one."""
+    """The place of each batch, from the place of the merged batch."""
     base = stored.base_offset
     for each in taken:
         last = base + each.header.last_offset_delta

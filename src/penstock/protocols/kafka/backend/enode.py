@@ -1,4 +1,7 @@
-"""A Kafka cluster as an enode: opened by its address; its topics, their options, how large its logs are."""
+"""A Kafka cluster as an enode, opened by its address.
+
+The module has `KafkaEnode` and its parts: topics with their options, sizes of logs, and producer ids from the cluster.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +58,10 @@ from penstock.protocols.kafka.wire.configs import (
 
 __all__ = ["KafkaEnode", "KafkaRelay", "Sizes", "Topic", "TopicOptions", "Topics", "open_enode"]
 
-# The way past the neutral form, for the one thing that has no neutral form: a producer's id, which the cluster gives.
+# Producer ids: the only thing that the neutral form lacks and the cluster must give.
 #
-# A front that made ids of its own would give away some that producers of the cluster have. Everything else goes by
-# batches, so that is all that is handed on. Source: KIP-98.
+# A front that made its own ids would use some that the cluster's producers have. All other requests go through batches,
+# so this is all that is forwarded. Source: KIP-98.
 _NO_FRAMES: Final = "frames of Kafka's clients are not handed on: their requests go by batches"
 
 
@@ -71,7 +74,7 @@ class KafkaRelay:
         self._cluster = cluster
 
     async def producer_id(self) -> int:
-        """An id that no producer of the cluster has. Raises UpstreamLost."""
+        """A producer id that no producer of the cluster has. Raises UpstreamLost."""
         try:
             return (await new_producer(self._cluster)).producer_id
         except PenstockError as error:
@@ -84,25 +87,25 @@ class KafkaRelay:
         raise Unsupported(_NO_FRAMES)
 
     def hear(self, heard: Heard) -> None:
-        """Brokers say nothing unasked."""
+        """Brokers send nothing on their own."""
 
 
-# Options of topics: those that were set of each, as brokers tell them, and changed by their names in Kafka.
+# Options of topics: those that are set for each topic, as brokers report them, changed by their Kafka names.
 #
-# What a cluster's brokers say for topics that do not is the cluster's, and not changed from here. Source: Kafka
-# protocol guide, DescribeConfigs v1-v4, IncrementalAlterConfigs (KIP-339).
+# The defaults of unset options belong to the cluster and are not changed from here. Source: Kafka protocol guide,
+# DescribeConfigs v1-v4, IncrementalAlterConfigs (KIP-339).
 _TOPIC: Final = 2
 _SET_OF_TOPIC: Final = 1
 _SET, _DELETE = 0, 1
 _OPTIONS_KEPT_S: Final = 30.0
 _AT_ONCE: Final = 100
-"""Topics asked for in one request: an answer has about forty options of each."""
+"""Topics per request: an answer has about forty options for each."""
 _NOT_YET: Final = 5
 _NO_OPTIONS: Final[Mapping[str, str]] = {}
 
 
 class TopicOptions:
-    """What is known is believed for half a minute."""
+    """A cache of topic options; entries are valid for half a minute."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -110,28 +113,28 @@ class TopicOptions:
         self._known: dict[str, tuple[Mapping[str, str], float]] = {}
 
     def knows(self, name: str) -> bool:
-        """Whether what is known of a topic is young enough."""
+        """Whether the cache has a valid entry for the topic."""
         return name in self._known and self._now() < self._known[name][1]
 
     def has(self, name: str) -> bool:
-        """Whether anything is known of it, however old: while nobody answers that has to do."""
+        """Whether the cache has an entry of any age: while no broker answers, an old one must do."""
         return name in self._known
 
     def of(self, name: str) -> Mapping[str, str]:
-        """What was set of a topic when it was last asked for; the same object while that is the same."""
+        """The options set for a topic when it was last asked for; the same object while they are unchanged."""
         return self._known[name][0] if name in self._known else _NO_OPTIONS
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
-        """This is what was set of it."""
+        """Store the options that are set for the topic."""
         before = self.of(name)
         self._known[name] = (before if before == config else dict(config), self._now() + _OPTIONS_KEPT_S)
 
     def forget(self, name: str) -> None:
-        """The topic is gone."""
+        """Remove a deleted topic."""
         self._known.pop(name, None)
 
     async def learn(self, names: Collection[str]) -> None:
-        """Ask for those that are not known. Raises ConnectionLost, RequestTimeout."""
+        """Ask for the topics without a valid entry. Raises ConnectionLost, RequestTimeout."""
         due = iter([name for name in names if not self.knows(name)])
         while lump := list(islice(due, _AT_ONCE)):
             resources = [
@@ -147,11 +150,11 @@ class TopicOptions:
                     for each in result.configs
                     if each.config_source == _SET_OF_TOPIC and each.value is not None
                 }
-                if result.resource_name in lump:  # a topic that is gone, or whose options nobody may see, has none
+                if result.resource_name in lump:  # a deleted topic, or one whose options are not readable, has none
                     self.put(result.resource_name, said)
 
     async def replace(self, name: str, config: Mapping[str, str]) -> None:
-        """Set these, and nothing else; returns when brokers say so. Raises ServerError, ConnectionLost."""
+        """Set exactly these options; returns when brokers report them. Raises ServerError, ConnectionLost."""
         self.forget(name)
         await self.learn((name,))
         before = self.of(name)
@@ -170,7 +173,7 @@ class TopicOptions:
         await self._show(name, config)
 
     async def _show(self, name: str, config: Mapping[str, str]) -> None:
-        """Brokers hear of a change from the controller, a moment after it is made."""
+        """Wait until brokers report the change: they get it from the controller a moment after it is made."""
         retry = Retry(self._cluster.calls.channel, self._cluster.calls.options)
         while True:
             self.forget(name)
@@ -180,19 +183,19 @@ class TopicOptions:
             try:
                 await retry.pause(error_for(_NOT_YET, "the options are set, and brokers do not tell them yet"))
             except PenstockError:
-                return  # they may say a value in other words than it was given in
+                return  # brokers may report a value in another spelling
 
 
 def _change(name: str, value: str | None, operation: int) -> IncrementalAlterConfigsRequestConfig:
     return IncrementalAlterConfigsRequestConfig(name=name, config_operation=operation, value=value)
 
 
-# Topics of the cluster as the enode shows them: names, ids, how many partitions, and the options that were set.
+# Topics of the cluster as the enode shows them: names, ids, partition counts, and the options that are set.
 #
-# What is known is kept for as long as the client's metadata, so that a produce costs no question. What others do to a
-# topic is seen after that time, or sooner, where a request fails for it.
+# The cache lives as long as the client's metadata, so that a Produce request needs no lookup. Changes by other clients
+# are seen after that time, or sooner if a request fails because of them.
 _ABSENT_S: Final = 0.5
-"""A name that is not there is not asked for again so soon: whoever asks for it may ask very often."""
+"""A missing name is not looked up again for this time: some clients ask for one very often."""
 _MOST_ABSENT: Final = 10_000
 _LONGEST: Final = 249
 
@@ -208,7 +211,7 @@ class Topic:
 
 
 class Topics:
-    """All that clients may see, which is what the cluster has."""
+    """All visible topics, which are those of the cluster."""
 
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
@@ -219,7 +222,7 @@ class Topics:
         self._absent: dict[str, float] = {}
 
     async def find(self, name: str) -> Topic | None:
-        """Raises UpstreamLost."""
+        """The topic; None if it does not exist. Raises UpstreamLost."""
         info = self._cluster.at_hand(name)
         if info is None:
             if not 0 < len(name) <= _LONGEST or self._now() < self._absent.get(name, 0.0):
@@ -228,7 +231,7 @@ class Topics:
         return None if info is None else await self._shown(info)
 
     async def by_id(self, topic_id: bytes) -> Topic | None:
-        """Raises UpstreamLost."""
+        """The topic; None if it does not exist. Raises UpstreamLost."""
         name = self._cluster.topic_name(topic_id)
         if name is None:
             await self.all()
@@ -237,7 +240,7 @@ class Topics:
         return found if found is not None and found.id == topic_id else None
 
     async def all(self) -> list[Topic]:
-        """Raises UpstreamLost."""
+        """All topics. Raises UpstreamLost."""
         try:
             await self._asking.look_at_all()
             known = await self._cluster.topics(None)
@@ -248,7 +251,7 @@ class Topics:
         return [self._state(info) for info in known.values()]
 
     async def places(self, name: str) -> Sequence[PartitionLocation]:
-        """Raises UpstreamLost."""
+        """The locations of a topic's partitions. Raises UpstreamLost."""
         if await self.find(name) is None:
             return ()
         info = self._cluster.at_hand(name)
@@ -260,7 +263,7 @@ class Topics:
     # Changes.
 
     async def create(self, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
-        """With as many replicas as the cluster gives topics that do not say. Raises TopicExists and its kin."""
+        """Create a topic with the cluster's default number of replicas. Raises TopicExists and its kin."""
         if await self._asked(name) is not None:
             raise TopicExists("the topic already exists", topic=name)
         try:
@@ -275,7 +278,7 @@ class Topics:
         return found
 
     async def delete(self, name: str) -> None:
-        """Raises UnknownTopic, UpstreamLost."""
+        """Delete a topic. Raises UnknownTopic, UpstreamLost."""
         try:
             await admin.delete_topics(self._cluster, [name])
         except PenstockError as error:
@@ -284,20 +287,20 @@ class Topics:
         self._states.pop(name, None)
 
     async def grow(self, name: str, total: int) -> None:
-        """Raises InvalidPartitionCount, UnknownTopic, UpstreamLost."""
+        """Grow a topic to ``total`` partitions. Raises InvalidPartitionCount, UnknownTopic, UpstreamLost."""
         try:
             await admin.add_partitions(self._cluster, name, total)
         except PenstockError as error:
             raise _about(name, error) from error
 
     async def configure(self, name: str, config: Mapping[str, str]) -> None:
-        """Raises InvalidTopicConfig, UnknownTopic, UpstreamLost."""
+        """Replace a topic's options. Raises InvalidTopicConfig, UnknownTopic, UpstreamLost."""
         try:
             await self._options.replace(name, config)
         except PenstockError as error:
             raise _about(name, error) from error
 
-    # Inside.
+    # Internals.
 
     async def _asked(self, name: str) -> TopicInfo | None:
         try:
@@ -338,17 +341,17 @@ def _about(name: str, error: PenstockError) -> PenstockError:
     return found
 
 
-# How large logs are, and what room brokers have: DescribeLogDirs, asked of each broker for all of its logs at once.
+# Sizes of logs and free space of brokers: DescribeLogDirs, which asks each broker for all of its logs at once.
 #
-# An answer is believed for a moment, because whoever asks for one size asks for all of them. Source: Kafka protocol
-# guide, DescribeLogDirs v1-v5; KIP-827 (room, from v4 on).
+# An answer is cached for a moment, because a caller that asks for one size asks for all of them. Source: Kafka protocol
+# guide, DescribeLogDirs v1-v5; KIP-827 (space, from v4 on).
 _SIZES_KEPT_S: Final = 2.0
 _WHAT: Final = "asking for sizes failed"
 
 
 @dataclass(slots=True)
 class _Disk:
-    """What one broker said; -1 where it does not know."""
+    """One broker's answer; -1 if it does not know a value."""
 
     until: float
     total: int = 0
@@ -357,7 +360,7 @@ class _Disk:
 
 
 class Sizes:
-    """One an enode."""
+    """Sizes and space of an enode; each enode has one."""
 
     def __init__(self, asking: Asking, new_promise: Callable[[], Promise[Any]]) -> None:
         self._asking = asking
@@ -366,7 +369,7 @@ class Sizes:
         self._turns: Locks[str] = Locks(new_promise)
 
     async def of(self, partition: Partition) -> int:
-        """Bytes of a log, as its leader has it."""
+        """Bytes of a log, from its leader."""
 
         async def ask(node: Node) -> int | PenstockError:
             return (await self._disk(node)).sizes.get(partition, 0)
@@ -374,7 +377,7 @@ class Sizes:
         return await self._asking.one(partition, ask, _WHAT)
 
     async def room(self, url: str) -> DiskSpace:
-        """Of all brokers together."""
+        """Total and free space of all brokers together."""
         try:
             disks = [await self._disk(node) for node in await self._cluster.nodes()]
         except PenstockError as error:
@@ -400,7 +403,7 @@ class Sizes:
         disk = _Disk(until)
         for folder in answer.results:
             if folder.error_code != NONE:
-                continue  # a directory that is offline; its logs have other leaders
+                continue  # an offline directory; its logs have other leaders
             disk.total = -1 if folder.total_bytes < 0 or disk.total < 0 else disk.total + folder.total_bytes
             disk.usable = -1 if folder.usable_bytes < 0 or disk.usable < 0 else disk.usable + folder.usable_bytes
             for topic in folder.topics:
@@ -410,9 +413,9 @@ class Sizes:
         return disk
 
 
-# A Kafka cluster as an enode: it only puts the parts together. See README.md for what is where, and why.
+# The enode: it joins the parts. README.md describes the parts and the reasons.
 #
-# A node over it keeps nothing of its own: topics, records and the node's journals are topics of the cluster.
+# A node over it stores nothing itself: topics, records and the node's journals are topics of the cluster.
 _UNNAMED: Final = "a-cluster-without-id"
 
 
@@ -435,7 +438,7 @@ class KafkaEnode:
         self._sizes = Sizes(asking, runtime.promise)
         self._arrivals = Arrivals(asking, runtime)
         self._relay = KafkaRelay(self._cluster)
-        # Nothing is remembered from one start to the next, so the clock has to say which one this is.
+        # The enode has no stored state, so its start count comes from the clock.
         self._started = runtime.now_ms() // 1_000
         self._node_id = around.config.node_id
 
@@ -447,10 +450,10 @@ class KafkaEnode:
         return self.abilities
 
     def relay(self, scheme: str) -> Relay | None:
-        """For producers' ids only: everything else goes by batches."""
+        """Only for producer ids: everything else goes through batches."""
         return self._relay if scheme == self._relay.scheme else None
 
-    # Its life.
+    # Starting and stopping.
 
     async def start(self) -> list[str]:
         try:
@@ -464,14 +467,14 @@ class KafkaEnode:
         return []
 
     async def unreachable(self) -> str | None:
-        """Some broker has to answer. Raises ConnectionLost, RequestTimeout."""
+        """Checks that a broker answers. Raises ConnectionLost, RequestTimeout."""
         return None if await self._cluster.nodes() else "no Kafka broker is known to any other"
 
     def keep_up(self) -> None:
         return
 
     async def close(self, within_s: float) -> None:
-        del within_s  # fronts have answered, or given up; what is under way is at the brokers
+        del within_s  # fronts have answered, or given up; requests in flight have reached the brokers
         await self._channel.close()
 
     def abandon(self) -> None:
@@ -570,7 +573,7 @@ class KafkaEnode:
         self._arrivals.forget(promise)
 
 
-# From the address of a Kafka cluster to an enode.
+# From an address to an enode.
 OPTIONS: Final = KafkaOptions(
     client_id="penstock-snode",
     request_timeout_ms=4_000,
@@ -579,12 +582,12 @@ OPTIONS: Final = KafkaOptions(
     retry_backoff_max_ms=500,
     metadata_max_age_ms=30_000,
 )
-"""Shorter times than a client's own: who asked waits behind a front, for three seconds (RocketMQ's Java client) to
-thirty (Kafka's). What others do to topics is seen within ``metadata_max_age_ms``."""
+"""Shorter times than a client's own: a client of a front waits from three seconds (RocketMQ's Java client) to thirty
+(Kafka's). Changes by other clients are seen within ``metadata_max_age_ms``."""
 
 
 def open_enode(url: str, around: BackendContext) -> KafkaEnode:
-    """``kafka://HOST:PORT[,HOST:PORT…]``: brokers to begin with. Raises ConfigError."""
+    """``kafka://HOST:PORT[,HOST:PORT…]``: the bootstrap brokers. Raises ConfigError."""
     address = parse_address(url, lambda scheme: ADDED.port)
     if not address.endpoints or address.topics or address.options:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Questions to whoever leads each partition, asked again where a leader has moved; refusals as errors."""
+"""Requests to partition leaders, repeated after leader changes; a broker's errors as the enode's errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from penstock.protocols.kafka.errors import error_for
 
 __all__ = ["Asking", "Rows", "as_log_says", "is_final"]
 
-# What a broker's refusal means to whoever asked for a log: one of the errors that an enode raises, code by code.
+# The enode's error for each of a broker's error codes.
 _KINDS: Final[dict[type[PenstockError], tuple[int, ...]]] = {
     CorruptBatch: (2, 32, 87),
     UnknownTopic: (3, 100, 103),
@@ -53,17 +53,17 @@ _KINDS: Final[dict[type[PenstockError], tuple[int, ...]]] = {
 _KIND_OF: Final = {code: kind for kind, codes in _KINDS.items() for code in codes}
 
 _FINAL: Final = frozenset((2, 74, 75))
-"""Codes that Kafka's clients try again on, and that are for the node's client to hear: only it knows its bytes, and in
-which epoch it takes the log to be."""
+"""Codes that Kafka's clients retry but the node must pass on: only its own client knows the bytes that it sent, and the
+epoch in which it expects the log."""
 
 
 def is_final(error: PenstockError) -> bool:
-    """Whether it is told as it is, whatever Kafka's clients do about it."""
+    """Whether the error is passed on as it is, even if Kafka's clients would retry it."""
     return isinstance(error, ServerError) and error.code in _FINAL
 
 
 def as_log_says(error: PenstockError, partition: Partition | None = None) -> PenstockError:
-    """The enode's own error for one of a broker, or of the way there; an error of its own stays as it is."""
+    """The enode's own error for an error of a broker or a connection; errors of the enode stay as they are."""
     if isinstance(error, ServerError) and (not error.retriable or error.code in _KIND_OF):
         found: PenstockError = _KIND_OF.get(error.code, StoreError)(error.message)
     elif isinstance(error, StoreError | Unsupported | CorruptBatch | UpstreamLost):
@@ -77,23 +77,22 @@ def as_log_says(error: PenstockError, partition: Partition | None = None) -> Pen
     return found
 
 
-# Questions to whoever leads each partition, side by side, and again for a moment where a leader has moved.
+# Requests to partition leaders, concurrently, and repeated for a moment after leader changes.
 #
-# Each partition has its own answer or error, in its place: one that is away keeps nobody from the others. What must not
-# live here: what is asked.
+# Each partition has its own answer or error, in its place, so an unavailable partition does not affect the others.
 R = TypeVar("R")
 Rows = Mapping[int, R | PenstockError]
-"""Answers by the place of their partition in the question."""
+"""Answers by their partition's index in the request."""
 
 _PATIENCE_MS: Final = 2_500
-"""For how long a question is asked again: RocketMQ's Java client hears of the loss within its three seconds."""
+"""How long a request is repeated: RocketMQ's Java client gets the error within its timeout of three seconds."""
 _LEFT_OUT: Final = 7
-"""Retriable: a broker that throttles its clients answers at once, and with nothing."""
+"""Retriable: a broker that throttles its clients answers at once, and without any partition."""
 _ALL: Final = "metadata"
 
 
 class Asking:
-    """One an enode."""
+    """Requests of an enode to leaders; each enode has one."""
 
     def __init__(self, cluster: Cluster, new_promise: Callable[[], Promise[Any]]) -> None:
         self.cluster = cluster
@@ -102,7 +101,7 @@ class Asking:
         self._failure: PenstockError | None = None
 
     async def look(self, names: Collection[str]) -> None:
-        """Ask for those topics of which nothing is known, or not for sure; all who wait for it ask once.
+        """Refresh the topics that are unknown or in doubt; concurrent callers share one request.
 
         Raises ConnectionLost, RequestTimeout, ServerError.
         """
@@ -112,12 +111,12 @@ class Asking:
         async with self._turns.held(_ALL):
             due = [name for name in names if self.cluster.at_hand(name) is None]
             if self._failures != failures and self._failure is not None:
-                raise self._failure  # of an attempt that this caller waited for
+                raise self._failure  # the error of the request that this caller waited for
             if due:
                 await self._ask(due)
 
     async def look_at_all(self) -> None:
-        """Ask for the list of all topics, unless it is at hand. Raises as `look`."""
+        """Refresh the list of all topics, unless it is recent. Raises as `look`."""
         async with self._turns.held(_ALL):
             await self._ask(None)
 
@@ -130,7 +129,7 @@ class Asking:
             raise
 
     async def leader(self, partition: Partition) -> Node:
-        """Who leads it. Raises UnknownTopic, UnknownPartition; ServerError where nobody does now; and as `look`."""
+        """The leader. Raises UnknownTopic, UnknownPartition; ServerError if there is none now; and as `look`."""
         await self.look((partition.topic,))
         info = self.cluster.at_hand(partition.topic)
         if info is None:
@@ -151,9 +150,9 @@ class Asking:
         ask: Callable[[Node, Sequence[int]], Awaitable[Rows[R]]],
         what: str,
     ) -> list[R | PenstockError]:
-        """What ``ask`` brings of each partition: it is called for each leader, with the places of its partitions.
+        """Call ``ask`` for each leader with the indexes of its partitions, until each partition has a final result.
 
-        Errors are the enode's own (`refusals`), UpstreamLost where nobody answered in time.
+        Errors are the enode's own (`as_log_says`), UpstreamLost if no answer came in time.
         """
         channel = self.cluster.calls.channel
         retry = Retry(channel, self.cluster.calls.options, timeout_ms=_PATIENCE_MS)
@@ -172,7 +171,7 @@ class Asking:
         return [done[row] for row in range(len(partitions))]
 
     async def one(self, partition: Partition, ask: Callable[[Node], Awaitable[R | PenstockError]], what: str) -> R:
-        """The same for one partition. Raises the error."""
+        """As `each`, for one partition. Raises the error."""
 
         async def rows(node: Node, _: Sequence[int]) -> Rows[R]:
             return {0: await ask(node)}
@@ -190,7 +189,7 @@ class Asking:
         done: dict[int, R | PenstockError],
         what: str,
     ) -> dict[int, PenstockError]:
-        """One try; what may go better next time."""
+        """One attempt; returns the retriable errors."""
         answers: dict[int, R | PenstockError] = {}
         of_node: dict[Node, list[int]] = {}
         for row in rows:
@@ -213,7 +212,7 @@ class Asking:
     def _sorted(
         self, partitions: Sequence[Partition], answers: Rows[R], done: dict[int, R | PenstockError]
     ) -> dict[int, PenstockError]:
-        """Put what is final into ``done``; the rest."""
+        """Put final results into ``done``; returns the others."""
         again: dict[int, PenstockError] = {}
         for row, answer in answers.items():
             if isinstance(answer, PenstockError):

@@ -1,4 +1,8 @@
-"""Reads: batches as they are stored, waits for more of them, and where logs begin and end."""
+"""Reads from a Kafka cluster.
+
+`Reading` fetches batches as they are stored, `Arrivals` waits for more of them with one fetch session per broker, and
+`Ends` finds where logs begin and end.
+"""
 
 from __future__ import annotations
 
@@ -54,23 +58,24 @@ from penstock.records.batch import as_array, as_view
 
 __all__ = ["Arrivals", "Ends", "Reading", "out_of_range"]
 
-# Readers that wait: one held fetch a broker tells of all partitions that anybody waits for, in a fetch session.
+# Waiting readers: one long-poll fetch per broker, in a fetch session, covers all partitions that have waiting readers.
 #
-# A broker is asked for a byte of each from its known end on, and holds its answer until there is something, for a
-# quarter of a second at most: so long a partition may wait for its place in the question where nobody waited for it
-# before. It keeps that place for two seconds after its last reader has left, because readers come back. What arrives is
-# not kept: readers read it again, at their own places and in their own size. Source: KIP-227.
+# The fetch asks for one byte of each partition from its known end on. The broker holds the answer until there is data,
+# for a quarter of a second at most. A partition that is new in the session may wait that long until the next request
+# includes it. It stays in the session for two seconds after its last reader has left, because readers come back. The
+# data that arrives is dropped: readers fetch it again, from their own offsets and with their own sizes. Source:
+# KIP-227.
 _WAIT_LANE: Final = "wait"
 _HELD_S: Final = 0.25
 _STAYS_S: Final = 2.0
 _BETWEEN_S: Final = 0.002
-"""Between two questions: where much arrives all the time, nobody need be told of each batch."""
+"""Pause between two requests: under steady traffic, readers need not be woken for each batch."""
 _PAUSE_S: Final = 0.1
 
 
 @dataclass(eq=False, slots=True)
 class _Watched:
-    """A partition that somebody waits for, or did a moment ago; ``end`` and ``start`` as told last, -1 unknown."""
+    """A partition with waiting readers, now or lately; ``end`` and ``start`` as last reported, -1 if unknown."""
 
     end: int
     start: int = -1
@@ -80,7 +85,7 @@ class _Watched:
 
 @dataclass(eq=False, slots=True)
 class _Watch:
-    """What is asked of one broker."""
+    """The waiting fetch of one broker."""
 
     node: Node
     parts: dict[Partition, _Watched] = field(default_factory=dict)
@@ -89,7 +94,7 @@ class _Watch:
 
 
 class Arrivals:
-    """One an enode."""
+    """Waiting readers of an enode; each enode has one."""
 
     def __init__(self, asking: Asking, runtime: Runtime) -> None:
         self._asking = asking
@@ -109,7 +114,7 @@ class Arrivals:
             if watched is None:
                 watched = self._watched[partition] = _Watched(end)
             elif end > watched.end:
-                self._wake(watched)  # somebody has seen more than they know
+                self._wake(watched)  # this reader knows a later end than the waiting ones
                 watched.end = end
             elif end < watched.end:
                 self.forget(told)
@@ -136,7 +141,7 @@ class Arrivals:
     # Which broker is asked.
 
     def _place(self, partition: Partition, watched: _Watched) -> None:
-        """Have its leader asked, or find out who that is."""
+        """Add the partition to its leader's fetch, or find the leader first."""
         home = self._homes.get(partition)
         if home is not None:
             if home.idle is not None:
@@ -163,7 +168,7 @@ class Arrivals:
             try:
                 node = await self._asking.leader(partition)
             except StoreError:
-                self._drop(partition)  # it is gone: readers look themselves
+                self._drop(partition)  # it is gone: readers find out by themselves
                 return
             except PenstockError:
                 await self._runtime.sleep(_PAUSE_S)
@@ -172,7 +177,7 @@ class Arrivals:
                 self._ask_of(node, partition, watched)
 
     def _leave(self, partition: Partition) -> None:
-        """Its leader is somebody else, perhaps."""
+        """The leader may have changed: look it up again."""
         home, watched = self._homes.pop(partition, None), self._watched.get(partition)
         if home is not None:
             home.parts.pop(partition, None)
@@ -206,7 +211,7 @@ class Arrivals:
             del self._watches[watch.node.name]
 
     def _tidied(self, watch: _Watch) -> bool:
-        """Whether anything is left, without what nobody has waited for since a while and what is led by others."""
+        """Whether any partition is left, after removing those without recent readers and those with another leader."""
         now = self._runtime.monotonic()
         for partition, watched in tuple(watch.parts.items()):
             if not watched.waiting and now - watched.left_s > _STAYS_S:
@@ -216,7 +221,7 @@ class Arrivals:
         return bool(watch.parts)
 
     async def _rest(self, watch: _Watch) -> None:
-        """Until somebody waits, or those that left have been away for long."""
+        """Wait for a reader, or until partitions without readers can be removed."""
         idle = watch.idle = self._runtime.promise()
         timer = self._runtime.call_later(_STAYS_S, lambda: idle.set(None))
         try:
@@ -226,9 +231,9 @@ class Arrivals:
             watch.idle = None
 
     async def _ask(self, watch: _Watch) -> None:
-        """One question and its answer. Raises ConnectionLost, RequestTimeout, ServerError."""
+        """One request and its answer. Raises ConnectionLost, RequestTimeout, ServerError."""
         cluster, session = self._cluster, watch.session
-        parts = dict(watch.parts)  # others come while a connection is waited for: they are in the next question
+        parts = dict(watch.parts)  # partitions added while the connection is awaited go into the next request
         ids = {partition.topic: cluster.topic_id(partition.topic) for partition in parts}
         by_ids = None not in ids.values()
         names: dict[Key, Partition] = {}
@@ -321,7 +326,7 @@ def _wait_request(asked: Asked, by_ids: bool) -> FetchRequest:
     )
 
 
-# Where logs begin and end, by name, by time and by epoch; who writes to them; cutting off their beginnings.
+# Where logs begin and end, by name, by time and by epoch; active producers; deletion of records.
 #
 # Source: Kafka protocol guide, ListOffsets v1-v11, OffsetForLeaderEpoch v2-v4, DescribeProducers v0, DeleteRecords.
 _EARLIEST, _LATEST, _MAX_TIMESTAMP = -2, -1, -3
@@ -335,14 +340,15 @@ class _Found(NamedTuple):
 
 
 class Ends:
-    """One an enode."""
+    """Offsets of an enode's logs; each enode has one."""
 
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
         self._cluster = asking.cluster
 
     async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
-        """``penstock.interfaces.enode.Enode.extents``: three questions, as Kafka has none that answers all."""
+        """``penstock.interfaces.enode.Enode.extents``, in three requests: no Kafka request returns all three
+        offsets."""
 
         async def ask(node: Node, rows: Sequence[int]) -> Rows[Extent]:
             asked = [partitions[row] for row in rows]
@@ -378,7 +384,7 @@ class Ends:
         assert isinstance(end, _Found)
         assert isinstance(stable, _Found)
         epoch = max(end.epoch, self._cluster.leader_epoch(partition))
-        # Asked one after the other, while records come and go.
+        # The requests are answered one after the other, while records come and go.
         return Extent(min(start.offset, end.offset), end.offset, min(stable.offset, end.offset), epoch)
 
     async def for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
@@ -427,7 +433,7 @@ class Ends:
         return found
 
     async def epoch_end(self, partition: Partition, epoch: int, leader_epoch: int) -> tuple[int, int]:
-        """``penstock.interfaces.enode.Enode.epoch_end``; (-1, -1) where the log keeps no epoch so old."""
+        """``penstock.interfaces.enode.Enode.epoch_end``; (-1, -1) if the log no longer knows such an old epoch."""
         part = OffsetForLeaderEpochRequestPartition(
             partition=partition.id, current_leader_epoch=leader_epoch, leader_epoch=epoch
         )
@@ -469,7 +475,7 @@ class Ends:
         return await self._asking.one(partition, ask, what)
 
     async def cut(self, partition: Partition, before: int) -> int:
-        """Delete what lies below; the log's new start."""
+        """Delete all records below ``before``; returns the log's new start."""
         if before < 0:
             raise UsageError(f"no offset is {before}")
         part = DeleteRecordsRequestPartition(partition_index=partition.id, offset=before)
@@ -490,11 +496,11 @@ class Ends:
         return await self._asking.one(partition, ask, what)
 
 
-# Reads: stored batches as a broker sends them, in the buffer they came in. Nothing is decoded and nothing copied.
+# Stored batches as a broker sends them, in the buffer they came in. Nothing is decoded and nothing copied.
 #
-# Each leader is asked once for all of its partitions, without a fetch session: what fronts read differs each time, and
-# brokers keep few sessions. What comes is at most what was asked for, and a batch more from each broker. Source: Kafka
-# protocol guide, Fetch v4-v18; KIP-320 (epochs), KIP-516 (topic ids).
+# Each leader is asked once for all of its partitions, without a fetch session: fronts read different partitions each
+# time, and brokers keep few sessions. The result has at most the requested bytes, plus one batch per broker. Source:
+# Kafka protocol guide, Fetch v4-v18; KIP-320 (epochs), KIP-516 (topic ids).
 _READING_FAILED: Final = "reading failed"
 _FETCH_LANE: Final = "fetch"
 _HIGHEST_WITH_NAMES: Final = 12
@@ -509,7 +515,7 @@ _MAGIC: Final = 2
 
 
 class Reading:
-    """One an enode."""
+    """Fetches of an enode; each enode has one."""
 
     def __init__(self, asking: Asking, ends: Ends) -> None:
         self._asking = asking
@@ -573,13 +579,14 @@ class Reading:
             return error
         bound = stable if part.stable else end
         if not len(data) and nothing and part.offset < bound:
-            # A broker that has anything sends a batch, however little is asked for: here compaction has left none.
+            # A broker sends at least one batch if it has any, however little is asked for: compaction has left none
+            # here.
             beyond = bound
         aborted = [(each.producer_id, each.first_offset) for each in told.aborted_transactions or ()]
         return Fetched(data, max(part.offset, beyond), start, end, stable, epoch, aborted if part.stable else ())
 
     async def _placed(self, part: FetchPart, found: Fetched | PenstockError) -> Fetched | PenstockError:
-        """An offset that is not in the log, with where the log is: brokers do not say it in that answer."""
+        """Add the log's start and end, which brokers do not return, to an out-of-range error."""
         cause = found.__cause__ if isinstance(found, PenstockError) else None
         if getattr(cause, "code", None) != OFFSET_OUT_OF_RANGE:
             return found
@@ -590,7 +597,7 @@ class Reading:
 
 
 def _within(part: FetchPart, found: Fetched | PenstockError, budget: Budget) -> Fetched | PenstockError:
-    """What fits: several brokers may have sent more than is wanted together."""
+    """The result if it fits the budget: several brokers together may have sent more than was asked for."""
     if isinstance(found, PenstockError):
         return found
     if len(found.data) > budget.left and budget.taken:
@@ -600,7 +607,7 @@ def _within(part: FetchPart, found: Fetched | PenstockError, budget: Budget) -> 
 
 
 def out_of_range(partition: Partition, offset: int, start: int, end: int) -> LogOffsetOutOfRange:
-    """The error that says where the log is."""
+    """The error with the log's start and end."""
     error = LogOffsetOutOfRange("it is not there", offset=offset, start=start, end=end)
     error.topic, error.partition = partition.topic, partition.id
     return error

@@ -1,1 +1,1 @@
-"""Kafka's client: plain coroutines over a Channel. No clock, no socket, no task of its own."""
+"""Kafka's client: plain coroutines over a Channel, without clocks, sockets or tasks of their own."""

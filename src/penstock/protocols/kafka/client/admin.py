@@ -1,4 +1,8 @@
-"""KafkaAdmin: topics and groups as operators see them."""
+"""KafkaAdmin: administration of topics and groups.
+
+Groups are listed from every broker and described by their coordinators, in requests of bounded size. Topic changes go
+to the controller, and are over when metadata shows them.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,7 @@ __all__ = [
     "topic_config",
 ]
 
-# Groups as operators see them: listed by every broker; what a node of ours remembers of their rebalances.
+# Listing groups from every broker; the rebalance history that a penstock node keeps of them.
 #
 # Source: Kafka protocol guide, ListGroups v0-v5.
 _INVALID_REQUEST: Final = 42
@@ -79,9 +83,10 @@ _GROUP_RESOURCE: Final = 32
 
 
 async def list_groups(cluster: Cluster) -> GroupListings:
-    """The groups of all brokers, by name, and which brokers did not answer.
+    """The groups of all brokers, by name, and the brokers that did not answer.
 
-    Who is there is asked anew each time one does not. Raises what a broker refuses, or the last error if none answers.
+    The list of brokers is refreshed after each failure. Raises a broker's refusal, or the last error if no broker
+    answers.
     """
     options = cluster.calls.options
     retry = Retry(cluster.calls.channel, options)
@@ -129,8 +134,8 @@ def _all_of(found: Mapping[str, Iterable[GroupListing]], silent: Iterable[Node])
 
 
 async def rebalances(coordinator: Coordinator) -> list[Rebalance] | None:
-    """What the group's coordinator remembers; None if it keeps no account. Raises ServerError, ProtocolViolation."""
-    # Imported here: few programs ask this, and every one that lists groups imports this module.
+    """The coordinator's rebalance history; None if it keeps none. Raises ServerError, ProtocolViolation."""
+    # Imported here: few programs need this, and every program that lists groups imports this module.
     from penstock.protocols.kafka.wire import coordinator_admin
     from penstock.protocols.kafka.wire.configs import (
         DescribeConfigsRequest,
@@ -155,29 +160,29 @@ async def rebalances(coordinator: Coordinator) -> list[Rebalance] | None:
     return None if text is None else coordinator_admin.read_rebalances(text)
 
 
-# Groups described by their coordinators: each is asked for all of its groups together, in requests of bounded size.
+# Describing groups: each coordinator is asked for all of its groups together, in requests of bounded size.
 #
-# A group that cannot be described does not keep the others from it. Who is asked for is asked for as a classic group
-# first, then as one of KIP-848, which is "Dead" to the first request. Source: Kafka protocol guide, FindCoordinator
-# v0-v6 (several keys from v4, KIP-699), DescribeGroups v0-v6, ConsumerGroupDescribe v0-v1 (KIP-848, KIP-1099).
+# A failure of one group does not affect the others. A group is described as a classic group first, then as a KIP-848
+# group, because those are "Dead" in DescribeGroups. Source: Kafka protocol guide, FindCoordinator v0-v6 (several keys
+# from v4, KIP-699), DescribeGroups v0-v6, ConsumerGroupDescribe v0-v1 (KIP-848, KIP-1099).
 T = TypeVar("T")
 Answer = TypeVar("Answer", DescribeGroupsResponseGroup, "ConsumerGroupDescribeResponseGroup")
 Descriptions = dict[str, GroupDescription | PenstockError]
 """By group."""
 
 _AT_ONCE: Final = 200
-"""Groups in a request: enough that a round trip does not count, few enough that no answer holds a node up for long."""
+"""Groups per request: enough that round trips do not matter, few enough that a response does not block a node."""
 
 _GROUP_ID_NOT_FOUND: Final = 69
 _UNSUPPORTED_VERSION: Final = 35
 _DEAD: Final = "Dead"
 _CLASSIC, _CONSUMER = "classic", "consumer"
 _SPEAKS: Final = {0: False, 1: True}
-"""A member's type in ConsumerGroupDescribe: whether it speaks the newer protocol itself (KIP-1099); -1 is unknown."""
+"""A member's type in ConsumerGroupDescribe: whether it uses the newer protocol itself (KIP-1099); -1 is unknown."""
 
 
 async def describe_group(cluster: Cluster, group: str) -> GroupDescription:
-    """One group; ``state`` "Dead" if there is none. Raises ServerError, ConnectionLost."""
+    """One group; ``state`` is "Dead" if it does not exist. Raises ServerError, ConnectionLost."""
     told = await describe_groups(cluster, [group])
     for error in told.failed.values():
         raise error
@@ -185,9 +190,9 @@ async def describe_group(cluster: Cluster, group: str) -> GroupDescription:
 
 
 async def describe_groups(cluster: Cluster, groups: Collection[str]) -> GroupDescriptions:
-    """All of these; ``failed`` are those that their coordinator refuses, or that none answers for in time.
+    """Describe all groups; ``failed`` has those that their coordinator refuses, or that no coordinator answers in time.
 
-    Raises ConnectionLost, RequestTimeout where nobody of the cluster answers.
+    Raises ConnectionLost, RequestTimeout if the whole cluster does not answer.
     """
     retry = Retry(cluster.calls.channel, cluster.calls.options)
     done: Descriptions = {}
@@ -205,7 +210,7 @@ async def describe_groups(cluster: Cluster, groups: Collection[str]) -> GroupDes
 
 
 async def _wait(retry: Retry, again: dict[str, PenstockError]) -> None:
-    """Pause once; those whose errors are not worth another attempt are taken out of ``again``."""
+    """Pause once; groups whose errors are not worth another attempt are removed from ``again``."""
     while again:
         error = next(iter(again.values()))
         try:
@@ -239,7 +244,7 @@ async def _round(cluster: Cluster, groups: Sequence[str]) -> Descriptions:
 
 
 async def _at_node(cluster: Cluster, node: Node, groups: Sequence[str]) -> Descriptions:
-    """What a coordinator says of its groups; once it cannot be asked, all that are left share that error."""
+    """Descriptions from one coordinator; after an error of the whole request, all remaining groups share it."""
     told: Descriptions = {}
     for first in range(0, len(groups), _AT_ONCE):
         try:
@@ -262,7 +267,7 @@ async def _ask(cluster: Cluster, node: Node, message: object, response: type[T])
 
 
 def _matched(answers: Sequence[Answer], groups: Sequence[str]) -> Mapping[str, Answer]:
-    """Answers by group, in the order of the questions. Raises ProtocolViolation where they do not fit."""
+    """Answers by group, in the order of the request. Raises ProtocolViolation if they do not match it."""
     told = {each.group_id: each for each in answers}
     if told.keys() != set(groups) or len(answers) != len(groups):
         raise ProtocolViolation(
@@ -288,13 +293,13 @@ def _member(told: DescribeGroupsResponseMember) -> GroupMember:
     try:
         partitions = partitions_assigned(told.member_assignment)
     except PenstockError:
-        partitions = frozenset()  # another protocol type than "consumer": its bytes are its own business
+        partitions = frozenset()  # a protocol type other than "consumer" has its own format
     return GroupMember(told.member_id, told.group_instance_id, told.client_id, told.client_host, partitions)
 
 
 async def _newer(cluster: Cluster, node: Node, groups: Sequence[str]) -> Descriptions:
-    """Those that are groups of the newer protocol, if the broker has that protocol."""
-    # Imported here: only groups that the older protocol calls dead are asked about in this way.
+    """The groups of the newer protocol among these, if the broker has that protocol."""
+    # Imported here: only groups that are "Dead" in the older protocol need it.
     from penstock.protocols.kafka.wire.groups import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
     try:
@@ -343,15 +348,15 @@ def _partitions(told: Iterable[ConsumerGroupDescribeResponseTopicPartition]) -> 
     return frozenset(Partition(topic.topic_name, number) for topic in told for number in topic.partitions)
 
 
-# Creating, growing and deleting topics, reading their configuration, cutting off their records.
+# Topics: create, grow, delete, read and change configuration, delete records.
 #
-# Changes go to the controller; after a connection that broke, the change may have happened, and what then looks like a
-# conflict (it is there already, it is gone already) is success. A change is over when metadata shows it. Source: Kafka
-# protocol guide, CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions, DescribeConfigs, IncrementalAlterConfigs
-# v0-v1, DeleteRecords.
+# Changes go to the controller. After a lost connection the change may already have happened, so a retry that finds it
+# done (the topic exists already, or is gone already) is a success. A change is over when metadata shows it. Source:
+# Kafka protocol guide, CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions, DescribeConfigs,
+# IncrementalAlterConfigs v0-v1, DeleteRecords.
 Response = TypeVar("Response")
 TopicErrors = Iterable[tuple[str, int, str | None]]
-"""Of each topic in an answer: its name, error code, the broker's text."""
+"""For each topic in an answer: its name, error code, the broker's text."""
 
 _UNKNOWN_TOPIC, _LEADER_NOT_AVAILABLE, _EXISTS, _INVALID_PARTITIONS = 3, 5, 36, 37
 _TOPIC = 2
@@ -370,7 +375,7 @@ _SHOWS_MS = 15_000
 
 
 async def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> None:
-    """Create all; returns when each partition has a leader. Raises ServerError for the first that could not be."""
+    """Create all topics; returns when each partition has a leader. Raises ServerError for the first failure."""
     message = CreateTopicsRequest(
         timeout_ms=_CHANGE_TIMEOUT_MS,
         topics=[
@@ -395,7 +400,7 @@ async def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> None:
 
 
 async def delete_topics(cluster: Cluster, names: Collection[str]) -> None:
-    """Delete all; returns when metadata does not show them any more. Raises ServerError for the first that failed."""
+    """Delete all; returns when they are gone from metadata. Raises ServerError for the first failure."""
 
     def build(version: int) -> DeleteTopicsRequest:
         if version < _FIRST_WITH_IDS:
@@ -430,13 +435,13 @@ async def add_partitions(cluster: Cluster, name: str, total: int) -> None:
 
 
 async def topic_config(cluster: Cluster, name: str) -> dict[str, str]:
-    """Every setting of a topic, defaults too; "" for one without a value. Raises ServerError."""
+    """Every setting of a topic, including defaults; "" for one without a value. Raises ServerError."""
     return {setting: each.value or "" for setting, each in (await describe_topic_config(cluster, name)).items()}
 
 
 async def describe_topic_config(cluster: Cluster, name: str) -> dict[str, TopicSetting]:
     """Every setting of a topic, with its default and its source. Raises ServerError."""
-    # Imported here: few programs ask this, and every one that lists topics imports this module.
+    # Imported here: few programs need this, and every program that lists topics imports this module.
     from penstock.protocols.kafka.wire.configs import (
         DescribeConfigsRequest,
         DescribeConfigsRequestResource,
@@ -461,17 +466,17 @@ async def describe_topic_config(cluster: Cluster, name: str) -> dict[str, TopicS
 
 
 def _of_brokers(synonyms: Sequence[DescribeConfigsResponseSynonym]) -> Iterator[tuple[str, str]]:
-    """What counts where the topic sets nothing: the first one that has a value."""
+    """The values that apply if the topic sets nothing; the first one wins."""
     return ((each.name, each.value) for each in synonyms if each.source != _OF_TOPIC and each.value is not None)
 
 
 def _in_ms(name: str, value: str) -> str:
-    """Brokers have some of topics' defaults in hours: ``log.retention.hours`` of ``retention.ms``."""
+    """Convert hours: some topic defaults exist only in hours, as ``log.retention.hours`` for ``retention.ms``."""
     return str(int(value) * 3_600_000) if name.endswith(".hours") else value
 
 
 async def alter_topic_config(cluster: Cluster, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
-    """Change these settings of a topic; None takes one away, so that the default counts. Raises ServerError."""
+    """Change these settings of a topic; None removes one, so that the default applies. Raises ServerError."""
     from penstock.protocols.kafka.wire.configs import (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsRequestConfig,
@@ -495,7 +500,7 @@ async def alter_topic_config(cluster: Cluster, name: str, settings: Mapping[str,
 
 
 async def delete_records(cluster: Cluster, before: Mapping[Partition, int]) -> dict[Partition, int]:
-    """Delete all records below an offset (-1: below the high watermark); returns where each log begins then."""
+    """Delete all records below an offset (-1: below the high watermark); returns each log's new start."""
 
     async def ask(node: Node, partitions: Sequence[Partition]) -> dict[Partition, int | PenstockError]:
         message = DeleteRecordsRequest(
@@ -533,7 +538,7 @@ async def _change(
     *,
     repeated: int,
 ) -> None:
-    """Ask the controller until every topic is answered for. ``repeated`` is what a change done twice is answered."""
+    """Ask the controller until every topic has an answer. ``repeated`` is the code for a change already made."""
     retry = Retry(cluster.calls.channel, cluster.calls.options)
     while True:
         try:
@@ -544,7 +549,7 @@ async def _change(
                     raise error_for(code, what, topic=name, detail=detail)
         except PenstockError as error:
             if isinstance(error, ServerError) and error.code == _UNKNOWN_TOPIC:
-                raise  # the controller knows: waiting would not help
+                raise  # the controller is authoritative: waiting would not help
             await retry.after(error)
         else:
             return
@@ -553,7 +558,7 @@ async def _change(
 async def _wait_until(
     cluster: Cluster, names: Collection[str], done: Callable[[Mapping[str, TopicInfo]], bool]
 ) -> None:
-    """Look at metadata until ``done``. Raises LEADER_NOT_AVAILABLE if that takes too long."""
+    """Poll metadata until ``done``. Raises LEADER_NOT_AVAILABLE if that takes too long."""
     retry = Retry(cluster.calls.channel, cluster.calls.options, timeout_ms=_SHOWS_MS)
     while not done(await cluster.topics(names, fresh=True)):
         await retry.pause(error_for(_LEADER_NOT_AVAILABLE, "the change is made, but metadata does not show it yet"))
@@ -563,9 +568,7 @@ def _is_led(topic: TopicInfo) -> bool:
     return all(info.leader is not None for info in topic.partitions)
 
 
-# KafkaAdmin: topics and groups as operators see them. It only puts the parts together.
-#
-# What changes groups is imported when it is first used: who lists topics does not wait for its messages.
+# Modules that change groups are imported at first use: a program that lists topics does not load their messages.
 class KafkaAdmin:
     """``penstock.interfaces.admin.AdminClient``. Everything raises ServerError, ConnectionLost, RequestTimeout."""
 
@@ -586,7 +589,7 @@ class KafkaAdmin:
         await add_partitions(self._cluster, name, total)
 
     async def topics(self, names: Collection[str] | None = None, *, fresh: bool = True) -> Mapping[str, TopicInfo]:
-        """Topics by name; None: all."""
+        """Topics by name; None returns all."""
         return await self._cluster.topics(names, fresh=fresh)
 
     async def topic_config(self, name: str) -> Mapping[str, str]:
@@ -602,7 +605,7 @@ class KafkaAdmin:
         await alter_topic_config(self._cluster, name, settings, dry_run=dry_run)
 
     async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
-        """Delete records below an offset; returns where each log begins then."""
+        """Delete records below an offset; returns each log's new start."""
         return await delete_records(self._cluster, before)
 
     async def groups(self) -> Sequence[GroupListing]:
@@ -614,42 +617,42 @@ class KafkaAdmin:
         return await describe_group(self._cluster, group)
 
     async def describe_groups(self, groups: Collection[str]) -> GroupDescriptions:
-        """Many groups, by one request or two for each two hundred of a coordinator's."""
+        """Many groups, with one or two requests per two hundred groups of a coordinator."""
         return await describe_groups(self._cluster, groups)
 
     async def rebalances(self, group: str) -> Sequence[Rebalance] | None:
-        """What a node of ours remembers of the group; None from any other broker."""
+        """A penstock node's rebalance history of the group; None from any other broker."""
         return await rebalances(self._coordinator_of(group))
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
-        """Committed offsets of some partitions; None: of all."""
+        """Committed offsets of some partitions; None returns all."""
         return await committed(self._coordinator_of(group), partitions)
 
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
-        """Set a group's offsets; refused while it has members."""
+        """Set a group's offsets; refused while the group has members."""
         await commit(self._coordinator_of(group), offsets)
 
     async def delete_groups(self, groups: Collection[str]) -> None:
-        """Delete groups without members; stops at the first that cannot be."""
+        """Delete groups without members; stops at the first that fails."""
         from penstock.protocols.kafka.client import group_changes
 
         for group in groups:
             await group_changes.delete_group(self._coordinator_of(group))
 
     async def delete_offsets(self, group: str, partitions: Collection[Partition]) -> None:
-        """Forget committed offsets, but for topics that members read."""
+        """Delete committed offsets, except of topics that members read."""
         from penstock.protocols.kafka.client import group_changes
 
         await group_changes.delete_offsets(self._coordinator_of(group), partitions)
 
     async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
-        """Throw static members out."""
+        """Remove static members."""
         from penstock.protocols.kafka.client import group_changes
 
         await group_changes.remove_members(self._coordinator_of(group), instance_ids, reason)
 
     async def remove_all_members(self, group: str, *, reason: str) -> None:
-        """Throw out who is there."""
+        """Remove all members."""
         from penstock.protocols.kafka.client import group_changes
 
         await group_changes.remove_all_members(self._coordinator_of(group), reason)

@@ -1,4 +1,8 @@
-"""Assignors of one member, sticky ones among them; subscriptions and assignments in our nouns."""
+"""The assignors of a classic group's member.
+
+The module has Kafka's sticky assignors with their user data, the choice and checking of assignors (users' own
+included), and the conversion of subscriptions and assignments between bytes and penstock's types.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +57,12 @@ __all__ = [
 ]
 
 
-# Kafka's sticky assignors: where members say what they had, and that they are there at all, in the user data.
+# Kafka's sticky assignors, which send a member's last assignment or generation as user data.
 #
-# ``sticky`` reads no owned partitions, because its members have none left when they join: each remembers its last
-# assignment and sends it as user data (v1, v0 without the generation). ``cooperative-sticky`` takes owned partitions
-# and generation from the subscription (v2 and up), and from older ones the generation in the user data. Source: Kafka
-# clients 4.x, StickyAssignor, CooperativeStickyAssignor; KIP-341, KIP-429, KIP-792.
+# Members of ``sticky`` have no owned partitions when they join, so each sends its last assignment as user data (v1; v0
+# has no generation). ``cooperative-sticky`` reads owned partitions and generation from the subscription (v2 and up),
+# and from older subscriptions the generation in the user data. Source: Kafka clients 4.x, StickyAssignor,
+# CooperativeStickyAssignor; KIP-341, KIP-429, KIP-792.
 class _Remembered(Message):
     """The user data of ``sticky``."""
 
@@ -81,12 +85,12 @@ class KafkaSticky(StickyAssignor):
         self._remembered: bytes | None = None
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """What it got last, None before."""
+        """The member's last assignment; None before the first."""
         del topics
         return self._remembered
 
     def assigned(self, partitions: frozenset[Partition], generation: int) -> None:
-        """To be told at the next join."""
+        """Remember the assignment for the next join."""
         had = [
             TopicPartitions(topic=topic, partitions=[p.id for p in of]) for topic, of in by_topic(partitions).items()
         ]
@@ -95,7 +99,7 @@ class KafkaSticky(StickyAssignor):
     def assign(
         self, members: Sequence[Subscriber], partitions: Mapping[str, Sequence[Partition]], racks: Racks
     ) -> dict[str, list[Partition]]:
-        """By what members remember."""
+        """Assign by the members' remembered assignments."""
         return super().assign([_with_memory(member) for member in members], partitions, racks)
 
 
@@ -106,7 +110,7 @@ class KafkaCooperativeSticky(CooperativeStickyAssignor):
         self._generation = NO_GENERATION
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Its last generation, for leaders that know no younger subscriptions."""
+        """The last generation, for leaders that cannot read newer subscriptions."""
         del topics
         return _bytes(_Joined(generation=self._generation), 0)
 
@@ -118,12 +122,12 @@ class KafkaCooperativeSticky(CooperativeStickyAssignor):
     def assign(
         self, members: Sequence[Subscriber], partitions: Mapping[str, Sequence[Partition]], racks: Racks
     ) -> dict[str, list[Partition]]:
-        """By what members own."""
+        """Assign by the members' owned partitions."""
         return super().assign([_with_generation(member) for member in members], partitions, racks)
 
 
 def _with_memory(member: Subscriber) -> Subscriber:
-    """What a member that sent nothing readable had, nobody knows."""
+    """The member with the assignment in its user data; with none if the data is missing or unreadable."""
     if member.user_data is not None:
         for version in (1, 0):
             try:
@@ -151,16 +155,17 @@ def _bytes(message: _Remembered | _Joined, version: int) -> bytes:
     return b"".join(writer.parts())
 
 
-# The assignors of one member: those that Kafka's clients know by name, and its user's own classes.
+# The assignors by the names that Kafka's clients use, and users' own classes.
 ASSIGNORS: Final[Mapping[str, type[Assignor]]] = {
     each.name: each for each in (RangeAssignor, RoundRobinAssignor, KafkaSticky, KafkaCooperativeSticky)
 }
 
 
 def made_assignors(wanted: Sequence[str | type[object]]) -> dict[str, Assignor]:
-    """A fresh one of each, by the names that members agree on, in their order.
+    """A fresh instance of each, by the names that members agree on, in their order.
 
-    Raises ConfigError for a name that there is not, for a class that is none, for the same name twice, and for none.
+    Raises ConfigError for an unknown name, for a class that is no assignor, for two with one name, and for an empty
+    list.
     """
     if not wanted:
         raise ConfigError("a group member needs an assignor", hint=f"Use one of {', '.join(ASSIGNORS)}.")
@@ -186,7 +191,7 @@ def _made(wanted: str | type[object]) -> Assignor:
 
 
 def check_shares(assignor: Assignor, shares: Shares, members: Sequence[Subscriber], known: Sequence[Partition]) -> None:
-    """Raises UsageError for shares that would break the group: a user's own assignor may do anything."""
+    """Raises UsageError for an assignment that would break the group: a user's own assignor may return anything."""
     if ASSIGNORS.get(assignor.name) is type(assignor):
         return
     what = f"the assignor {assignor.name!r} ({type(assignor).__qualname__}) gave"
@@ -205,7 +210,7 @@ def check_shares(assignor: Assignor, shares: Shares, members: Sequence[Subscribe
 
 
 def check_cooperation(assignor: Assignor, shares: Shares, members: Sequence[Subscriber]) -> None:
-    """Raises UsageError where a partition would have two owners for a while (KIP-429)."""
+    """Raises UsageError if a partition would have two owners for a while (KIP-429)."""
     if ASSIGNORS.get(assignor.name) is type(assignor):
         return
     keeps = {member.member_id: member.owned & frozenset(shares.get(member.member_id, ())) for member in members}
@@ -220,9 +225,9 @@ def check_cooperation(assignor: Assignor, shares: Shares, members: Sequence[Subs
                 )
 
 
-# What members tell each other through the coordinator, in our nouns: subscriptions in, assignments out.
+# The consumer protocol: subscriptions and assignments, which members exchange through the coordinator.
 #
-# Source: Kafka clients, consumer protocol v0-v3; the bytes are ``messages.consumer_protocol``'s business.
+# Source: Kafka clients, consumer protocol v0-v3; ``wire.consumer_protocol`` declares the bytes.
 def subscription_bytes(
     topics: Collection[str],
     owned: Collection[Partition],
@@ -243,7 +248,7 @@ def subscription_bytes(
 
 
 def subscriber_of(member: JoinGroupResponseMember) -> Subscriber:
-    """A member as the leader got it from the coordinator. Raises ProtocolViolation."""
+    """A member as the coordinator describes it to the leader. Raises ProtocolViolation."""
     told = read_subscription(member.metadata)
     return Subscriber(
         member.member_id,
@@ -257,22 +262,22 @@ def subscriber_of(member: JoinGroupResponseMember) -> Subscriber:
 
 
 def assignment_bytes(partitions: Sequence[Partition]) -> bytes:
-    """What the leader sends for one member."""
+    """The assignment bytes of one member, from its leader."""
     return write_assignment(MemberAssignment(assigned_partitions=_topic_partitions(partitions)))
 
 
 def partitions_assigned(data: Buffer) -> frozenset[Partition]:
-    """What this member got; nothing where the coordinator filled in empty bytes. Raises ProtocolViolation."""
+    """This member's assignment; empty if the coordinator sent empty bytes. Raises ProtocolViolation."""
     return frozenset(_partitions(read_assignment(data).assigned_partitions)) if len(data) else frozenset()
 
 
 def partitions_by_topic(topics: Mapping[str, TopicInfo]) -> dict[str, list[Partition]]:
-    """The partitions to share out."""
+    """The partitions to assign."""
     return {name: [info.partition for info in topic.partitions] for name, topic in topics.items()}
 
 
 def racks_of(topics: Mapping[str, TopicInfo]) -> dict[Partition, frozenset[str]]:
-    """Where copies of the partitions are, as far as brokers say."""
+    """The racks of the partitions' replicas, as far as brokers report them."""
     return {info.partition: info.racks for topic in topics.values() for info in topic.partitions if info.racks}
 
 

@@ -1,4 +1,4 @@
-"""One member of a classic consumer group: its states as a table, and the requests between them."""
+"""One member of a classic consumer group: its state table, and `KafkaMembership`, which walks it and sends requests."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ from penstock.protocols.kafka.wire.groups import (
 __all__ = ["TABLE", "Effect", "Event", "KafkaMembership", "Row", "State", "event_of"]
 
 
-# The states of a member of a classic consumer group, as the member sees it: prose, table.
+# The states of a member of a classic consumer group, as the member sees them.
 #
-# A member is **UNJOINED** until it asks to take part. In **JOINING** its JoinGroup lies with the coordinator, which
-# answers when every member has asked (or the rebalance timeout is over); that answer begins a generation. In
-# **SYNCING** the leader has sent, or this member awaits, who gets what. With the assignment it is **STABLE** and lives
-# on by heartbeats. **FENCED** is final: another process has this instance id. Who has **LEFT** may join again, under a
-# new member id.
+# A member is **UNJOINED** until it asks to join. In **JOINING** the coordinator holds its JoinGroup until every member
+# has joined (or the rebalance timeout is over); the answer begins a generation. In **SYNCING** the leader has sent the
+# assignments, or this member waits for its own. With an assignment it is **STABLE** and lives on by heartbeats.
+# **FENCED** is final: another process has this instance id. A member that has **LEFT** may join again, under a new
+# member id.
 #
-# Two rules of this file. First, an event is the answer to a request of *this* generation: answers to older ones are
-# dropped before they get here. Second, a row says the next state and what is to be done about identity and coordinator;
-# what is asked next follows from the state (`KafkaMembership`). Pairs without a row cannot happen.
+# Two rules of this file. First, an event is the answer to a request of *this* generation: answers to older requests are
+# dropped before they get here. Second, a row has the next state and the effects on identity and coordinator; the next
+# request follows from the state (`KafkaMembership`). Pairs without a row cannot happen.
 #
 # Sources: Kafka protocol guide (JoinGroup, SyncGroup, Heartbeat, LeaveGroup); KIP-62, KIP-345, KIP-394.
 class State(enum.Enum):
-    """Where a member stands."""
+    """The state of a member."""
 
     UNJOINED = "takes no part"
     JOINING = "waits until all members have joined"
@@ -69,7 +69,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What happens to a member: an answer, by what it means, or something its own process does."""
+    """An event of a member: the meaning of an answer, or an action of its own process."""
 
     JOIN = "asked to take part"
     LEAVE = "asked to leave"
@@ -86,7 +86,7 @@ class Event(enum.Enum):
 
 
 class Effect(enum.Enum):
-    """What a row does beside changing the state."""
+    """The actions of a row, besides the change of state."""
 
     KEEP_ID = "take the member id from the answer"
     FORGET_GENERATION = "no longer of this generation"
@@ -131,13 +131,13 @@ _JOINING: Final[Mapping[Event, Row]] = {
 
 _SYNCING: Final[Mapping[Event, Row]] = {
     _E.OK: Row(_S.STABLE),
-    # The generation is over before it began: some member came or went.
+    # The generation is over before it began: a member has joined or left.
     _E.REBALANCING: Row(_S.JOINING),
     _E.OLD_GENERATION: Row(_S.JOINING, (Effect.FORGET_GENERATION,)),
     _E.UNKNOWN: Row(_S.JOINING, (Effect.FORGET_IDENTITY,)),
     _E.FENCED: _FENCED,
     _E.LOADING: Row(_S.JOINING, _AGAIN),
-    # The assignment may have been stored or not; joining again tells.
+    # The assignment may or may not be stored; joining again resolves that.
     _E.MOVED: Row(_S.JOINING, _ELSEWHERE),
     _E.REFUSED: Row(_S.UNJOINED, (Effect.RAISE,)),
     _E.GIVEN_UP: Row(_S.UNJOINED, (Effect.FORGET_GENERATION,)),
@@ -147,12 +147,12 @@ _STABLE: Final[Mapping[Event, Row]] = {
     _E.JOIN: Row(_S.JOINING),
     _E.LEAVE: Row(_S.LEFT, (Effect.FORGET_IDENTITY,)),
     _E.OK: Row(_S.STABLE),
-    # Until it joins again this member keeps what it has, and may still commit.
+    # Until it joins again, this member keeps its partitions and may still commit.
     _E.REBALANCING: Row(_S.STABLE, (Effect.REJOIN,)),
     _E.OLD_GENERATION: Row(_S.UNJOINED, (Effect.FORGET_GENERATION, Effect.LOSE)),
     _E.UNKNOWN: Row(_S.UNJOINED, (Effect.FORGET_IDENTITY, Effect.LOSE)),
     _E.FENCED: _FENCED,
-    # The session goes on as long as a later heartbeat arrives in time.
+    # The session lasts as long as a later heartbeat arrives in time.
     _E.LOADING: Row(_S.STABLE),
     _E.MOVED: Row(_S.STABLE, (Effect.FIND_COORDINATOR,)),
     _E.REFUSED: Row(_S.STABLE, (Effect.RAISE,)),
@@ -184,7 +184,7 @@ _MEANING: Final[Mapping[int, Event]] = {
 
 
 def event_of(error: PenstockError | None) -> Event:
-    """What an answer means to a member."""
+    """The event for an answer, or for a request without an answer."""
     if error is None:
         return Event.OK
     if isinstance(error, (ConnectionLost, RequestTimeout)):
@@ -194,11 +194,11 @@ def event_of(error: PenstockError | None) -> Event:
     return Event.REFUSED
 
 
-# One member of a classic consumer group: the walker of the table in ``member``, and the requests in between.
+# The member: it walks the table and sends the requests.
 #
-# The engine joins, heartbeats and commits from different tasks. An answer counts only while the identity that asked is
-# still this member's: one that arrives after a rejoin says nothing about the new generation. Source: Kafka protocol
-# guide, JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
+# The engine joins, heartbeats and commits from different tasks. An answer counts only while this member still has the
+# identity that sent the request: after a rejoin it says nothing about the new generation. Source: Kafka protocol guide,
+# JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
 Response = TypeVar("Response")
 
 _PROTOCOL_TYPE = "consumer"
@@ -211,7 +211,7 @@ _AMONG_OTHERS: Final = (State.JOINING, State.SYNCING)
 _GONE_ON: Final = (Event.REBALANCING, Event.OLD_GENERATION)
 
 Shared: TypeAlias = Mapping[str, tuple[frozenset[str], ...]]
-"""What was shared out: each partition's racks, by topic; none of a topic that is not there."""
+"""The topics of the leader's last assignment: each partition's racks, by topic; an absent topic has no partitions."""
 
 
 class KafkaMembership:
@@ -237,7 +237,7 @@ class KafkaMembership:
         self.state = State.UNJOINED
 
     def match(self, pattern: str | None) -> None:
-        """``penstock.interfaces.MatchesPatterns``: in groups of this protocol members name all topics."""
+        """``penstock.interfaces.MatchesPatterns``: classic groups have no broker-side patterns."""
         if pattern is not None:
             raise UsageError(
                 "brokers match a SubscriptionPattern for members of group_protocol=consumer only",
@@ -247,22 +247,22 @@ class KafkaMembership:
 
     @property
     def heartbeat_interval_s(self) -> float:
-        """As the options say."""
+        """From the options."""
         return self._options.heartbeat_interval_ms / 1_000
 
     @property
     def member_id(self) -> str:
-        """The id that the coordinator gave, "" before."""
+        """The id from the coordinator; "" before."""
         return self._identity.member_id
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
-        """Everything, unless all assignors are cooperative."""
+        """All partitions, unless all assignors are cooperative."""
         return frozenset() if self._cooperative else frozenset(owned)
 
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
         """Join and sync until this member has an assignment. Raises FencedError, ServerError, ConnectionLost.
 
-        And Dropped, and UsageError where another process has taken this member's place already.
+        Also raises Dropped, and UsageError if another process has already taken this member's place.
         """
         if self.state is State.FENCED:
             raise UsageError(f"this member cannot join: it {self.state.value}")
@@ -281,12 +281,12 @@ class KafkaMembership:
                     raise Dropped(str(error))
                 await attempts.after(error, row)
                 if row.next is State.STABLE and not {each.topic for each in self._assigned} <= self._joined_topics:
-                    # The leader assigned by an older subscription of ours.
+                    # The leader used an older subscription of this member.
                     self._step(Event.JOIN)
         except BaseException:
             if self.state in (State.JOINING, State.SYNCING):
                 self._step(Event.GIVEN_UP)
-                # The coordinator may hold the answer back for minutes; what comes next must not wait behind it.
+                # The coordinator may hold the answer for minutes; later requests must not wait behind it.
                 self._coordinator.hang_up()
             raise
         if chosen := self._assignors.get(self._protocol):
@@ -294,10 +294,10 @@ class KafkaMembership:
         return Assignment(self._identity.generation, self._assigned)
 
     async def heartbeat(self) -> Beat:
-        """Tell that this member lives. Raises FencedError, and ServerError for what will not pass by itself."""
+        """Send a heartbeat. Raises FencedError, and ServerError for errors that do not pass by themselves."""
         if self.state is not State.STABLE:
             return self._standing()
-        # Also after REJOIN was told: until the engine joins, heartbeats keep the session alive.
+        # Also after REJOIN was returned: heartbeats keep the session alive until the engine joins.
         sent = self._identity
         message = HeartbeatRequest(
             group_id=self._options.group,
@@ -317,7 +317,7 @@ class KafkaMembership:
         return self._standing()
 
     async def stale(self, topics: Collection[str]) -> bool:
-        """Whether the subscription changed or, for the leader, topics that it shared out."""
+        """Whether the subscription has changed or, for the leader, the topics that it assigned."""
         if frozenset(topics) != self._joined_topics:
             return True
         if self._shared_out is None or self.state is not State.STABLE:
@@ -338,8 +338,9 @@ class KafkaMembership:
     async def commit(self, offsets: Mapping[Partition, Committed], first: First | None = None) -> None:
         """Commit in this generation. Raises ServerError; FencedError when another process took this identity.
 
-        While this member joins and keeps what it has, in the generation before as long as the coordinator waits for
-        the others, and in the new one once that is shared out. ``first``: what was met already, while it was stable.
+        A member that keeps its partitions while it joins commits in the previous generation as long as the coordinator
+        waits for the others, and in the new one once it has its assignment. ``first``: the first attempt, which has
+        already failed.
         """
         retry = Retry(self._calls.channel, self._calls.options, begun=None if first is None else first.begun)
         while True:
@@ -354,18 +355,19 @@ class KafkaMembership:
             except PenstockError as error:
                 first = None
                 outrun = self._kept is not None and event_of(error) in _GONE_ON
-                # Who has joined meanwhile, on the other connection, may hear only now that the others had not yet.
+                # The join is on the other connection: its answer may have begun a new generation before this error
+                # arrived.
                 if sent is not None and self._still(sent) and not (outrun and joining):
                     self._step(event_of(error), error)
                     raise
                 if not outrun:
                     raise
-                await retry.pause(error)  # the group has gone on, and this member with it
+                await retry.pause(error)  # the group has a new generation, and so will this member
             else:
                 return
 
     def _committing_as(self) -> Identity | None:
-        """None while who gets what is not known. Raises ServerError if this member has nothing to commit for."""
+        """None while the assignment is not known. Raises ServerError if this member has nothing to commit for."""
         if self.state is State.STABLE:
             return self._identity
         if self._kept is None:
@@ -400,7 +402,7 @@ class KafkaMembership:
             self._coordinator.note(error)
             raise error
 
-    # One request each; the error that was answered, or None.
+    # One request each; they return the answered error, or None.
 
     async def _join(self, owned: Collection[Partition], reason: str) -> PenstockError | None:
         options, identity = self._options, self._identity
@@ -436,7 +438,7 @@ class KafkaMembership:
         return error
 
     async def _share_out(self, answer: JoinGroupResponse) -> None:
-        """The leader decides who gets what, by topics as they are now; the others have nothing to send."""
+        """If this member is the leader: compute all assignments, from fresh metadata. Other members send none."""
         self._to_send, self._shared_out = (), None
         if answer.leader != answer.member_id or not answer.members:
             return
@@ -501,18 +503,18 @@ class KafkaMembership:
         return row
 
     def _still(self, identity: Identity) -> bool:
-        """Whether an answer to a request that was sent as ``identity`` is about the present generation."""
+        """Whether an answer to a request sent as ``identity`` concerns the present generation."""
         return self._identity is identity and self.state is State.STABLE
 
     def _standing(self) -> Beat:
-        """What the engine is to be told now."""
+        """The result of a heartbeat for the engine."""
         if self._beat is not None:
             return self._beat
         lost = self.state in (State.UNJOINED, State.LEFT, State.FENCED)
         return Beat(Verdict.LOST, reason=f"this member {self.state.value}") if lost else Beat(Verdict.STEADY)
 
     def _shared(self, topics: Mapping[str, TopicInfo]) -> Shared:
-        """Racks count where this member has one (KAFKA-14867): else they come and go with brokers for nothing."""
+        """Racks count only if this member has one (KAFKA-14867): else broker restarts would cause rebalances."""
         nowhere, racks = frozenset[str](), bool(self._calls.options.rack)
         return {
             name: tuple(info.racks if racks else nowhere for info in topic.partitions) for name, topic in topics.items()
@@ -522,7 +524,7 @@ class KafkaMembership:
         return None if code == NONE else error_for(code, f"{what} (group {self._options.group!r})")
 
     async def _wait_for_group(self, message: object, response: type[Response]) -> Response:
-        """What the coordinator answers when all members have asked it."""
+        """Send a request that the coordinator holds until all members have sent theirs."""
         held_s = self._options.rebalance_timeout_ms / 1_000
         timeout_s = max(self._calls.options.request_timeout_s, held_s + _JOIN_SLACK_S)
         return await self._coordinator.call(
@@ -531,7 +533,7 @@ class KafkaMembership:
 
 
 class _Attempts:
-    """When to ask again: at once a few times, then with backoff; trouble that lasts too long is raised."""
+    """The retry policy of a join: a few attempts at once, then with backoff; errors that last too long are raised."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._calls = coordinator.cluster.calls
@@ -539,7 +541,7 @@ class _Attempts:
         self._at_once = 0
 
     async def after(self, error: PenstockError | None, row: Row) -> None:
-        """``row`` is what ``error`` led to."""
+        """Wait before the next attempt; ``row`` is the table's row for ``error``."""
         if error is None:
             self._retry, self._at_once = Retry(self._calls.channel, self._calls.options), 0
         elif Effect.BACK_OFF in row.effects or self._at_once >= _AT_ONCE:

@@ -1,6 +1,6 @@
-"""KafkaClient: the LogClient of Kafka. It only puts the parts together; each family of requests has its own file.
+"""KafkaClient: Kafka's implementation of LogClient, which delegates to one module per family of requests.
 
-Each family is imported when it is first used: a Spark planner starts anew for every query, and would wait a tenth of a
+Each module is imported when it is first used: a Spark planner starts anew for every query, and would wait a tenth of a
 second for messages that it never sends.
 """
 
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaClient", "check_topic", "open_client"]
 
-# What names may look like.
-#
-# Source: Apache Kafka 4.x, ``org.apache.kafka.common.internals.Topic``.
+# Allowed topic names. Source: Apache Kafka 4.x, ``org.apache.kafka.common.internals.Topic``.
 _MAX_TOPIC: Final = 249
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _HINT: Final = "Letters, digits, '.', '_' and '-', at most 249, and neither '.' nor '..'"
@@ -45,9 +43,9 @@ def check_topic(name: str) -> None:
 
 
 class KafkaClient:
-    """``penstock.interfaces.client.LogClient`` and ``TransactionalClient`` for Kafka brokers, and whatever speaks so.
+    """``penstock.interfaces.client.LogClient`` and ``TransactionalClient``, for all brokers with Kafka's protocol.
 
-    The channel must have been made with a ``KafkaDialect`` of the same options; `open_client` sees to that.
+    The channel must have been made with a ``KafkaDialect`` of the same options; `open_client` does so.
     """
 
     def __init__(
@@ -67,7 +65,7 @@ class KafkaClient:
         return await self._cluster.topics(names, fresh=fresh)
 
     def leader(self, partition: Partition) -> Node | None:
-        """From what is known. None also while its node cannot be connected to: it may have lost the partition."""
+        """The leader in the metadata. None also while its node is unreachable: it may have lost the partition."""
         node = self._cluster.leader(partition)
         return None if node is None or self._channel.rests(node.endpoint) else node
 
@@ -81,7 +79,7 @@ class KafkaClient:
         return self._reader.reads_at(partition)
 
     def distrust(self, partition: Partition) -> None:
-        """Forget who leads it, and where its leader has sent its readers."""
+        """Forget the partition's leader and the follower to read from."""
         self._cluster.distrust(partition)
         if self._its_reader is not None:
             self._its_reader.distrust(partition)
@@ -123,7 +121,7 @@ class KafkaClient:
         return None if self._its_reader is None else self._its_reader.lend(node, hold)
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> KafkaRange:
-        """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 leaves the size to us."""
+        """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 uses the default size."""
         from penstock.protocols.kafka.client.reader import KafkaRange
 
         return KafkaRange(self._cluster, self._reader, wanted, fetch_bytes=fetch_bytes)
@@ -141,7 +139,7 @@ class KafkaClient:
         await commit(self._coordinator(group), offsets)
 
     def membership(self, options: GroupOptions) -> Membership:
-        """A member-to-be of a group. Raises ConfigError for an assignor that is not there."""
+        """A member for a group, not joined yet. Raises ConfigError for an unknown assignor."""
         if options.protocol == "consumer":
             from penstock.protocols.kafka.client.consumer_member import KafkaEpochMembership, new_member_id
 
@@ -177,13 +175,13 @@ class KafkaClient:
         await transactions.end(identity, commit=commit, second=transactions.second_version)
 
     def admin(self) -> KafkaAdmin:
-        """Topics and groups as operators see them."""
+        """Administration of topics and groups."""
         from penstock.protocols.kafka.client.admin import KafkaAdmin
 
         return KafkaAdmin(self._cluster, self._coordinator)
 
     async def close(self) -> None:
-        """Say goodbye where that is expected, and close all connections."""
+        """End the fetch sessions and close all connections."""
         if self._its_reader is not None:
             await self._its_reader.close()
         await self._channel.close()

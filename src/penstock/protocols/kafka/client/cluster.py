@@ -1,4 +1,8 @@
-"""What is known of the cluster: nodes, topics, leaders and their epochs; work sent to leaders; offsets by time."""
+"""The client's metadata of the cluster, and work that is sent to partition leaders.
+
+`Cluster` has nodes, topics, leaders and their epochs; `LeaderEpochs` the epochs seen in a partition's log; `on_leaders`
+sends requests to leaders and repeats them after leader changes; `find_offsets` asks for offsets by name or time.
+"""
 
 from __future__ import annotations
 
@@ -48,17 +52,17 @@ __all__ = [
     "on_leaders",
 ]
 
-# Lineage: which leader wrote what was seen of a partition's log, so that it is noticed when the log has another past.
+# LeaderEpochs: the epochs in which a partition's records were written, to detect a log with another past.
 #
-# A leader writes in an epoch of its own, and epochs only grow along a log. A replica without all records that is made
-# leader cuts the log off and goes on in a higher epoch (an unclean election): the offsets behind the cut then mean
-# other records. Whoever knows in which epoch the record before an offset was written can ask whether the log still has
-# it (KIP-320).
+# A leader writes in its own epoch, and epochs only grow along a log. If a replica without all records becomes leader
+# (an unclean election), it truncates the log and continues in a higher epoch: the offsets behind the cut then mean
+# other records. A client that knows the epoch of the record before an offset can ask whether the log still has it
+# (KIP-320).
 UNKNOWN = -1
 
 
 class Stretch(NamedTuple):
-    """All that was seen of one epoch: ``[start, end)``. A single point where only a position in the log is known."""
+    """The offsets seen of one epoch: ``[start, end)``. A single point if only a position in the log is known."""
 
     epoch: int
     start: int
@@ -66,28 +70,28 @@ class Stretch(NamedTuple):
 
 
 class LeaderEpochs:
-    """One partition's stretches, one an epoch, in the order of offsets, which is that of epochs."""
+    """One partition's stretches, one per epoch, in the order of offsets, which is also that of epochs."""
 
     __slots__ = ("_stretches", "validated")
 
     def __init__(self) -> None:
         self._stretches: list[Stretch] = []
         self.validated = UNKNOWN
-        """The epoch of the leader that was last asked whether it has the same past."""
+        """The epoch of the leader that was last asked whether its log has the same past."""
 
     def epoch_before(self, offset: int) -> int:
-        """In which epoch the record before ``offset`` was written, as far as that is known; else UNKNOWN."""
+        """The epoch of the record before ``offset``; UNKNOWN if it was not seen."""
         for epoch, start, end in self._stretches:
             if start < offset <= end or start == offset == end:
                 return epoch
         return UNKNOWN
 
     def saw(self, seen: Stretch) -> None:
-        """Records of the log: whatever contradicts them was another log's."""
+        """Add records of the log; remove stretches that contradict them, since they were of another log."""
         if len(self._stretches) == 1:
             epoch, start, end = self._stretches[0]
             if epoch == seen.epoch:
-                if end == seen.start and start <= end:  # as where one record comes after the other
+                if end == seen.start and start <= end:  # the usual case: the next records
                     self._stretches[0] = Stretch(epoch, start, seen.end)
                 else:
                     self._stretches[0] = Stretch(epoch, min(start, seen.start), max(end, seen.end))
@@ -99,23 +103,23 @@ class LeaderEpochs:
         insort(self._stretches, Stretch(seen.epoch, start, end))
 
     def heard(self, epoch: int, offset: int) -> None:
-        """Somebody says that the log reached up to ``offset`` in ``epoch``. Left aside where more is known already."""
+        """Add a point: the log reached ``offset`` in ``epoch``. Ignored if it contradicts records that were seen."""
         for each in self._stretches:
             if (each.epoch < epoch and each.end > offset) or (each.epoch > epoch and each.start < offset):
                 return
         self.saw(Stretch(epoch, offset, offset))
 
     def parted_at(self, epoch: int, end: int) -> int:
-        """Where another log leaves this one, whose last epoch that may be in both, ``epoch``, ends at ``end`` there."""
+        """Where the logs diverge: the other one's last common epoch is at most ``epoch``, and ends at ``end`` there."""
         return min([end, *(each.start for each in self._stretches if each.epoch > epoch)])
 
     def forget_after(self, epoch: int) -> None:
-        """No epoch above is known any more."""
+        """Forget all higher epochs."""
         self._stretches = [each for each in self._stretches if each.epoch <= epoch]
 
 
 def _clear_of(old: Stretch, seen: Stretch) -> Stretch | None:
-    """What is left of ``old`` beside ``seen``, which is of another epoch; None if that is nothing."""
+    """The part of ``old`` that does not contradict ``seen``, which has another epoch; None if nothing is left."""
     if old.epoch < seen.epoch:
         start, end = old.start, min(old.end, seen.start)
     else:
@@ -124,10 +128,10 @@ def _clear_of(old: Stretch, seen: Stretch) -> Stretch | None:
     return None if gone else Stretch(old.epoch, start, end)
 
 
-# What is known of the cluster: its nodes, its topics, who leads which partition; asked for anew when it proves wrong.
+# The metadata of the cluster: nodes, topics, leaders. It is refreshed when it proves wrong.
 #
-# Leader epochs never go backwards for the same topic id: a broker that lags behind must not undo what another one told
-# (KIP-320). Brokers that refuse a partition may name its leader (KIP-951), which is as good as an answer about it.
+# Leader epochs never go backwards for the same topic id: a broker that lags behind must not overwrite another broker's
+# newer answer (KIP-320). A broker that refuses a partition may name its leader (KIP-951), which counts like metadata.
 # Source: Kafka protocol guide, Metadata v1-v13, Fetch v12-v18, Produce v10-v13.
 Response = TypeVar("Response")
 
@@ -140,21 +144,21 @@ _ABSENT = frozenset((_UNKNOWN_TOPIC_OR_PARTITION, _INVALID_NAME, _UNKNOWN_TOPIC_
 
 
 class NamedLeader(Protocol):
-    """CurrentLeader of an answer."""
+    """CurrentLeader of a response."""
 
     @property
     def leader_id(self) -> int:
-        """The node's id; -1 where none is named."""
+        """The node's id; -1 if none is named."""
         ...
 
     @property
     def leader_epoch(self) -> int:
-        """Its epoch."""
+        """The leader's epoch."""
         ...
 
 
 class NamedNode(Protocol):
-    """One of an answer's NodeEndpoints."""
+    """One of a response's NodeEndpoints."""
 
     @property
     def node_id(self) -> int:
@@ -163,22 +167,22 @@ class NamedNode(Protocol):
 
     @property
     def host(self) -> str:
-        """Where it listens."""
+        """Its host name or address."""
         ...
 
     @property
     def port(self) -> int:
-        """The port of that."""
+        """Its port."""
         ...
 
     @property
     def rack(self) -> str | None:
-        """Where it stands."""
+        """Its rack; None if it has none."""
         ...
 
 
 class Cluster:
-    """The metadata of one client and the choice of whom to ask."""
+    """The metadata of one client, and the choice of the node to ask."""
 
     def __init__(self, calls: Calls, bootstrap: Sequence[Endpoint]) -> None:
         self.calls = calls
@@ -186,9 +190,9 @@ class Cluster:
         self._options = calls.options
         self._bootstrap = tuple(bootstrap)
         self.cluster_id = ""
-        """As brokers said it last; "" before."""
+        """From the last metadata; "" before."""
         self.changes = 0
-        """Grows whenever something is known, or doubted, anew."""
+        """Grows with every change of the metadata and every doubt about it."""
         self._nodes: dict[int, Node] = {}
         self._controller = -1
         self._topics: dict[str, TopicInfo] = {}
@@ -198,7 +202,7 @@ class Cluster:
         self._moved: set[Partition] = set()
         self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.told_leader)
         self.leader = self._routing.leader
-        """Who leads it as far as is known; None after ``distrust`` until its topic was asked for again."""
+        """The known leader; None after ``distrust`` until its topic was asked for again."""
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> dict[str, TopicInfo]:
         """Topics by name (None: all); one that does not exist is absent. Raises ConnectionLost, ServerError."""
@@ -212,54 +216,54 @@ class Cluster:
         return {name: self._topics[name] for name in names if name in self._topics}
 
     async def topics_by_id(self, ids: Collection[bytes]) -> None:
-        """Learn what topics these are; one that is nobody's id stays unknown. Raises as `topics`."""
+        """Look up topics by id; an id without a topic stays unknown. Raises as `topics`."""
         asked = [MetadataRequestTopic(topic_id=each, name=None) for each in sorted(ids)]
         await self._ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), ())
 
     def at_hand(self, name: str) -> TopicInfo | None:
-        """A topic that was told of lately and is not in doubt; None where somebody has to be asked."""
+        """A topic from recent, undoubted metadata; None if brokers must be asked."""
         return None if self._routing.due((name,)) else self._topics.get(name)
 
     async def find_leader(self, partition: Partition, what: str) -> Node:
-        """The same, asking if need be. Raises ServerError, its message being ``what``, where there is none now."""
+        """The leader, asking brokers if necessary. Raises ServerError with the message ``what`` if there is none."""
         node = await self._routing.find(partition, self.topics)
         if node is None:
             raise self.no_leader(partition, what)
         return node
 
     def no_leader(self, partition: Partition, what: str) -> PenstockError:
-        """The error that says whether the partition has no leader now, or is none."""
+        """The error for a partition without a leader, or for one that does not exist."""
         code = _UNKNOWN_TOPIC_OR_PARTITION if partition not in self._leaders else _LEADER_NOT_AVAILABLE
         return error_for(code, what, topic=partition.topic, partition=partition.id)
 
     def told_leader(self, partition: Partition) -> Node | None:
-        """Who led it when that was last told, believed or not."""
+        """The leader in the last metadata, in doubt or not."""
         known = self._leaders.get(partition)
         return None if known is None else known.leader
 
     def leader_epoch(self, partition: Partition) -> int:
-        """The epoch of that leader, -1 unknown."""
+        """The epoch of that leader; -1 if unknown."""
         known = self._leaders.get(partition)
         return -1 if known is None else known.leader_epoch
 
     def lineage(self, partition: Partition) -> LeaderEpochs:
-        """What is known of its past; empty for another topic of the same name."""
+        """The epochs seen in the partition's log; empty again when a new topic gets the name."""
         found = self._lineages.get(partition)
         if found is None:
             found = self._lineages[partition] = LeaderEpochs()
         return found
 
     def distrust(self, partition: Partition) -> None:
-        """Its leader is not who we thought."""
+        """Doubt the partition's leader: the next use refreshes the metadata."""
         self.changes += 1
         self._moved.discard(partition)
         self._routing.distrust(partition)
 
     def named(self, partition: Partition, by: Node, leader: NamedLeader, nodes: Sequence[NamedNode]) -> bool:
-        """Take over who leads it, as ``by`` said when it refused to; whether that is believed, and news.
+        """Take over the leader that ``by`` named when it refused a request; returns whether it is news.
 
-        Epochs decide between what is known and what is told. Of an epoch that is known already only another node's
-        word counts: one that refuses what it says it leads is to be asked about.
+        The higher epoch wins. With an equal epoch only a different node's confirmation of the known leader counts: a
+        node that refuses a partition which it claims to lead needs a metadata refresh.
         """
         known = self._leaders.get(partition)
         told = {each.node_id: Node(str(each.node_id), Endpoint(each.host, each.port), each.rack) for each in nodes}
@@ -283,18 +287,18 @@ class Cluster:
         return True
 
     def topic_id(self, name: str) -> bytes | None:
-        """The id of a topic, None where the broker has none."""
+        """The id of a topic; None if it has none or is unknown."""
         topic = self._topics.get(name)
         return None if topic is None else topic.id
 
     async def refresh_recreated(self, ids: Iterable[tuple[str, bytes | None]]) -> None:
-        """Ask again for topics that have other ids here than these: what is known here may be the older of the two."""
+        """Refresh topics whose ids here differ from these: the metadata here may be the older one."""
         differ = {name for name, each in ids if each is not None and self.topic_id(name) not in {None, each}}
         if differ:
             await self.topics(differ, fresh=True)
 
     def recreated(self, partition: Partition, offset: int, topic_id: bytes | None) -> TopicRecreated | None:
-        """The error for an offset of a topic that is not the one of its name any more, as far as ids are known."""
+        """The error for an offset of a deleted topic whose name another topic has now, as far as ids are known."""
         if topic_id is None:
             return None
         known = self.topic_id(partition.topic)
@@ -327,16 +331,16 @@ class Cluster:
         return list(self._nodes.values())
 
     async def controller(self) -> Endpoint:
-        """Whom to ask for changes of topics; with KRaft any node will do and one of them is named."""
+        """The node for topic changes; with KRaft any node accepts them, and metadata names one of them."""
         await self._refresh(frozenset())
         node = self._nodes.get(self._controller)
         return self._candidates()[0] if node is None else node.endpoint
 
     async def ask_anyone(self, message: object, response: type[Response], *, at_most: int | None = None) -> Response:
-        """Ask the least loaded node, then the others, again and again until one answers or the time is over.
+        """Ask the least loaded node, then the others, in rounds, until one answers or the time is over.
 
-        One that is silent is left alone after a moment, and longer each time round; one that speaks something else is
-        passed over, and only told of where nobody else could be asked.
+        A silent node is skipped after a moment, which doubles each round. A node that breaks the protocol is skipped,
+        and its error is only raised if no other node could be asked.
         """
         retry = Retry(self._channel, self._options)
         within_s = _MOMENT_S
@@ -354,9 +358,9 @@ class Cluster:
             await retry.after(max(reversed(errors), key=lambda error: error.retriable, default=nobody))
 
     def _candidates(self) -> list[Endpoint]:
-        """Known nodes, the least loaded first, then the bootstrap servers, in case all known ones have moved.
+        """Known nodes, the least loaded first, then the bootstrap servers, in case all known nodes have moved.
 
-        Those that could not be connected to a moment ago are the last of each: asking them means waiting first.
+        Nodes that could not be reached a moment ago come last in each part: asking them means waiting first.
         """
         known = {
             node.endpoint: (self._channel.rests(node.endpoint), *self.calls.load(node.endpoint), self._channel.random())
@@ -369,7 +373,7 @@ class Cluster:
         await self._ask(self._request(names), names)
 
     async def _ask(self, request: MetadataRequest, names: Collection[str] | None) -> None:
-        """Ask for ``names``; a topic that is just being created is asked for again for a while."""
+        """Ask for ``names``; topics that are just being created are asked for again for a while."""
         retry = Retry(self._channel, self._options, timeout_ms=self._options.unknown_topic_patience_ms)
         while True:
             answer = await self.ask_anyone(request, MetadataResponse)
@@ -382,7 +386,7 @@ class Cluster:
             try:
                 await retry.pause(error_for(_LEADER_NOT_AVAILABLE, "topics are being created"))
             except PenstockError:
-                return  # they stay absent
+                return  # the topics stay absent
             names = creating
             request = self._request(creating)
 
@@ -392,7 +396,7 @@ class Cluster:
         return MetadataRequest(topics=topics, allow_auto_topic_creation=create)
 
     def _absorb(self, answer: MetadataResponse, names: Collection[str] | None) -> set[str]:
-        """Take over an answer; returns the topics that have no leader of anything yet."""
+        """Take over a response; returns the topics that have no leaders yet."""
         self.changes += 1
         self._nodes = {
             each.node_id: Node(str(each.node_id), Endpoint(each.host, each.port), each.rack) for each in answer.brokers
@@ -466,13 +470,13 @@ class Cluster:
             self._lineages.pop(info.partition, None)
 
 
-# Work on many partitions, sent to whoever leads each of them, and sent again where a leader has moved.
+# Work on many partitions: sent to each partition's leader, and sent again after leader changes.
 Result = TypeVar("Result")
 Outcome = Mapping[Partition, Result | PenstockError]
 
 
 def by_topic(partitions: Collection[Partition]) -> dict[str, list[Partition]]:
-    """Partitions in order, by topic, as most requests want them."""
+    """Sorted partitions by topic, as most requests need them."""
     found: dict[str, list[Partition]] = {}
     for partition in sorted(partitions):
         found.setdefault(partition.topic, []).append(partition)
@@ -480,7 +484,7 @@ def by_topic(partitions: Collection[Partition]) -> dict[str, list[Partition]]:
 
 
 def note_error(cluster: Cluster, partition: Partition, error: PenstockError) -> None:
-    """Draw the conclusion from a partition's error: some say that it is led by somebody else now."""
+    """Doubt the partition's leader if the error may mean that it has moved."""
     if not isinstance(error, ServerError) or row(error.code).refresh_metadata:
         cluster.distrust(partition)
 
@@ -493,8 +497,8 @@ async def on_leaders(
 ) -> dict[Partition, Result]:
     """Run ``work`` for each leader with its partitions until every partition has a result.
 
-    Raises the first error that is final, or that lasted longer than ``api_timeout_ms`` (topics that nobody knows:
-    ``unknown_topic_patience_ms``). ``what`` begins the message of errors made here.
+    Raises the first error that is final, or that lasted longer than ``api_timeout_ms`` (``unknown_topic_patience_ms``
+    for unknown topics). ``what`` begins the message of errors made here.
     """
     retry = Retry(cluster.calls.channel, cluster.calls.options)
     done: dict[Partition, Result] = {}
@@ -511,7 +515,7 @@ async def on_leaders(
         left = set(failed)
         if not left:
             return done
-        # A final error is the one to tell; else any will do.
+        # Prefer a final error; else any will do.
         await retry.after(min(failed.values(), key=lambda error: error.retriable))
 
 
@@ -546,18 +550,19 @@ async def _round(
     return outcome
 
 
-# ListOffsets: where a partition begins, ends, or has the first record of some time.
+# ListOffsets: a partition's start, its end, or its first record of some time.
 #
-# Source: Kafka protocol guide, ListOffsets v1-v11. A time after the last record is answered -1 without an error.
+# Source: Kafka protocol guide, ListOffsets v1-v11. For a time after the last record the answer is -1, without an error.
 _WHAT = "asking for an offset failed"
 _NO_TIMES = 43
-"""UNSUPPORTED_FOR_MESSAGE_FORMAT: said of logs whose records have no times, or that are not looked through by them."""
+"""UNSUPPORTED_FOR_MESSAGE_FORMAT: the log's records have no times, or the broker does not search them by time."""
 
 
 async def find_offsets(cluster: Cluster, wanted: Mapping[Partition, OffsetSpec]) -> dict[Partition, FoundOffset]:
     """The offset of each partition, from its leader.
 
-    Raises ServerError, ConnectionLost, RequestTimeout, UsageError for times where the log knows none."""
+    Raises ServerError, ConnectionLost, RequestTimeout; UsageError for a time if the log cannot be searched by time.
+    """
     timestamps = {partition: _timestamp(spec) for partition, spec in wanted.items()}
 
     async def ask(node: Node, partitions: Sequence[Partition]) -> dict[Partition, FoundOffset | PenstockError]:

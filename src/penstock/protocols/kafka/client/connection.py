@@ -1,4 +1,8 @@
-"""A connection to one broker: first words, versions in common, one request and its answer, typed."""
+"""Connections to brokers, and typed requests on them.
+
+`KafkaDialect` opens a connection with ApiVersions; `Versions` chooses common versions; `Calls` encodes a request, sends
+it and decodes its response; `KafkaOptions` has the client's timeouts and limits.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest, ApiVersio
 
 __all__ = ["ByVersion", "Calls", "KafkaDialect", "KafkaOptions", "Started", "Versions", "only"]
 
-# The figures of a Kafka client, apart from those of its transport and of the engine above it. Data only.
+# The options of a Kafka client, apart from those of its transport and of the engine above it.
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 
 
@@ -31,15 +35,17 @@ _UNKNOWN_TOPIC_OR_PARTITION = 3
 class KafkaOptions:
     """Defaults are those of Kafka's Java clients 4.x.
 
-    ``request_timeout_ms`` bounds one request, ``api_timeout_ms`` an operation with its retries. ``retry_backoff_ms``
-    doubles up to ``retry_backoff_max_ms``, give or take 20 %. ``metadata_max_age_ms``: after so long what is known of
-    topics is asked for again. ``read_committed``: records of aborted and open transactions are not seen.
-    ``check_crcs``: off trusts the network and the broker's disk. ``unknown_topic_patience_ms``: a topic nobody knows of
-    may have been created this moment; after so long it is an error. ``short_log_patience_ms``: the same for a log that
-    ends before a range does, because a new leader may be behind for a moment. ``silent_node_patience_ms``: after so
-    long an answer that all nodes give together goes without those that cannot be reached. ``auto_create_topics`` lets
-    brokers that allow it create a topic because its metadata was asked for. Off here, because a misspelt name would
-    become a topic; producers have it on, as Java's.
+    - ``request_timeout_ms`` bounds one request, ``api_timeout_ms`` an operation with its retries.
+    - ``retry_backoff_ms`` doubles up to ``retry_backoff_max_ms``, with 20 % jitter.
+    - ``metadata_max_age_ms``: older metadata is refreshed.
+    - ``unknown_topic_patience_ms``: an unknown topic may have just been created; after this time it is an error.
+    - ``short_log_patience_ms``: the same for a log that ends before a range does, because a new leader may lag behind
+      for a moment.
+    - ``silent_node_patience_ms``: a request to all nodes goes on without the unreachable ones after this time.
+    - ``auto_create_topics`` lets brokers that allow it create a topic on a metadata request. It is off here, because a
+      misspelt name would become a topic; producers have it on, as Java's.
+    - ``read_committed``: records of aborted and open transactions are hidden.
+    - ``check_crcs``: off trusts the network and the broker's disk.
     """
 
     client_id: str = "penstock"
@@ -58,22 +64,23 @@ class KafkaOptions:
 
     @property
     def request_timeout_s(self) -> float:
-        """``request_timeout_ms`` as the channel wants it."""
+        """``request_timeout_ms`` in the channel's unit."""
         return self.request_timeout_ms / 1_000
 
     def patience_ms(self, error: PenstockError) -> int:
-        """A topic that nobody knows is waited for more briefly than a leader: it may be new, but more often its name is
-        misspelt."""
+        """How long to retry after ``error``: briefly for an unknown topic, whose name is probably misspelt."""
         unknown = isinstance(error, ServerError) and error.code == _UNKNOWN_TOPIC_OR_PARTITION
         return min(self.api_timeout_ms, self.unknown_topic_patience_ms) if unknown else self.api_timeout_ms
 
 
-# Which version of each request one broker and this client have in common. Found out once per connection.
+# The versions that a broker and this client have in common, determined once per connection.
 
 
 class Versions:
-    """What a broker advertised in its ApiVersions answer: lowest and highest version by API key, and the levels of the
-    features that its cluster has agreed on (KIP-584)."""
+    """A broker's ApiVersions response.
+
+    It has the lowest and highest version by API key, and the levels of the cluster's finalized features (KIP-584).
+    """
 
     __slots__ = ("_features", "_ranges")
 
@@ -82,7 +89,7 @@ class Versions:
         self._features = dict(features or {})
 
     def best(self, request: type, at_most: int | None = None) -> int:
-        """The highest version both sides have. Raises ServerError (UNSUPPORTED_VERSION) where there is none."""
+        """The highest common version. Raises ServerError (UNSUPPORTED_VERSION) if there is none."""
         api = declared(request)
         theirs = self._ranges.get(api.key)
         highest = api.highest if at_most is None else min(api.highest, at_most)
@@ -101,24 +108,24 @@ class Versions:
         )
 
     def feature(self, name: str) -> int:
-        """The level of a feature; 0 where the cluster has none."""
+        """The level of a feature; 0 if the cluster does not have it."""
         return self._features.get(name, 0)
 
     def has(self, request: type) -> bool:
-        """Whether the broker serves this request at all."""
+        """Whether the broker serves this API at all."""
         return declared(request).key in self._ranges
 
 
-# One request and its answer, typed: chooses the version, encodes, sends, decodes, names the node in errors.
+# One typed request: choose the version, encode, send, decode, name the node in errors.
 Response = TypeVar("Response")
 
 
 @dataclass(frozen=True, slots=True)
 class ByVersion:
-    """A request whose fields depend on the version it will be sent in, which only its connection knows.
+    """A request whose fields depend on its version, which only the connection knows.
 
-    ``ids``: it knows the ids of its topics, for versions that take nothing else. All others are sent in versions that
-    take names, whoever sends them: without a name and an id a request says nothing, and not everybody hears of it.
+    ``ids``: the request has topic ids, so versions without topic names are allowed. All other requests are limited to
+    versions with names: a request with neither would be empty, and not every API reports that as an error.
     """
 
     request: type
@@ -127,7 +134,7 @@ class ByVersion:
 
 
 class Started:
-    """A request that was written; ``answer`` reads what came back."""
+    """A request that was sent; ``answer`` awaits and decodes its response."""
 
     __slots__ = ("_calls", "_link", "_pending", "version")
 
@@ -138,11 +145,11 @@ class Started:
         self.version = version
 
     async def answer(self, response: type[Response]) -> Response:
-        """Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
+        """The response. Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
         return self._calls.read(self._link, response, self.version, await self._pending.reply())
 
     def abandon(self) -> None:
-        """The answer is not wanted any more; closes the connection, because it may be long in coming."""
+        """Give up the response. Closes the connection, because the response may take long."""
         self._link.connection.close()
 
 
@@ -155,7 +162,7 @@ class Calls:
         self._in_flight: Counter[Endpoint] = Counter()
         self._reached: set[Endpoint] = set()
         self.prompt = channel.prompt
-        """An open connection on which something can be written now, for ``tell``."""
+        """An open connection that can be written to now, for ``tell``."""
 
     async def call(
         self,
@@ -172,10 +179,10 @@ class Calls:
     ) -> Response:
         """Send ``message`` (or a ``ByVersion``) in the best common version, capped by ``at_most``; read the answer.
 
-        ``timeout_s`` None is ``request_timeout_ms``; ``held_s`` is for how long the broker may keep the answer on
-        purpose; ``within_s`` is how long to wait for a connection, None: as long as that may take; ``over`` is this
-        lane's link, for who has it. Raises ConnectionLost, RequestTimeout, ProtocolViolation, and ServerError
-        (UNSUPPORTED_VERSION) where client and broker have no version in common.
+        ``timeout_s`` None is ``request_timeout_ms``; ``held_s`` is how long the broker may hold the response on
+        purpose; ``within_s`` bounds the wait for a connection (None: no bound of its own); ``over`` is this lane's
+        link, if the caller has it. Raises ConnectionLost, RequestTimeout, ProtocolViolation, and ServerError
+        (UNSUPPORTED_VERSION) if client and broker have no version in common.
         """
         self._in_flight[endpoint] += 1
         try:
@@ -192,7 +199,7 @@ class Calls:
     def tell(
         self, link: PromptLink[Versions], outgoing: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0
     ) -> None:
-        """Write what is encoded already; ``told`` hears of the answer's bytes. Raises ConnectionLost."""
+        """Write an encoded request; ``told`` is called with the response's bytes. Raises ConnectionLost."""
         endpoint = link.connection.endpoint
 
         def heard(answer: Frame | PenstockError) -> None:
@@ -214,7 +221,7 @@ class Calls:
         held_s: float = 0.0,
         at_most: int | None = None,
     ) -> Started:
-        """Send without waiting for the answer."""
+        """Send without awaiting the response."""
         link = await self.link(endpoint, lane)
         outgoing, version = self._outgoing(link, message, at_most)
         pending = link.connection.start(outgoing, timeout_s=self._timeout(timeout_s), held_s=held_s)
@@ -223,13 +230,13 @@ class Calls:
     async def send(
         self, endpoint: Endpoint, message: object, *, lane: str = "", at_most: int | None = None
     ) -> Connection:
-        """Send what the broker never answers (Produce with acks=0); it hangs up instead of saying no."""
+        """Send a request without a response (Produce with acks=0); the broker closes the connection to refuse it."""
         link = await self.link(endpoint, lane)
         await link.connection.send(self._outgoing(link, message, at_most)[0])
         return link.connection
 
     async def link(self, endpoint: Endpoint, lane: str, within_s: float | None = None) -> Link[Versions]:
-        """An open connection and what is spoken on it."""
+        """An open connection and its versions."""
         if within_s is None:
             link = await self.channel.link(endpoint, lane)
         else:
@@ -238,7 +245,7 @@ class Calls:
         return link
 
     def _outgoing(self, link: Link[Versions], message: object, at_most: int | None) -> tuple[Outgoing, int]:
-        """The request in the best version for this link, encoded when it is written; and that version."""
+        """The request in the best version for this link, which is encoded when it is written; and that version."""
         kind = message.request if isinstance(message, ByVersion) else type(message)
         version = self.version(link, kind, at_most, ids=isinstance(message, ByVersion) and message.ids)
         built = message.build(version) if isinstance(message, ByVersion) else message
@@ -255,11 +262,11 @@ class Calls:
             raise
 
     def encoded(self, link: Link[Versions], message: object, at_most: int | None = None) -> tuple[Outgoing, int]:
-        """A request for this link, and in which version it is; for ``tell``."""
+        """A request for this link, and its version; for ``tell``."""
         return self._outgoing(link, message, at_most)
 
     def read(self, link: Link[Versions], response: type[Response], version: int, frame: Frame) -> Response:
-        """Decode an answer; one that cannot be decoded ends its connection, whose next bytes mean nothing."""
+        """Decode a response; if that fails, close the connection, since its next bytes cannot be trusted."""
         try:
             return _decoded(response, version, frame)
         except ProtocolViolation as error:
@@ -268,7 +275,7 @@ class Calls:
             raise
 
     def load(self, endpoint: Endpoint) -> tuple[bool, int]:
-        """For choosing the least loaded node: smaller is better."""
+        """The sort key for the least loaded node: smaller is better."""
         return endpoint not in self._reached, self._in_flight[endpoint]
 
     def _timeout(self, timeout_s: float | None) -> float:
@@ -276,14 +283,14 @@ class Calls:
 
 
 def only(answers: Sequence[Response], what: str) -> Response:
-    """The one answer to the one thing that was asked. Raises ProtocolViolation if there are none, or several."""
+    """The single element. Raises ProtocolViolation if there are none, or several."""
     if len(answers) != 1:
         raise ProtocolViolation(f"{what}: {len(answers)} answers to one question")
     return answers[0]
 
 
 def _decoded(response: type[Response], version: int, frame: Frame) -> Response:
-    """Bytes after the message are let pass, as Kafka's own clients do: librdkafka's mock brokers send one too many."""
+    """Bytes after the message are ignored, as Kafka's own clients do: librdkafka's mock brokers send one too many."""
     reader = Reader(frame.body)
     reader.i32()  # the correlation id
     if declared(response).is_flexible(version):
@@ -291,7 +298,7 @@ def _decoded(response: type[Response], version: int, frame: Frame) -> Response:
     return decode_prefix(response, version, reader)
 
 
-# The first words on a connection to a broker: ApiVersions, and what it means when the broker does not know ours.
+# The handshake on a connection: ApiVersions, and the fallback for a broker that does not know our version of it.
 #
 # Source: Kafka protocol guide, "Retrieving Supported API versions"; KIP-511 (a broker that does not know the version
 # answers in version 0 with error 35 and, where it can, its own range).
@@ -310,11 +317,11 @@ class KafkaDialect:
         self._options = options
 
     def framing(self) -> KafkaFraming:
-        """Answers may be larger than any request: one batch always comes whole, whatever limit was asked for."""
+        """Responses may be larger than any limit in a request: a batch always comes whole."""
         return KafkaFraming(answers=True, limit=_LARGEST_ANSWER)
 
     async def greet(self, connection: Connection) -> Versions:
-        """Ask what the broker speaks; raises ServerError, ProtocolViolation, ConnectionLost."""
+        """Ask for the broker's versions. Raises ServerError, ProtocolViolation, ConnectionLost."""
         version = _HIGHEST
         answer = await self._ask(connection, version)
         if _error_code(answer) == _UNSUPPORTED_VERSION and version > 0:
@@ -329,7 +336,7 @@ class KafkaDialect:
         )
 
     def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
-        """Brokers never speak first."""
+        """Brokers send nothing on their own."""
         del connection, frame
         raise ProtocolViolation("a broker sent something that is no answer")
 
@@ -343,14 +350,14 @@ class KafkaDialect:
 
 
 def _error_code(answer: Frame) -> int:
-    # The error code comes first in every version. It is read before the rest, which is not of our version if it is 35.
+    # The error code comes first in every version. With error 35 the rest is not in our version.
     if len(answer.body) < 6:
         raise ProtocolViolation(f"an ApiVersions answer of {len(answer.body)} bytes")
     return int.from_bytes(answer.body[4:6], "big", signed=True)
 
 
 def _fallback(answer: Frame) -> int:
-    """The version to ask in next: the broker's highest if the answer says so, else the first one there was.
+    """The version for the next attempt: the broker's highest if the answer has it, else 0.
 
     librdkafka's mock cluster sends a tail that is no array at all.
     """

@@ -1,4 +1,8 @@
-"""One member of a newer group (KIP-848): its states as a table, its heartbeats, the requests between them."""
+"""One member of a KIP-848 consumer group.
+
+The module has the member's state table, the contents of its heartbeats (`Telling`), its target assignment (`Target`),
+and `KafkaEpochMembership`, which walks the table and sends the requests.
+"""
 
 from __future__ import annotations
 
@@ -47,22 +51,22 @@ __all__ = [
 ]
 
 
-# The states of a member of a newer group (KIP-848), as the member sees it: prose, table.
+# The states of a KIP-848 member, as the member sees them.
 #
-# The coordinator decides who gets what and tells it in answers to heartbeats, together with an epoch, which the member
-# says in all that it asks. A member is **UNJOINED** until it asks to take part. In **JOINING** its heartbeat of epoch 0
-# is on its way; the answer makes it a member, with something to own or nothing yet. It is **STABLE** while what it owns
-# is what the coordinator wants it to own. Else it is **RECONCILING**: it owns what it did until the engine has found
-# time to give up what others shall have. In **ACKNOWLEDGING** the engine has, and the member says what it owns now.
-# **REPLACED** is final: another process has this instance id. Who has **LEFT** may join again.
+# The coordinator decides about the assignment and returns it in heartbeat responses, together with an epoch, which the
+# member sends in all its requests. A member is **UNJOINED** until it asks to join. In **JOINING** its heartbeat of
+# epoch 0 is in flight; the answer makes it a member, with or without partitions. It is **STABLE** while it owns its
+# target assignment. Else it is **RECONCILING**: it keeps its partitions until the engine has had time to give up those
+# that others shall have. In **ACKNOWLEDGING** the engine has done so, and the member reports the partitions that it
+# owns now. **REPLACED** is final: another process has this instance id. A member that has **LEFT** may join again.
 #
-# Three rules of this file. First, a member has one heartbeat on its way at a time, whoever sends it (the engine sees to
-# that): two could overtake each other's epochs, and be fenced for it. Second, an event is the answer to a request of
-# the present epoch. Third, a member whose epoch is forgotten owns nothing.
+# Three rules of this file. First, a member has one heartbeat in flight at a time, from any thread (the engine makes
+# sure of that): two would carry the same epoch, and one would be fenced. Second, an event is the answer to a request of
+# the present epoch. Third, a member without an epoch owns nothing.
 #
 # Source: KIP-848, "Member State Machine"; brokers of 4.3.1.
 class State(enum.Enum):
-    """Where a member stands."""
+    """The state of a member."""
 
     UNJOINED = "takes no part"
     JOINING = "asks to take part"
@@ -74,7 +78,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What happens to a member: an answer, by what it means, or something its own process does."""
+    """An event of a member: the meaning of an answer, or an action of its own process."""
 
     JOIN = "asked to take part, or to say what it owns now"
     LEAVE = "asked to leave"
@@ -92,7 +96,7 @@ class Event(enum.Enum):
 
 
 class Effect(enum.Enum):
-    """What a row does beside changing the state."""
+    """The actions of a row, besides the change of state."""
 
     FORGET_EPOCH = "no member any more"
     FIND_COORDINATOR = "ask who the coordinator is"
@@ -119,11 +123,11 @@ _LOST: Final = Row(State.UNJOINED, (Effect.FORGET_EPOCH, Effect.LOSE))
 _LEFT: Final = Row(State.LEFT, (Effect.FORGET_EPOCH,))
 
 ASKING: Final = frozenset({State.JOINING, State.ACKNOWLEDGING})
-"""States in which a join goes on until the coordinator has answered."""
+"""States in which a join waits for the coordinator's answer."""
 
 _JOINING: Final[Mapping[Event, Row]] = {
     _E.AS_IT_IS: Row(_S.STABLE),
-    # As a member it was fenced before this join; of what the coordinator remembers nothing is left after an epoch 0.
+    # The member was fenced before this join; the coordinator forgets all of it with a heartbeat of epoch 0.
     _E.DROPPED: Row(_S.JOINING, (Effect.FORGET_EPOCH, Effect.BACK_OFF)),
     _E.NO_GROUP: Row(_S.UNJOINED, (Effect.RAISE,)),
     _E.REPLACED: _REPLACED,
@@ -137,7 +141,7 @@ _JOINING: Final[Mapping[Event, Row]] = {
 
 _ACKNOWLEDGING: Final[Mapping[Event, Row]] = {
     _E.AS_IT_IS: Row(_S.STABLE),
-    # The target has changed again meanwhile; what is new and free is taken at once, the rest is given up next.
+    # The target has changed again; new free partitions are taken at once, the others are given up next.
     _E.ANOTHER_TARGET: Row(_S.RECONCILING, (Effect.REJOIN,)),
     _E.DROPPED: Row(_S.JOINING, (Effect.FORGET_EPOCH,)),
     _E.NO_GROUP: Row(_S.JOINING, (Effect.FORGET_EPOCH,)),
@@ -145,7 +149,7 @@ _ACKNOWLEDGING: Final[Mapping[Event, Row]] = {
     _E.LOADING: Row(_S.ACKNOWLEDGING, _AGAIN),
     _E.MOVED: Row(_S.ACKNOWLEDGING, _ELSEWHERE),
     _E.REFUSED: Row(_S.RECONCILING, (Effect.RAISE,)),
-    # It is still a member, and says what it owns when it joins again.
+    # It is still a member, and reports its partitions when it joins again.
     _E.GIVEN_UP: Row(_S.RECONCILING),
 }
 
@@ -161,7 +165,7 @@ _OWNING: Final[Mapping[Event, Row]] = {
 _STABLE: Final[Mapping[Event, Row]] = {
     **_OWNING,
     _E.AS_IT_IS: Row(_S.STABLE),
-    # The session goes on as long as a later heartbeat arrives in time.
+    # The session lasts as long as a later heartbeat arrives in time.
     _E.LOADING: Row(_S.STABLE),
     _E.MOVED: Row(_S.STABLE, (Effect.FIND_COORDINATOR,)),
     _E.REFUSED: Row(_S.STABLE, (Effect.RAISE,)),
@@ -169,7 +173,7 @@ _STABLE: Final[Mapping[Event, Row]] = {
 
 _RECONCILING: Final[Mapping[Event, Row]] = {
     **_OWNING,
-    # The engine has been told already, and finds nothing to give up when it comes.
+    # The engine already knows; it will find nothing to give up.
     _E.AS_IT_IS: Row(_S.RECONCILING),
     _E.LOADING: Row(_S.RECONCILING),
     _E.MOVED: Row(_S.RECONCILING, (Effect.FIND_COORDINATOR,)),
@@ -202,7 +206,7 @@ _MEANING: Final[Mapping[int, Event]] = {
 
 
 def event_of(error: PenstockError) -> Event:
-    """What an answer that is an error, or none at all, means to a member.
+    """The event for an error, or for a request without an answer.
 
     >>> event_of(ConnectionLost("gone"))
     <Event.MOVED: 'the coordinator is another one, or out of reach'>
@@ -215,36 +219,36 @@ def event_of(error: PenstockError) -> Event:
     return Event.REFUSED
 
 
-# Heartbeats of a member of a newer group: what is written into them, and what their answers want the member to own.
+# Heartbeats of a member: the fields they send, and the target assignment that their answers bring.
 #
-# A heartbeat says what has changed since the coordinator last answered one, and everything after any trouble. Source:
+# A heartbeat sends the fields that have changed since the last answered one, and all fields after any error. Source:
 # KIP-848, ConsumerGroupHeartbeat v0-v1.
 JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1
 _AWAY_EPOCH: Final = -2
 _FIRST_WITH_PATTERNS: Final = 1
 _NO_PATTERN: Final = ""
-"""Takes back the one that the coordinator has; None would leave it."""
+"""Removes the coordinator's pattern; None would keep it."""
 
 Owned: TypeAlias = Mapping[Partition, bytes]
-"""Partitions, and the id of the topic that each is of: one of the same name may be another topic by now."""
+"""Partitions with the ids of their topics: a topic of the same name may have another id by now."""
 
 
 class Wanted(NamedTuple):
-    """What a member wants to read: topics by name, and those that the coordinator finds by a pattern."""
+    """A subscription: topics by name, and a pattern that the coordinator resolves."""
 
     names: frozenset[str] = frozenset()
     pattern: str | None = None
 
     def includes(self, topic: str) -> bool:
-        """Whether the coordinator may give it; what fits the pattern, it alone knows."""
+        """Whether the coordinator may assign the topic; only the coordinator knows which topics match the pattern."""
         return self.pattern is not None or topic in self.names
 
 
 class Telling:
-    """What the coordinator has been told by one member, whose id is ``member_id``.
+    """The state that one member has sent to the coordinator; ``member_id`` is the member's id.
 
-    ``_patterned``: it may have a pattern of this member, even if it does not want any now.
+    ``_patterned``: the coordinator may have a pattern of this member, even if the member has none now.
     """
 
     def __init__(self, options: GroupOptions, rack: str, member_id: str) -> None:
@@ -255,7 +259,7 @@ class Telling:
         self.member_id = member_id
 
     def beat(self, epoch: int, wanted: Wanted, owned: Owned) -> ConsumerGroupHeartbeatRequest:
-        """A heartbeat in this epoch; after `forget`, and with epoch 0, one that says everything."""
+        """A heartbeat in this epoch; with all fields after `forget`, and with epoch 0."""
         whole = epoch == JOIN_EPOCH or self._told is None
         told, told_owned = self._told or (Wanted(), None)
         options = self._options
@@ -273,7 +277,7 @@ class Telling:
         )
 
     def goodbye(self) -> ConsumerGroupHeartbeatRequest:
-        """The last one: a static member says that it will be back."""
+        """The last heartbeat; a static member's announces that it will be back."""
         epoch = _LEAVE_EPOCH if self._options.instance_id is None else _AWAY_EPOCH
         return ConsumerGroupHeartbeatRequest(
             group_id=self._options.group,
@@ -286,29 +290,29 @@ class Telling:
         if wanted.pattern is not None:
             self._patterned = True
             return wanted.pattern
-        # Who had this instance id before may have had one, and who takes its place inherits it.
+        # A new holder of an instance id inherits the previous holder's pattern.
         inherits = epoch == JOIN_EPOCH and self._options.instance_id is not None
         return _NO_PATTERN if self._patterned or inherits else None
 
     def heard(self, wanted: Wanted, owned: Owned, *, another_target: bool) -> None:
-        """A heartbeat with these was answered without an error.
+        """Note that a heartbeat with these was answered without an error.
 
-        Where the answer has another target than before, the coordinator waits for what is owned now even if that is
-        what it was: of what the target had for a moment only, it does not know otherwise that nobody took it.
+        If the answer changes the target, the owned partitions must be sent again even if they have not changed: the
+        coordinator cannot know otherwise that a partition which was assigned for a moment only has not been taken.
         """
         self._told = (wanted, None if another_target else owned)
 
     def forget(self) -> None:
-        """What the coordinator knows is not certain any more."""
+        """The coordinator's knowledge is uncertain: the next heartbeat sends all fields."""
         self._told = None
 
     def knows(self, owned: Owned) -> bool:
-        """Whether the coordinator has heard that the member owns this, and nothing else."""
+        """Whether the coordinator has acknowledged exactly these owned partitions."""
         return self._told is not None and self._told[1] == owned
 
 
 class Target:
-    """What the coordinator wants the member to own, as it said last, by topic ids; and what these are called."""
+    """The target assignment from the last answer, by topic ids, and the names of these topics."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -316,7 +320,7 @@ class Target:
         self._names: dict[bytes, str] = {}
 
     def set(self, told: ConsumerGroupHeartbeatResponseAssignment | None) -> bool:
-        """An answer has come, None leaves the target as it is; whether it is another one now."""
+        """Take an answer's assignment (None leaves the target unchanged); returns whether the target has changed."""
         before = self._places
         if told is not None:
             self._places = frozenset((each.topic_id, n) for each in told.topic_partitions for n in each.partitions)
@@ -324,17 +328,17 @@ class Target:
 
     @property
     def nameless(self) -> bool:
-        """Whether brokers did not know of all its topics yet, so that they are to be asked again."""
+        """Whether some topic has no known name yet, so that brokers must be asked again."""
         return not {topic_id for topic_id, _ in self._places} <= self._names.keys()
 
     def clear(self) -> None:
-        """Nothing: the member is none any more."""
+        """Empty the target: this is no member any more."""
         self._places = frozenset()
 
     async def name(self, wanted: Wanted) -> None:
-        """Find out what the topics are called, as far as brokers know. Raises as `Cluster.topics`."""
+        """Look up the topics' names, as far as brokers know them. Raises as `Cluster.topics`."""
         ids = {topic_id for topic_id, _ in self._places}
-        # A name once known stays, so that a broker that does not know the topic yet takes nothing away.
+        # A known name stays, so that an answer from a broker that does not know the topic yet removes nothing.
         self._names = {each: name for each, name in self._names.items() if each in ids}
         if self._look(ids):
             if wanted.pattern is None:
@@ -344,20 +348,20 @@ class Target:
             self._look(ids)
 
     def _look(self, ids: Set[bytes]) -> bool:
-        """Whether some are still unknown."""
+        """Take names from the metadata; returns whether some are still unknown."""
         for topic_id in ids - self._names.keys():
             if (name := self._cluster.topic_name(topic_id)) is not None:
                 self._names[topic_id] = name
         return len(self._names) < len(ids)
 
     def of(self, wanted: Wanted) -> Owned:
-        """Its partitions of wanted topics; one whose topic nobody could name is not among them yet."""
+        """Its partitions of wanted topics; topics without a known name are left out for now."""
         named = ((self._names.get(topic_id), number, topic_id) for topic_id, number in self._places)
         return {Partition(name, number): topic_id for name, number, topic_id in named if name and wanted.includes(name)}
 
 
 def in_version(message: ConsumerGroupHeartbeatRequest, version: int) -> ConsumerGroupHeartbeatRequest:
-    """A heartbeat as brokers that have nothing newer take it. Raises UsageError where they match no patterns."""
+    """The heartbeat for a broker of this version. Raises UsageError for a pattern if the version has none."""
     if version >= _FIRST_WITH_PATTERNS or message.subscribed_topic_regex is None:
         return message
     if message.subscribed_topic_regex != _NO_PATTERN:
@@ -369,7 +373,7 @@ def in_version(message: ConsumerGroupHeartbeatRequest, version: int) -> Consumer
 
 
 def new_member_id(random: Callable[[], float]) -> str:
-    """A name that nobody else has: 128 bits of ``random`` (uniform in [0, 1)), written as Java writes its ids."""
+    """A unique id: 128 bits of ``random`` (uniform in [0, 1)), written as Java writes its ids."""
     bits = b"".join(int(random() * 2**32).to_bytes(4, "big") for _ in range(4))
     return base64.urlsafe_b64encode(bits).rstrip(b"=").decode()
 
@@ -384,14 +388,14 @@ def _by_id(owned: Owned) -> list[ConsumerGroupHeartbeatRequestTopicPartition]:
     ]
 
 
-# One member of a newer group (KIP-848): the walker of that table, and the requests in between.
+# The member: it walks the table and sends the requests.
 #
-# Joining is asking with epoch 0. From then on heartbeats bring what this member is to own; where that is something else
-# than it does, the engine gives up what others shall have and joins again, which here means to say what is left.
-# Source: KIP-848; Kafka protocol guide, ConsumerGroupHeartbeat v0-v1; brokers of 4.3.1.
+# Joining is a heartbeat with epoch 0. From then on heartbeats bring the target assignment. If it differs from the owned
+# partitions, the engine gives up those that others shall have and joins again, which here means to report the remaining
+# ones. Source: KIP-848; Kafka protocol guide, ConsumerGroupHeartbeat v0-v1; brokers of 4.3.1.
 _FIRST_INTERVAL_S: Final = 5.0
 _LONGEST_BEAT_S: Final = 15.0
-"""A third of the session that brokers give by themselves, so that there is time for another one."""
+"""A third of the brokers' default session timeout, so that there is time for another heartbeat."""
 _LEAVE_TIMEOUT_S: Final = 5.0
 _UNKNOWN_MEMBER: Final = 25
 _UNSUPPORTED_VERSION: Final = 35
@@ -406,11 +410,12 @@ _GONE: Final = frozenset({Event.DROPPED, Event.NO_GROUP})
 
 
 class KafkaEpochMembership:
-    """``penstock.interfaces.client.Membership``, ``HasEpoch`` and ``MatchesPatterns``. It chooses ``member_id``.
+    """``penstock.interfaces.client.Membership``, ``HasEpoch`` and ``MatchesPatterns``.
 
-    ``_known``: the coordinator may know of this member. ``_unanswered``: whether it has taken the member in is not
-    certain. ``_untold``: there is something for the engine that no heartbeat has told it yet. ``_in_vain``: how many
-    heartbeats in a row had no answer, or one that does not last, or whose topics nobody could name yet.
+    ``member_id`` is chosen here, not by the coordinator. ``_known``: the coordinator may know this member.
+    ``_unanswered``: a request to join may have succeeded without an answer. ``_untold``: the next heartbeat has news
+    for the engine. ``_in_vain``: the number of heartbeats in a row without a lasting result: no answer, a retriable
+    error, or topics without a known name.
     """
 
     def __init__(self, coordinator: Coordinator, options: GroupOptions, member_id: str) -> None:
@@ -434,17 +439,18 @@ class KafkaEpochMembership:
 
     @property
     def member_id(self) -> str:
-        """As the coordinator knows it."""
+        """The id in the coordinator's group."""
         return self._telling.member_id
 
     @property
     def epoch(self) -> int:
-        """This member's epoch; -1 while it is none."""
+        """This member's epoch; -1 while it is no member."""
         return self._identity.generation
 
     @property
     def heartbeat_interval_s(self) -> float:
-        """As the coordinator says; 0 where it has to hear at once what is owned now, or the engine what it said."""
+        """The coordinator's interval; 0 if owned partitions must be reported, or news must reach the engine, at
+        once."""
         if self._in_vain:
             limits = self._calls.options
             backoff_ms = limits.retry_backoff_ms * 2.0 ** min(self._in_vain - 1, 30)
@@ -453,22 +459,23 @@ class KafkaEpochMembership:
         return 0.0 if to_tell or self._untold else self._interval_s
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
-        """What the coordinator wants others to have; of who is no member any more nothing, for it is lost already."""
+        """Partitions that the coordinator wants to give to others; none without an epoch: all are lost already."""
         if self.epoch < 0:
             return frozenset()
         target = self._target.of(self._wanted)
         return frozenset(each for each in owned if target.get(each) != self._owned.get(each, b""))
 
     def match(self, pattern: str | None) -> None:
-        """The coordinator matches it, beside names, from the next join on."""
+        """Have the coordinator match a pattern in addition to names, from the next join on."""
         self._pattern = pattern
 
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
-        """Become a member, or say what is owned and wanted now. Raises FencedError, ServerError, ConnectionLost.
+        """Become a member, or report owned partitions and subscription.
 
-        And Dropped, and UsageError where another process has taken this member's place already.
+        Raises FencedError, ServerError, ConnectionLost, Dropped, and UsageError if another process has already taken
+        this member's place.
         """
-        del reason  # there is no place for it in a heartbeat
+        del reason  # a heartbeat has no field for it
         if self.state is State.REPLACED:
             raise UsageError(f"this member cannot join: it {self.state.value}")
         if owned and self.epoch < 0:
@@ -495,15 +502,15 @@ class KafkaEpochMembership:
         return Assignment(self.epoch, frozenset(self._owned))
 
     async def heartbeat(self) -> Beat:
-        """Tell that this member lives. Raises FencedError, and ServerError for what will not pass by itself."""
+        """Send a heartbeat. Raises FencedError, and ServerError for errors that do not pass by themselves."""
         if self.state in (State.STABLE, State.RECONCILING):
             error = await self._ask()
-            if self.state in (State.STABLE, State.RECONCILING):  # no commit has met anything worse meanwhile
+            if self.state in (State.STABLE, State.RECONCILING):  # no commit has moved the state meanwhile
                 self._step(self._event(error), error)
         return self._standing()
 
     async def stale(self, topics: Collection[str]) -> bool:
-        """Whether the subscription changed; how many partitions topics have, the coordinator sees itself."""
+        """Whether the subscription has changed; the coordinator notices changes of partition counts itself."""
         return Wanted(frozenset(topics), self._pattern) != self._wanted
 
     def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
@@ -517,10 +524,10 @@ class KafkaEpochMembership:
         return commit_at_once(self._coordinator, offsets, self._identity, told)
 
     async def commit(self, offsets: Mapping[Partition, Committed], first: First | None = None) -> None:
-        """Commit in this member's epoch. Raises ServerError; FencedError when another process took this identity.
+        """Commit in this member's epoch. Raises ServerError; FencedError if another process took this identity.
 
-        Where the coordinator has another epoch already, as soon as its answer is here that says which.
-        ``first``: what was met already.
+        If the coordinator has a newer epoch, waits for the heartbeat's answer that brings it, and commits again.
+        ``first``: the first attempt, which has already failed.
         """
         retry = Retry(self._calls.channel, self._calls.options, begun=None if first is None else first.begun)
         while True:
@@ -543,9 +550,9 @@ class KafkaEpochMembership:
                 return
 
     def _refused(self, event: Event, error: PenstockError) -> None:
-        """A commit has told what the next heartbeat would have."""
+        """Treat a commit's error as the next heartbeat's error, which would be the same."""
         if self.state in ASKING:
-            return  # the answer that is under way says the same, and the join goes by it
+            return  # the answer in flight has the same error, and the join handles it
         self._step(event, error)
 
     async def leave(self, reason: str) -> None:
@@ -568,7 +575,7 @@ class KafkaEpochMembership:
             raise error
 
     async def _step_aside(self) -> None:
-        """Before it joins again; who keeps the place all the same is somebody else, which the next answer tells."""
+        """Leave before joining again. If the place stays taken, another member holds it, as the next answer shows."""
         try:
             await self._say_goodbye()
         except PenstockError as error:
@@ -580,7 +587,7 @@ class KafkaEpochMembership:
     # One heartbeat.
 
     async def _ask(self) -> PenstockError | None:
-        """Send one and take in what it brings; the error that was answered, or None."""
+        """Send one heartbeat and process its answer; returns the answered error, or None."""
         wanted, owned = self._wanted, self._owned
         message = self._telling.beat(max(self.epoch, JOIN_EPOCH), wanted, owned)
         self._known = True
@@ -598,7 +605,7 @@ class KafkaEpochMembership:
         return None
 
     async def _call(self, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | None:
-        """The answer, once the epoch in it is this member's; None where a commit was told that it is none any more."""
+        """The answer, after taking over its epoch; None if a commit found meanwhile that the membership is over."""
         timeout_s = min(self._calls.options.request_timeout_s, _LONGEST_BEAT_S)
         sent, before = self._identity, self._unanswered
         self._unanswered = True
@@ -621,17 +628,17 @@ class KafkaEpochMembership:
         return answer
 
     async def _name_target(self) -> None:
-        with contextlib.suppress(PenstockError):  # what has no name is not owned yet; the next heartbeat asks again
+        with contextlib.suppress(PenstockError):  # a topic without a name is not owned yet; the next heartbeat retries
             await self._target.name(self._wanted)
 
     def _event(self, error: PenstockError | None) -> Event:
-        """What an answer means. A join takes what is new at once; nobody else has it."""
+        """The event for an answer. A join takes new partitions at once: the coordinator has freed them."""
         if error is not None:
             event = event_of(error)
             return Event.HELD_BY_ITSELF if event is Event.HELD and self._unanswered else event
         target = self._target.of(self._wanted)
         if self.state in ASKING:
-            # What is owned under a name that is another topic's by now has to go before that one comes.
+            # Partitions owned under a name that another topic has by now must go before the new topic's come.
             self._owned = {**target, **self._owned}
         return Event.AS_IT_IS if self._owned == target else Event.ANOTHER_TARGET
 
@@ -643,7 +650,7 @@ class KafkaEpochMembership:
         for effect in row.effects:
             if effect is Effect.FORGET_EPOCH:
                 self._be(NOBODY)
-                self._unanswered = True  # until it has joined again, its place may still be kept
+                self._unanswered = True  # until it has joined again, the coordinator may still keep its place
                 self._target.clear()
                 self._owned = {}
             elif effect is Effect.FIND_COORDINATOR:
@@ -661,7 +668,7 @@ class KafkaEpochMembership:
             self._identity = self._coordinator.asks_as = identity
 
     def _standing(self) -> Beat:
-        """What the engine is to be told now."""
+        """The result of a heartbeat for the engine."""
         self._untold = False
         if self._beat is not None:
             return self._beat

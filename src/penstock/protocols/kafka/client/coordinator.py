@@ -1,4 +1,8 @@
-"""The coordinator of a group or a transactional id: found, asked; offsets committed and fetched there."""
+"""The coordinator of a group or a transactional id.
+
+`Coordinator` finds it and sends requests to it on their own connection; `commit` and `committed` write and read a
+group's offsets there. `HeldOffsets` warns when an open transaction holds a group's offsets.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +61,10 @@ __all__ = [
 ]
 
 
-# Identity: as whom a group's coordinator is asked for offsets, and told of them. Data only.
+# The identity that offset requests carry.
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A member in a generation (of a newer group: in a member epoch), or nobody in particular."""
+    """A member in a generation (of a KIP-848 group: in a member epoch), or no member at all."""
 
     member_id: str = ""
     generation: int = -1
@@ -69,19 +73,19 @@ class Identity:
 
 NOBODY = Identity()
 
-# Held offsets: says on the log that a group's offsets are in a transaction that does not end, and who waits for that.
+# Held offsets: a warning in the log when an open transaction holds a group's offsets for long.
 #
-# A coordinator does not tell an offset that an open transaction is about to change (UNSTABLE_OFFSET_COMMIT, KIP-447).
-# Mostly that lasts milliseconds. What a program left open when it was killed lasts until its transactional id is taken
-# over, or its ``transaction_timeout_ms`` are over.
+# A coordinator does not return an offset that an open transaction is about to change (UNSTABLE_OFFSET_COMMIT, KIP-447).
+# This usually lasts milliseconds. A transaction that a killed program left open lasts until its transactional id is
+# taken over, or its ``transaction_timeout_ms`` are over.
 _FIRST_S: Final = 5.0
 _EVERY_S: Final = 30.0
 _FORGOTTEN_S: Final = 60.0
-"""What nobody has asked for in so long may have been free meanwhile."""
+"""After this time without a request, the offsets may have been released and held again meanwhile."""
 
 
 class HeldOffsets:
-    """Those of one group, as one client sees them. Times are a monotonic clock's seconds."""
+    """The held offsets of one group, as one client sees them. Times are a monotonic clock's seconds."""
 
     def __init__(self, client_id: str, group: str) -> None:
         self._log = ClientLog("penstock.consumer", whose(client_id, group))
@@ -91,7 +95,7 @@ class HeldOffsets:
         self._said: float | None = None
 
     def told(self, held: Collection[Partition], now: float) -> None:
-        """The coordinator has answered, and these were held."""
+        """Note the held partitions of a coordinator's answer."""
         if self._since is not None and now - self._asked > _FORGOTTEN_S:
             self._since = self._said = None
         self._asked = now
@@ -118,17 +122,17 @@ class HeldOffsets:
         )
 
 
-# Finding the coordinator of a group or of a transactional id, and asking it on a connection of its own.
+# Finding the coordinator of a group or of a transactional id, and requests to it on its own connection.
 #
-# A group's must not be shared: a JoinGroup may block it for minutes. Source: Kafka protocol guide, FindCoordinator
-# v0-v6 (KIP-699 from v4).
+# A group's connection must not be shared: a JoinGroup may block it for minutes. Source: Kafka protocol guide,
+# FindCoordinator v0-v6 (KIP-699 from v4).
 Response = TypeVar("Response")
 T = TypeVar("T")
 _FIRST_WITH_KEYS = 4
 
 
 class Kind(enum.IntEnum):
-    """What a coordinator coordinates; the values are FindCoordinator's key types."""
+    """The kind of key that is coordinated; the values are FindCoordinator's key types."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -140,7 +144,7 @@ _LANES = {Kind.GROUP: "coordinator", Kind.TRANSACTION: "transactions"}
 
 
 class Coordinator:
-    """The coordinator of one group, or one transactional id (its ``key``), as far as is known."""
+    """The coordinator of one group or one transactional id (its ``key``), and the connections to it."""
 
     def __init__(self, cluster: Cluster, key: str, kind: Kind = Kind.GROUP) -> None:
         self.cluster = cluster
@@ -151,11 +155,11 @@ class Coordinator:
         self._connection: Connection | None = None
         self._aside: Connection | None = None
         self.asks_as: Identity = NOBODY
-        """As whom offsets are asked for: the member of a newer group that this client is, while it is one."""
+        """The identity for OffsetFetch: the member of a KIP-848 group, while this client is one."""
         self.held_offsets = HeldOffsets(cluster.calls.options.client_id, key)
 
     async def find(self) -> Node:
-        """The node, asked for if unknown; waits while the cluster has none. Raises ServerError, ConnectionLost."""
+        """The coordinator's node; asks and retries while it is unknown. Raises ServerError, ConnectionLost."""
         calls = self.cluster.calls
         retry = Retry(calls.channel, calls.options)
         while self._node is None:
@@ -166,11 +170,11 @@ class Coordinator:
         return self._node
 
     def forget(self) -> None:
-        """It is somebody else now, or cannot be reached."""
+        """The coordinator has moved or cannot be reached: look it up again before the next request."""
         self._node = None
 
     def note(self, error: PenstockError) -> None:
-        """Draw the conclusion from an error."""
+        """Forget the coordinator if the error means that it has moved or cannot be reached."""
         if isinstance(error, (ConnectionLost, RequestTimeout)) or (
             isinstance(error, ServerError) and row(error.code).rediscover_coordinator
         ):
@@ -186,9 +190,9 @@ class Coordinator:
         at_most: int | None = None,
         aside: bool = False,
     ) -> Response:
-        """One request; a broken connection makes the coordinator unknown. ``held_s`` as for ``Calls.call``.
+        """One request; after a lost connection the coordinator is looked up again. ``held_s`` as for ``Calls.call``.
 
-        ``aside``: on a connection of its own, which others are not held up on meanwhile.
+        ``aside``: on a second connection, so that other requests are not blocked.
         """
         node = await self.find()
         calls = self.cluster.calls
@@ -206,8 +210,10 @@ class Coordinator:
             raise
 
     async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until it answers, whoever it is by then. Raises what trying again does not help against, and what there
-        was when ``api_timeout_ms`` is over."""
+        """Repeat ``ask`` until it succeeds, with a new coordinator where it moves.
+
+        Raises errors that are not retriable, and the last error when ``api_timeout_ms`` is over.
+        """
         retry = Retry(self.cluster.calls.channel, self.cluster.calls.options)
         while True:
             try:
@@ -217,7 +223,7 @@ class Coordinator:
                 await retry.after(error)
 
     async def link(self) -> Link[Versions]:
-        """A connection to it, for ``ask``. Raises as ``call`` does."""
+        """A connection to the coordinator, for ``ask``. Raises as ``call`` does."""
         node = await self.find()
         try:
             link = await self.cluster.calls.link(node.endpoint, self._lane)
@@ -228,7 +234,7 @@ class Coordinator:
         return link
 
     def prompt(self) -> PromptLink[Versions] | None:
-        """Its connection, if it is known who it is and nothing has to be waited for; for ``tell``."""
+        """The connection if it is ready without waiting, for ``tell``; else None."""
         if self._node is None:
             return None
         link = self.cluster.calls.prompt(self._node.endpoint, self._lane)
@@ -237,7 +243,7 @@ class Coordinator:
         return link
 
     def tell(self, link: PromptLink[Versions], outgoing: Outgoing, told: Told) -> None:
-        """Send one request without waiting; ``told`` gets the answer. Whoever deals with an error has to ``note`` it.
+        """Send one request without waiting; ``told`` gets the answer, and has to pass an error to ``note``.
 
         Raises ConnectionLost.
         """
@@ -245,12 +251,12 @@ class Coordinator:
         calls.tell(link, outgoing, told, timeout_s=calls.options.request_timeout_s)
 
     async def versions(self) -> Versions:
-        """What the coordinator speaks. Raises as ``find`` does, and ConnectionLost."""
+        """The versions that the coordinator supports. Raises as ``find`` does, and ConnectionLost."""
         node = await self.find()
         return (await self.cluster.calls.link(node.endpoint, self._lane)).state
 
     def hang_up(self) -> None:
-        """Close the connections: an answer is not wanted any more, and others should not wait behind it."""
+        """Close the connections, so that later requests do not wait behind a response that is no longer needed."""
         for connection in (self._connection, self._aside):
             if connection is not None:
                 connection.close()
@@ -265,9 +271,9 @@ class Coordinator:
 async def coordinators(
     cluster: Cluster, keys: Sequence[str], kind: Kind = Kind.GROUP
 ) -> dict[str, Node | PenstockError]:
-    """Who coordinates each of these now, or what the broker says instead; each is asked for once.
+    """The coordinator of each key, or the broker's error for it; each key is asked for once.
 
-    In one request from v4 on. Raises what there is where nobody answers, ProtocolViolation.
+    Uses one request from v4 on. Raises the last error if no broker answers, and ProtocolViolation.
     """
     found: dict[str, Node | PenstockError] = {}
     while left := keys[len(found) :]:
@@ -307,11 +313,11 @@ def _node(
 
 # OffsetCommit and OffsetFetch: a group's offsets, kept by its coordinator.
 #
-# What to do about each error is the table of ``protocols.kafka.errors``: wait and ask again (14, 3 and the others
-# marked retriable), find the coordinator anew (15, 16, a lost connection), or raise. From v10 on both name topics by
-# their ids, where those are known: an offset of a deleted topic is then not committed for a later topic of the same
-# name. Source: Kafka protocol guide, OffsetCommit v2-v10, OffsetFetch v1-v10; KIP-447 (stable offsets), KIP-709
-# (batches of groups), KIP-848 (member epochs).
+# ``protocols.kafka.errors`` decides about each error: wait and ask again (14, 3 and the others marked retriable), look
+# up the coordinator (15, 16, a lost connection), or raise. From v10 on both identify topics by id if the ids are known:
+# the offset of a deleted topic is then not committed for a later topic of the same name. Source: Kafka protocol guide,
+# OffsetCommit v2-v10, OffsetFetch v1-v10; KIP-447 (stable offsets), KIP-709 (batches of groups), KIP-848 (member
+# epochs).
 _NO_OFFSET = -1
 _UNSTABLE_OFFSET = 88
 _UNKNOWN_TOPIC_ID = 100
@@ -322,7 +328,7 @@ _FIRST_WITH_IDS = 10
 
 
 class First(NamedTuple):
-    """What the first attempt of a commit has met: who committed as ``identity``, and when (the channel's clock)."""
+    """The failed first attempt of a commit: its error, the identity it used, its start (the channel's clock)."""
 
     error: Exception
     identity: Identity
@@ -330,7 +336,7 @@ class First(NamedTuple):
 
 
 FirstHeard: TypeAlias = Callable[[First | None], None]
-"""Hears that a commit is stored (None), or what its first attempt has met."""
+"""Called with None when the commit is stored, or with the failed first attempt."""
 
 
 async def commit(
@@ -339,10 +345,10 @@ async def commit(
     identity: Identity = NOBODY,
     first: First | None = None,
 ) -> None:
-    """Commit; returns when the coordinator has stored it. Raises ServerError (FencedError), ConnectionLost, and
-    TopicRecreated for an offset of a topic that is gone: the others are committed.
+    """Commit; returns when the coordinator has stored it. Raises ServerError (FencedError) and ConnectionLost.
 
-    ``first``: the first attempt is over.
+    Raises TopicRecreated for an offset of a deleted topic; the other offsets are committed. ``first``: the first
+    attempt, which has already failed.
     """
     for partition, each in offsets.items():
         if each.offset < 0:
@@ -353,7 +359,7 @@ async def commit(
     retry = Retry(calls.channel, calls.options, begun=None if first is None else first.begun)
     complete = with_epochs(coordinator.cluster, offsets)
     if len(complete) > 1 and any(each.topic_id is not None for each in complete.values()):
-        complete = _with_ids(coordinator.cluster, complete)  # one request goes by ids, or by names
+        complete = _with_ids(coordinator.cluster, complete)  # a request has ids for all topics, or names for all
     await coordinator.cluster.refresh_recreated([(place.topic, each.topic_id) for place, each in complete.items()])
     gone = _without_topics_that_are_gone(coordinator.cluster, complete)
     while complete:
@@ -364,7 +370,7 @@ async def commit(
             _check(coordinator, await coordinator.call(message, OffsetCommitResponse), complete)
         except PenstockError as error:
             first = None
-            # One partition's trouble repeats them all: to commit again what is committed already does no harm.
+            # An error of one partition repeats all of them: committing an offset twice does no harm.
             coordinator.note(error)
             await retry.after(error)
             if isinstance(error, ServerError) and error.code == _UNKNOWN_TOPIC_ID:
@@ -384,7 +390,7 @@ def _with_ids(cluster: Cluster, offsets: Mapping[Partition, Committed]) -> dict[
 
 
 def _without_topics_that_are_gone(cluster: Cluster, offsets: dict[Partition, Committed]) -> TopicRecreated | None:
-    """Take out the offsets of topics whose names other topics have now; the error for one of those."""
+    """Remove the offsets of topics that were recreated; returns the error for one of those."""
     error: TopicRecreated | None = None
     for partition, each in list(offsets.items()):
         found = cluster.recreated(partition, each.offset, each.topic_id)
@@ -399,8 +405,10 @@ def _without_topics_that_are_gone(cluster: Cluster, offsets: dict[Partition, Com
 def commit_at_once(
     coordinator: Coordinator, offsets: Mapping[Partition, Committed], identity: Identity, heard: FirstHeard
 ) -> bool:
-    """The first attempt of ``commit``, told of when it is over; False where something has to be waited for first, or
-    more than one partition is committed, and nothing is done."""
+    """Send the first attempt of ``commit``; ``heard`` is called when it is over.
+
+    Returns False, without any effect, if it would have to wait first or if more than one partition is committed.
+    """
     link = coordinator.prompt()
     if link is None or len(offsets) != 1:
         return False
@@ -427,13 +435,12 @@ def commit_at_once(
 
         coordinator.tell(link, outgoing, told)
     except PenstockError:
-        return False  # `commit` meets it again, where there is somebody to raise it to
+        return False  # `commit` meets the same error, and can raise it to its caller
     return True
 
 
 def with_epochs(cluster: Cluster, offsets: Mapping[Partition, Committed]) -> dict[Partition, Committed]:
-    """The same with the epochs of the records before them, so that who goes on there sees whether the log still has
-    them."""
+    """The same offsets with the epochs of the records before them, by which a later reader detects a truncated log."""
     return {
         partition: each
         if each.leader_epoch >= 0
@@ -444,14 +451,14 @@ def with_epochs(cluster: Cluster, offsets: Mapping[Partition, Committed]) -> dic
 
 
 def _commit_request(group: str, offsets: Mapping[Partition, Committed], identity: Identity) -> ByVersion:
-    """By the topics' ids where all are known; else by their names."""
+    """With topic ids if all are known; else with names."""
     message = _commit_message(group, offsets, identity)
     ids = all(each.topic_id is not None for each in offsets.values())
     return ByVersion(OffsetCommitRequest, lambda version: message, ids=ids)
 
 
 def _commit_message(group: str, offsets: Mapping[Partition, Committed], identity: Identity) -> OffsetCommitRequest:
-    """With names and ids: its version decides which of them are sent."""
+    """With names and ids: the version decides which of them are sent."""
     topics: dict[tuple[str, bytes], list[Partition]] = {}
     for partition in sorted(offsets):
         topics.setdefault((partition.topic, offsets[partition].topic_id or NO_UUID), []).append(partition)
@@ -494,10 +501,10 @@ def _check(coordinator: Coordinator, answer: OffsetCommitResponse, offsets: Mapp
 
 
 async def committed(coordinator: Coordinator, partitions: Collection[Partition] | None) -> dict[Partition, Committed]:
-    """The committed offsets of some partitions (None: of all); those without one are absent.
+    """The committed offsets of some partitions (None: all); partitions without one are absent.
 
-    A member of a newer group asks in its epoch (KIP-848): where the coordinator has another one, it will have what
-    others commit before they give partitions up. Who is none any more asks as everybody may.
+    A KIP-848 member asks in its epoch: if the coordinator has another epoch, other members may still commit before they
+    give partitions up. A member that has been removed asks without membership.
     """
     if partitions is not None and not partitions:
         return {}
@@ -529,7 +536,7 @@ async def committed(coordinator: Coordinator, partitions: Collection[Partition] 
 def _fetch_request(
     group: str, partitions: Collection[Partition] | None, asks_as: Identity, ids: Mapping[str, bytes]
 ) -> ByVersion:
-    """``ids``: of all topics, or none."""
+    """``ids``: of all topics, or empty."""
     numbers = None if partitions is None else {t: [p.id for p in of_t] for t, of_t in by_topic(partitions).items()}
 
     def build(version: int) -> OffsetFetchRequest:
@@ -553,7 +560,7 @@ def _fetch_request(
 
 
 def _held(answer: OffsetFetchResponse, names: Mapping[bytes, str]) -> set[Partition]:
-    """Partitions whose offset is in a transaction that has not ended yet."""
+    """Partitions whose offset is in an open transaction."""
     held = {
         Partition(topic.name, each.partition_index)
         for topic in answer.topics
@@ -573,7 +580,7 @@ def _found(
     coordinator: Coordinator, answer: OffsetFetchResponse, names: Mapping[bytes, str]
 ) -> Iterator[tuple[Partition, Committed]]:
     what = f"asking for the offsets of group {coordinator.key!r} failed"
-    # Before v8 one group stands in the answer itself; its list of groups is then the default, not an empty one.
+    # Before v8 the answer itself has one group; its list of groups is then the default, not an empty list.
     told = only(answer.groups, what) if answer.groups != () else answer
     if told.error_code != NONE:
         raise error_for(told.error_code, what)

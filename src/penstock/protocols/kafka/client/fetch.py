@@ -1,4 +1,9 @@
-"""Fetch as a client speaks it: requests, answers, sessions (KIP-227), read replicas (KIP-392), truncation."""
+"""The client's side of Fetch.
+
+`KafkaFetched` is one partition's response; `FetchSession` a fetch session (KIP-227); `ReadReplicas` the followers to
+read from (KIP-392); `validate` and `truncated` detect truncated logs (KIP-320); `FetchForm` builds requests and reads
+responses.
+"""
 
 from __future__ import annotations
 
@@ -67,11 +72,11 @@ __all__ = [
     "validate",
 ]
 
-# What one Fetch brought for one partition: bytes as they came, and what their headers tell.
+# One partition's response: the bytes as they came, and the facts from their headers.
 #
-# The records stay where the transport received them; they are decoded where they are wanted, in any thread. Source:
-# Kafka protocol guide, Fetch v4-v18, "Record Batch".
-_ALONE = struct.Struct(">qiib6xi")  # as below, and the last offset's delta of a batch v2
+# The records stay in the transport's buffer; they are decoded on demand, in any thread. Source: Kafka protocol guide,
+# Fetch v4-v18, "Record Batch".
+_ALONE = struct.Struct(">qiib6xi")  # as _PREFIX, and the last offset delta of a batch v2
 _PREFIX = struct.Struct(">qiib")  # base offset, length of what follows, leader epoch (a checksum before v2), magic
 _LENGTH_AFTER = 12
 _MAGIC_V2 = 2
@@ -79,7 +84,7 @@ _BATCH_HEADER = 61
 _HEAD = 1_000
 _HEAD_BYTES = 1 << 17
 _HANDFUL = 32
-"""Who takes no more at a time waits longer for Arrow's import than all these records take without."""
+"""For callers that take no more records at a time, decoding without Arrow is faster than importing it."""
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
 _COUNT = struct.Struct(">i")
@@ -87,11 +92,11 @@ _COUNT_AT = 57
 _NO_END = (1 << 63) - 1
 
 LEFT_OUT = FetchResponsePartition(high_watermark=-1, records=None)
-"""Of a partition that an answer does not name: nothing new, and no error."""
+"""Stands for a partition that a response omits: nothing new, and no error."""
 
 
 class KafkaFetched:
-    """What one fetch brought for one partition; ``penstock.interfaces.client.Fetched``."""
+    """One partition's fetch response; ``penstock.interfaces.client.Fetched``."""
 
     __slots__ = (
         "_aborted",
@@ -116,13 +121,13 @@ class KafkaFetched:
         self.topic_id = asked.topic_id
         self.offset = asked.offset
         self.error = error
-        # Who reads only what is committed sees a log that ends at the last stable offset.
+        # For a read-committed reader the log ends at the last stable offset.
         self.high_watermark = told.last_stable_offset if options.read_committed else told.high_watermark
         self.log_start_offset = told.log_start_offset
         self._records: Buffer = b"" if error is not None or told.records is None else told.records
         self.size = len(self._records)
         """Bytes held."""
-        # Null where the broker was not asked to look: read uncommitted. An empty list would filter by nothing.
+        # Null if the isolation level is read uncommitted. An empty list would also switch the filter on.
         aborted = told.aborted_transactions
         self._aborted: list[tuple[int, int]] | None = None
         if aborted is not None:
@@ -130,9 +135,9 @@ class KafkaFetched:
         self._check_crcs = options.check_crcs
         self._has_head_gone = False
         self.stretches = stretches = _stretches(self._records)
-        """In which leader epochs the first and the last whole batch were written."""
+        """The leader epochs of the first and the last whole batch."""
         self.next_offset: int = asked.offset
-        """Where to read on, from the headers of the whole batches alone; ``offset`` if there is none."""
+        """The next offset to read, from the headers of the whole batches alone; ``offset`` if there is none."""
         if stretches and stretches[-1].end > asked.offset:
             self.next_offset = stretches[-1].end
 
@@ -169,7 +174,7 @@ class KafkaFetched:
                 yield Messages.of(self.partition, found.batch, found.next_offset, "", self.topic_id)
                 at, start = found.consumed, max(start, found.next_offset)
             if self._aborted:
-                return  # which transactions are aborted from here on, the next fetch says
+                return  # only the next fetch has the aborted transactions from here on
 
     def _decoded(self, at: int, start: int, stop: int | None, columns: Sequence[str] | None) -> Decoded:
         from penstock.protocols.kafka.wire.records import decode
@@ -185,10 +190,12 @@ class KafkaFetched:
         )
 
     def _damage(self, error: CorruptBatch, at: int, start: int) -> tuple[CorruptBatch, int | None]:
-        """``error`` with what it takes to go on, and where the next batch lies; None where lengths cannot be believed.
+        """Complete ``error`` so that a reader can skip the batch.
 
-        Where the next offset is comes from the next batch's head, if it is here: the damaged head may lie. Else from
-        the damaged one, as long as the log has that offset; a fetch from there finds the batch that follows.
+        Returns it, and the position of the next batch in the bytes, or None if the lengths are not credible. The next
+        offset comes from the next batch's header if it is here, because the damaged header may be wrong. Otherwise it
+        comes from the damaged header, provided that the log has that offset; a fetch from there finds the following
+        batch.
         """
         records, size = self._records, len(self._records)
         while True:
@@ -202,7 +209,7 @@ class KafkaFetched:
             last = base + delta
             if not whole or magic > _MAGIC_V2 or last >= start:
                 break
-            at = end  # it lies before what was asked for
+            at = end  # this batch lies before the requested offset
         following = None
         known = self.high_watermark if self.high_watermark > 0 else _NO_END
         if whole and size - end >= _PREFIX.size and start < (head := _PREFIX.unpack_from(records, end)[0]) <= known:
@@ -218,7 +225,7 @@ class KafkaFetched:
         return error, end if whole else None
 
     def head(self, most: int) -> Messages | None:
-        """``penstock.interfaces.client.HasHead``: the first batch, if it is plain and not large."""
+        """``penstock.interfaces.client.HasHead``: the first batch, if it is uncompressed and not large."""
         if self.error is not None or self._aborted or len(self._records) < _PREFIX.size:
             return None
         end = _PREFIX.unpack_from(self._records)[1] + _LENGTH_AFTER
@@ -237,14 +244,14 @@ class KafkaFetched:
 
 
 def _stretches(records: Buffer) -> Sequence[Stretch]:
-    """Where the first and the last whole batch of any format lie, in offsets, and in which epoch each was written."""
+    """The offsets and epochs of the first and the last whole batch, of any format."""
     if len(records) < _PREFIX.size:
         return ()
     if len(records) >= _BATCH_HEADER:
         base, length, epoch, magic, delta = _ALONE.unpack_from(records)
-        if length + _LENGTH_AFTER == len(records):  # nothing else is there, as with a record that comes alone
+        if length + _LENGTH_AFTER == len(records):  # there is only this batch, as when records arrive one by one
             return (Stretch(UNKNOWN, base, base + 1) if magic < _MAGIC_V2 else Stretch(epoch, base, base + delta + 1),)
-    kernel = kernels.if_loaded()  # without one: a loop here costs less than NumPy, which who reads little does without
+    kernel = kernels.if_loaded()  # without a kernel: a loop here costs less than importing NumPy for little data
     if kernel is None:
         last = last_whole(as_view(records), 0, len(records))
     else:
@@ -256,8 +263,11 @@ def _stretches(records: Buffer) -> Sequence[Stretch]:
 
 
 def _stretch(records: Buffer, at: int) -> Stretch | None:
-    """Base offset and length stand in the same place in all formats. A message set before v2 carries its last offset,
-    and no epoch."""
+    """One batch's offsets and epoch.
+
+    Base offset and length have the same place in all formats. A message set before v2 has its last offset there, and no
+    epoch.
+    """
     base, length, epoch, magic = _PREFIX.unpack_from(records, at)
     if magic < _MAGIC_V2:
         return Stretch(UNKNOWN, base, base + 1)
@@ -267,16 +277,16 @@ def _stretch(records: Buffer, at: int) -> Stretch | None:
     return Stretch(epoch, base, base + delta + 1)
 
 
-# A client's side of a fetch session (KIP-227): the broker remembers what is read, requests name only what changed.
+# The client's side of a fetch session (KIP-227): the broker remembers the partitions, requests name only changes.
 #
-# A client begins with **NONE**: its request names all partitions and asks for a session. Once the broker has answered
-# with an id it is **KEPT**: each request counts on by one, names what is new or has another place, and what is not
-# wanted any more. When the two sides may not remember the same any more, above all when an answer was lost, the session
-# is **IN DOUBT**: the next request names everything again, and the old session's id, so that the broker drops it.
+# A client begins with **NONE**: its request names all partitions and asks for a session. When the broker has answered
+# with an id, the session is **KEPT**: each request increments the session epoch and names new or moved partitions, and
+# those to forget. When the two sides may differ, above all after a lost response, the session is **IN DOUBT**: the next
+# request names everything again, and the old session's id, so that the broker drops it.
 #
-# Two rules of this file. First, only one request of a session is under way at a time, because the broker refuses
-# numbers that are not the next one: whoever asks beside it does so without a session. Second, a partition is named
-# whenever what is wanted differs from what the broker was told, so that nothing depends on what became of its answer.
+# Two rules of this file. First, only one request of a session is in flight at a time, because the broker refuses any
+# other number than the next one: concurrent fetches go without a session. Second, a partition is named whenever its
+# wanted position differs from the one last sent, so that nothing depends on whether the response arrived.
 #
 # Source: KIP-227; KIP-516 (topic ids).
 Key = tuple[str | bytes, int]
@@ -291,7 +301,7 @@ _UNKNOWN_ID: Final = 70
 
 
 class State(enum.Enum):
-    """What this side believes of the other."""
+    """The session as this side knows it."""
 
     NONE = "the broker keeps none"
     KEPT = "the broker keeps one, and knows what it was told"
@@ -299,7 +309,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What an answer means, or that there is none."""
+    """The meaning of a response, or of its absence."""
 
     GRANTED = "an answer under a session's id, as it should be"
     REFUSED = "an answer without a session"
@@ -315,10 +325,10 @@ TABLE: Final = Table(
     {
         State.NONE: {
             Event.GRANTED: State.KEPT,
-            Event.REFUSED: State.NONE,  # no room there: asked for again each time, as it costs nothing
+            Event.REFUSED: State.NONE,  # the cache is full: asking again each time costs nothing
             Event.UNKNOWN: State.NONE,
             Event.OUT_OF_STEP: State.IN_DOUBT,
-            Event.LOST: State.NONE,  # if the broker made one, nobody knows its id
+            Event.LOST: State.NONE,  # if the broker made a session, its id is lost
             Event.ENDED: State.NONE,
         },
         State.KEPT: {
@@ -343,7 +353,7 @@ TABLE: Final = Table(
 
 
 class FetchPosition(NamedTuple):
-    """What a broker is told of one partition."""
+    """A partition's position as sent to a broker."""
 
     offset: int
     leader_epoch: int
@@ -352,7 +362,7 @@ class FetchPosition(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a request says: which session it belongs to, which partitions it names, and which the broker may forget."""
+    """A request's session, the partitions that it names, and those that the broker may forget."""
 
     session_id: int
     epoch: int
@@ -361,17 +371,17 @@ class Asked(NamedTuple):
 
     @property
     def incremental(self) -> bool:
-        """Whether the broker knows more than what is named."""
+        """Whether the broker knows more partitions than the named ones."""
         return self.epoch > _FULL
 
 
 def alone(wanted: Mapping[Key, FetchPosition]) -> Asked:
-    """A request that belongs to no session."""
+    """A request without a session."""
     return Asked(_NO_SESSION, _WITHOUT, wanted)
 
 
 class FetchSession:
-    """With one broker."""
+    """A fetch session with one broker."""
 
     __slots__ = ("_asked", "_by_ids", "_epoch", "_id", "_known", "state")
 
@@ -384,9 +394,9 @@ class FetchSession:
         self._asked: Asked | None = None
 
     def ask(self, wanted: Mapping[Key, FetchPosition], *, by_ids: bool) -> Asked:
-        """What to send, where ``wanted`` is to be read; it must not be changed afterwards.
+        """The request for reading ``wanted``, which must not be changed afterwards.
 
-        Each one that is part of the session has to end in ``answered`` or ``lost``.
+        Each request that is part of the session has to end in ``answered`` or ``lost``.
         """
         if self._asked is not None:
             return alone(wanted)
@@ -401,15 +411,15 @@ class FetchSession:
 
     @property
     def id(self) -> int:
-        """The broker's name for it; 0 while there is none."""
+        """The session id; 0 while there is none."""
         return self._id
 
     def knows(self, wanted: Mapping[Key, FetchPosition]) -> bool:
-        """Whether the broker keeps it, and was told exactly this last."""
+        """Whether the broker keeps the session and ``wanted`` is what was sent last."""
         return self.state is State.KEPT and self._known is wanted
 
     def ask_again(self, moved: Mapping[Key, FetchPosition]) -> Asked | None:
-        """What to send where all is wanted as before, but these elsewhere; None where ``ask`` has to say more."""
+        """The request if only the positions in ``moved`` have changed; None if ``ask`` is needed."""
         if self.state is not State.KEPT or self._asked is not None:
             return None
         if moved:
@@ -418,14 +428,14 @@ class FetchSession:
         return asked
 
     def answered(self, asked: Asked, error_code: int, session_id: int, told: Collection[Key]) -> None:
-        """The answer to ``asked``; ``told`` are the partitions that it tells of."""
+        """Process the response to ``asked``; ``told`` are the partitions in it."""
         if asked is not self._asked:
             return
         self._asked = None
         kept = self.state is State.KEPT and asked.epoch > _FULL and session_id == self._id != _NO_SESSION
         if kept and not error_code and self._known.keys() >= set(told):
             self._epoch = _FIRST if asked.epoch == _LAST else asked.epoch + 1
-            return  # as with most answers: GRANTED once more, KEPT stays KEPT
+            return  # the usual case: GRANTED, and KEPT stays KEPT
         event = self._meaning(asked, error_code, session_id, told)
         if session_id > 0 and not asked.incremental:
             self._id = session_id
@@ -433,18 +443,18 @@ class FetchSession:
         self._see(event)
 
     def lost(self, asked: Asked) -> None:
-        """There will be no answer to ``asked``, or nobody hears it."""
+        """The response to ``asked`` will not come, or will not be read."""
         if asked is self._asked:
             self._asked = None
             self._see(Event.LOST)
 
     def in_doubt(self) -> None:
-        """Nobody knows what became of what was asked last."""
+        """The result of the last request is unknown."""
         self._asked = None
         self._see(Event.LOST)
 
     def farewell(self) -> Asked | None:
-        """What to send so that the broker keeps nothing any more; None if it keeps nothing. It is not waited for."""
+        """The request that ends the session at the broker; None if there is none. Its response is not awaited."""
         left = None if self._id == _NO_SESSION else Asked(self._id, _WITHOUT, {})
         self._asked = None
         self._see(Event.ENDED)
@@ -472,18 +482,19 @@ class FetchSession:
 def _difference(
     known: Mapping[Key, FetchPosition], wanted: Mapping[Key, FetchPosition]
 ) -> tuple[Mapping[Key, FetchPosition], Collection[Key]]:
-    """What is new or elsewhere, and what is not wanted any more."""
+    """New or moved partitions, and those that are not wanted any more."""
     if known == wanted:
         return {}, ()
     named = {key: place for key, place in wanted.items() if known.get(key) != place}
     return named, [key for key in known if key not in wanted]
 
 
-# Read replicas: which follower a leader has sent this client to, for how long, and whom to leave alone (KIP-392).
+# Read replicas: the followers to which leaders have directed this client (KIP-392), and a pause after trouble.
 #
-# A leader that is told a client's rack may name a follower nearer to it, and answers no records then. The client reads
-# there until the lease is over, the partition has another leader, or something goes wrong. After trouble the leader is
-# asked without the rack for a while, so that it serves the records itself: it would only name the same follower again.
+# A leader that gets a client's rack may name a follower nearer to it, and then returns no records. The client reads
+# from the follower until the lease is over, the partition has another leader, or something goes wrong. After trouble
+# the leader is asked without the rack for a while, so that it serves the records itself: it would only name the same
+# follower again.
 #
 # Source: KIP-392.
 _SHUNNED_S: Final = 10.0
@@ -496,7 +507,7 @@ class _Lease(NamedTuple):
 
 
 class ReadReplicas:
-    """Of one client. Times are a monotonic clock's seconds."""
+    """The read replicas of one client. Times are a monotonic clock's seconds."""
 
     __slots__ = ("_lease_s", "_leases", "_shunned")
 
@@ -507,20 +518,20 @@ class ReadReplicas:
 
     @property
     def any(self) -> bool:
-        """Whether anything is read from a follower: most clients never do, and ask often."""
+        """Whether anything is read from a follower: for most clients never, and this is asked often."""
         return bool(self._leases)
 
     @property
     def quiet(self) -> bool:
-        """Whether every partition is read from its leader, and every leader is told where this client stands."""
+        """Whether every partition is read from its leader, and every leader gets this client's rack."""
         return not (self._leases or self._shunned)
 
     def prefer(self, partition: Partition, node_id: int, leader_epoch: int, now: float) -> None:
-        """The leader of this epoch says who should be asked."""
+        """Note the follower that the leader of this epoch names."""
         self._leases[partition] = _Lease(node_id, leader_epoch, now + self._lease_s)
 
     def node_id(self, partition: Partition, leader_epoch: int, now: float) -> int | None:
-        """The follower to read from while the leader is that of ``leader_epoch``; None: read from the leader."""
+        """The follower to read from while ``leader_epoch`` is current; None: read from the leader."""
         if (lease := self._leases.get(partition)) is None:
             return None
         if now < lease.until and lease.leader_epoch == leader_epoch:
@@ -529,33 +540,33 @@ class ReadReplicas:
         return None
 
     def back(self, partition: Partition) -> None:
-        """Ask the leader next."""
+        """Read from the leader next."""
         self._leases.pop(partition, None)
 
     def shun(self, partition: Partition, now: float) -> None:
-        """Something went wrong at its follower, if it had one: the leader has to serve it for a while."""
+        """Trouble at the partition's follower, if it had one: the leader must serve it for a while."""
         if self._leases.pop(partition, None) is not None:
             self._shunned[partition] = now + _SHUNNED_S
 
     def shunned(self, partitions: Iterable[Partition], now: float) -> bool:
-        """Whether the leader has to serve one of these itself."""
+        """Whether the leader must serve one of these itself."""
         if not self._shunned:
             return False
         self._shunned = {partition: until for partition, until in self._shunned.items() if now < until}
         return any(partition in self._shunned for partition in partitions)
 
 
-# Truncation: has the log of today's leader the records that were read, or was it cut off and written anew?
+# Truncation: does the present leader's log still have the records that were read, or was it truncated and written anew?
 #
-# Asked of each new leader once, by OffsetForLeaderEpoch, for positions whose epoch is known (`Lineage`); a Fetch from
-# v12 on asks the same each time, which also covers what changes in between. Source: KIP-320; Kafka protocol guide,
+# Each new leader is asked once, with OffsetForLeaderEpoch, for positions whose epoch is known (`LeaderEpochs`). A Fetch
+# from v12 on asks the same each time, which also covers later changes. Source: KIP-320; Kafka protocol guide,
 # OffsetForLeaderEpoch v0-v4.
 _UNSUPPORTED_VERSION = 35
 _WHAT = "asking how far a leader epoch reaches failed"
 
 
 class EpochEnd(NamedTuple):
-    """The last epoch up to the one asked for that a leader's log has, and where it ends there."""
+    """The last epoch up to the requested one that a leader's log has, and where it ends there."""
 
     epoch: int
     end: int
@@ -564,10 +575,10 @@ class EpochEnd(NamedTuple):
 async def validate(
     cluster: Cluster, node: Node, reads: Sequence[ReadFrom], lane: str
 ) -> Mapping[Partition, LogTruncated]:
-    """Ask a leader that is new to these positions; those whose log was cut off below them.
+    """Ask a leader that is new for these positions; returns those whose log was truncated below them.
 
-    Where the answer is an error nothing is said: a read of the same leader gets it as well, and says it.
-    Raises ConnectionLost, RequestTimeout.
+    Partitions with an error are left out: a read from the same leader gets the same error, and reports it. Raises
+    ConnectionLost, RequestTimeout.
     """
     asked = {each.partition: each.offset for each in reads if is_new(cluster, each)}
     if not asked:
@@ -595,7 +606,7 @@ async def validate(
 
 
 def is_new(cluster: Cluster, read: ReadFrom) -> bool:
-    """Whether the leader has neither written the record before this position nor been asked."""
+    """Whether the leader neither wrote the record before this position nor was asked about it."""
     lineage, leader = cluster.lineage(read.partition), cluster.leader_epoch(read.partition)
     return lineage.epoch_before(read.offset) not in {UNKNOWN, leader} and leader not in {UNKNOWN, lineage.validated}
 
@@ -603,7 +614,7 @@ def is_new(cluster: Cluster, read: ReadFrom) -> bool:
 async def truncated(
     cluster: Cluster, positions: Mapping[Partition, tuple[int, int]]
 ) -> Mapping[Partition, LogTruncated]:
-    """Which of these positions (offset, epoch of the record before) the leaders' logs do not reach any more."""
+    """The positions (offset, epoch of the record before) beyond the end of their epoch in the leaders' logs."""
     epochs = {partition: epoch for partition, (_, epoch) in positions.items()}
 
     async def ask(node: Node, partitions: Sequence[Partition]) -> Mapping[Partition, EpochEnd | PenstockError]:
@@ -624,9 +635,9 @@ async def truncated(
 
 
 def parting(cluster: Cluster, partition: Partition, offset: int, there: EpochEnd) -> LogTruncated | None:
-    """What a leader that knows the epoch before ``offset`` only so far means for a reader at ``offset``.
+    """The error for a reader at ``offset`` whose leader's log diverges at ``there``.
 
-    None where nothing was read that it has not: the epoch asked for ended without a record.
+    None if the leader has all records that were read: the requested epoch ended without a record.
     """
     lineage = cluster.lineage(partition)
     parted_at = lineage.parted_at(there.epoch, there.end)
@@ -642,7 +653,7 @@ def _error(partition: Partition, offset: int, epoch: int, there: EpochEnd, parte
         f"epoch {epoch}, are not in it any more (its leader knows epoch {there.epoch}, up to {there.end})",
         parted_at=parted_at,
         code=OFFSET_OUT_OF_RANGE,
-        name="LOG_TRUNCATION",  # not on the wire: Kafka has no code for what the two sides know together
+        name="LOG_TRUNCATION",  # not on the wire: Kafka has no code for what only both sides together can detect
         topic=partition.topic,
         partition=partition.id,
         offset=offset,
@@ -660,7 +671,7 @@ async def _ask(
             partition = Partition(topic.topic, each.partition)
             if each.error_code != NONE:
                 found[partition] = error_for(each.error_code, _WHAT, topic=topic.topic, partition=each.partition)
-            elif each.end_offset >= 0:  # else it keeps no epochs
+            elif each.end_offset >= 0:  # else the log keeps no epochs
                 known = each.leader_epoch if each.leader_epoch >= 0 else epochs.get(partition, UNKNOWN)
                 found[partition] = EpochEnd(known, each.end_offset)
     return found
@@ -686,11 +697,12 @@ def _request(cluster: Cluster, epochs: Mapping[Partition, int]) -> OffsetForLead
     )
 
 
-# Fetch: how places to read from become a request, and what an answer says of each.
+# Fetch requests from positions, and responses by partition.
 #
-# Topic ids are used from Fetch v13 on, where all of them are known; else v12 with names. Only a leader's word counts on
-# what is in a log: a follower may be behind, so what it misses is asked of the leader again, and it is not asked where
-# epochs end. Source: Kafka protocol guide, Fetch v4-v18; KIP-227, KIP-320, KIP-392, KIP-516.
+# Topic ids are used from Fetch v13 on if all of them are known; else v12 with names. Only the leader is authoritative
+# for a log's content: a follower may lag behind, so the leader is asked for an offset that a follower misses, and
+# followers are not asked where epochs end. Source: Kafka protocol guide, Fetch v4-v18; KIP-227, KIP-320, KIP-392,
+# KIP-516.
 WHAT = "reading failed"
 _HIGHEST_WITH_NAMES = 12
 _FIRST_WITH_LAST_EPOCH = 12
@@ -698,7 +710,7 @@ _HIGHEST = 18
 
 
 class FetchForm:
-    """Of one request to one node: what is read, and from where on."""
+    """One request to one node: the partitions and positions to read."""
 
     __slots__ = ("_cluster", "_ids", "_keys", "_node", "_reads", "_replicas")
 
@@ -710,26 +722,26 @@ class FetchForm:
         replicas: ReadReplicas,
         keys: Sequence[Key] = (),
     ) -> None:
-        """``keys``: what the reads are called, where that has been said already."""
+        """``keys``: the keys of the reads, if a request with them was made before."""
         self._cluster = cluster
         self._node = node
         self._reads = reads
         self._replicas = replicas
-        # A position's own topic: another one of that name may be known by now, in which it means nothing.
+        # The position's own topic id: a newer topic of that name may be known, in which the offset means nothing.
         self._ids = [each.topic_id or cluster.topic_id(each.partition.topic) for each in reads]
         self._keys = keys
 
     @property
     def at_most(self) -> int:
-        """The highest version in which it can be sent."""
+        """The highest usable version."""
         return _HIGHEST_WITH_NAMES if None in self._ids else _HIGHEST
 
     def by_ids(self, version: int) -> bool:
-        """Whether topics go by their ids in this version."""
+        """Whether this version identifies topics by id."""
         return version > _HIGHEST_WITH_NAMES
 
     def places(self, version: int) -> Mapping[Key, FetchPosition]:
-        """What is wanted, in the order given, by what it is called in this version."""
+        """The wanted positions, in the given order, by their keys in this version."""
         by_ids, epochs = self.by_ids(version), version >= _FIRST_WITH_LAST_EPOCH
         found: dict[Key, FetchPosition] = {}
         for each, topic_id in zip(self._reads, self._ids, strict=True):
@@ -746,7 +758,7 @@ class FetchForm:
         return FetchPosition(read.offset, self._cluster.leader_epoch(read.partition), known, read.max_bytes)
 
     def request(self, asked: Asked, limits: ReadLimits) -> FetchRequest:
-        """The message; ``asked`` names partitions as ``places`` does."""
+        """The message; ``asked`` has the keys of ``places``."""
         options = self._cluster.calls.options
         rack = options.rack
         if rack:
@@ -765,7 +777,7 @@ class FetchForm:
         )
 
     def told(self, answer: FetchResponse, version: int) -> dict[Key, FetchResponsePartition]:
-        """The answer's partitions, as they are called in this version."""
+        """The response's partitions, by their keys in this version."""
         by_ids = self.by_ids(version)
         return {
             (topic.topic_id if by_ids else topic.topic, each.partition_index): each
@@ -776,7 +788,7 @@ class FetchForm:
     def fetched(
         self, told: Mapping[Key, FetchResponsePartition], nodes: Sequence[NamedNode] = ()
     ) -> list[KafkaFetched]:
-        """What came, for those that were asked for; of those that are left out there is nothing new."""
+        """The results for the requested partitions; partitions that the response omits have nothing new."""
         if not told:
             return []
         asked = dict(zip(self._keys, self._reads, strict=True))
@@ -786,7 +798,7 @@ class FetchForm:
     def _fetched(
         self, read: ReadFrom, found: FetchResponsePartition, nodes: Sequence[NamedNode]
     ) -> KafkaFetched | None:
-        """None where somebody else has to be asked."""
+        """The result, or None if the leader must be asked instead of this follower."""
         cluster, partition = self._cluster, read.partition
         diverging = found.diverging_epoch
         if (found.error_code == OFFSET_OUT_OF_RANGE or diverging.end_offset >= 0) and not leads(
@@ -814,7 +826,7 @@ class FetchForm:
 
     def _seen(self, fetched: KafkaFetched) -> KafkaFetched:
         if fetched.topic_id is not None and fetched.topic_id != self._cluster.topic_id(fetched.partition.topic):
-            return fetched  # of the old topic: it says nothing about the past of the new one
+            return fetched  # of the deleted topic: it says nothing about the new topic's epochs
         lineage = self._cluster.lineage(fetched.partition)
         for stretch in fetched.stretches:
             if stretch.epoch >= 0:
@@ -825,12 +837,12 @@ class FetchForm:
         cluster = self._cluster
         now = cluster.calls.channel.monotonic()
         self._replicas.prefer(partition, node_id, cluster.leader_epoch(partition), now)
-        if cluster.node(node_id) is None:  # it was away when brokers were last asked for: ask again
+        if cluster.node(node_id) is None:  # it was down at the last metadata request: ask again
             cluster.distrust(partition)
 
 
 def leads(cluster: Cluster, node: Node, partition: Partition) -> bool:
-    """Whether this node leads it, as far as is known; also where nothing is."""
+    """Whether this node leads the partition, or its leader is unknown."""
     known = cluster.told_leader(partition)
     return known is None or known.name == node.name
 

@@ -1,4 +1,4 @@
-"""What operators change about groups, by each group's coordinator: deleted, their offsets deleted, members thrown out.
+"""Changes of groups, sent to each group's coordinator: delete groups and offsets, remove members.
 
 Source: Kafka protocol guide, DeleteGroups v0-v3, OffsetDelete v0 (KIP-496), LeaveGroup v3-v5 (KIP-345, KIP-800).
 """
@@ -38,7 +38,7 @@ _LONGEST_REASON: Final = 255
 
 
 async def delete_group(coordinator: Coordinator) -> None:
-    """Delete a group without members, its offsets too. Raises ServerError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+    """Delete a group without members, and its offsets. Raises ServerError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
     what = f"deleting group {coordinator.key!r} failed"
 
     async def ask() -> None:
@@ -51,9 +51,9 @@ async def delete_group(coordinator: Coordinator) -> None:
 
 
 async def delete_offsets(coordinator: Coordinator, partitions: Collection[Partition]) -> None:
-    """Forget where the group stands; not in topics that its members read (GROUP_SUBSCRIBED_TO_TOPIC).
+    """Delete committed offsets, except in topics that the group's members read (GROUP_SUBSCRIBED_TO_TOPIC).
 
-    Those that can be deleted are, whatever comes of the others.
+    Deletes all that can be deleted, even if others fail.
     """
     what = f"deleting offsets of group {coordinator.key!r} failed"
     request = OffsetDeleteRequest(
@@ -81,7 +81,7 @@ async def delete_offsets(coordinator: Coordinator, partitions: Collection[Partit
 
 
 async def remove_members(coordinator: Coordinator, instance_ids: Collection[str], reason: str) -> None:
-    """Throw static members out. Raises ServerError for the first that is not there; the others are gone."""
+    """Remove static members. Raises ServerError for the first unknown one; the others are removed."""
     leaving = [LeaveGroupRequestMember(group_instance_id=each, reason=_short(reason)) for each in instance_ids]
     for unknown in await _leave(coordinator, leaving):
         await _check_gone(coordinator, unknown)
@@ -94,10 +94,10 @@ async def remove_members(coordinator: Coordinator, instance_ids: Collection[str]
 
 
 async def remove_all_members(coordinator: Coordinator, reason: str) -> None:
-    """Throw out who is there. Raises ServerError for the first who stays; one who has left by then is no error."""
+    """Remove all members. Raises ServerError for the first that stays; one that has left meanwhile is no error."""
     described = await describe_group(coordinator.cluster, coordinator.key)
     leaving = [
-        # A static member is asked for by its name alone, so that one that was replaced meanwhile goes, too.
+        # A static member is named by its instance id alone, so that its replacement would be removed, too.
         LeaveGroupRequestMember(
             member_id="" if each.instance_id is not None else each.member_id,
             group_instance_id=each.instance_id,
@@ -116,7 +116,7 @@ def _short(reason: str) -> str:
 async def _leave(
     coordinator: Coordinator, members: Sequence[LeaveGroupRequestMember]
 ) -> Sequence[LeaveGroupRequestMember]:
-    """Ask for all of them at once; those whom the coordinator says it does not know."""
+    """Remove all of them in one request; returns those that the coordinator does not know."""
     what = f"removing members of group {coordinator.key!r} failed"
 
     def build(version: int) -> LeaveGroupRequest:
@@ -138,8 +138,10 @@ async def _leave(
 
 
 async def _check_gone(coordinator: Coordinator, asked: LeaveGroupRequestMember) -> None:
-    """Raises ServerError for a member who is there all the same: brokers of 3.x do not know members of newer groups
-    when it comes to leaving, those of 4.x do (both as seen on the wire)."""
+    """Raises ServerError if an unknown member is in the group all the same.
+
+    Brokers of 3.x do not find members of KIP-848 groups for LeaveGroup, those of 4.x do (both as seen on the wire).
+    """
     described = await describe_group(coordinator.cluster, coordinator.key)
     there = {each.member_id for each in described.members} | {each.instance_id for each in described.members}
     name = asked.group_instance_id or asked.member_id

@@ -1,4 +1,8 @@
-"""Reading: one long poll to one node at a time, asked again in short where little changed; and ranges."""
+"""Reading from brokers.
+
+`KafkaReader` sends one long poll to one node at a time, in a fetch session. `RepeatedFetch` repeats it with few
+changes, and `KafkaLentRead` does so in the caller's thread. `KafkaRange` reads a range of one partition.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +38,14 @@ from penstock.protocols.kafka.wire.fetch import FIRST_PLAIN, FetchRequest, Fetch
 __all__ = ["DEFAULT_FETCH_BYTES", "KafkaLentRead", "KafkaRange", "KafkaReader", "Read", "RepeatedFetch"]
 
 
-# A read that is asked again: the last one in a node's session, as long as hardly anything has changed since.
+# A repeated fetch: the last request of a node's session, for as long as hardly anything changes.
 #
-# The next request is then the last one but for its numbers and the partitions that go on elsewhere, and most answers
-# are plain. Nothing is looked at for a partition that neither brought something nor goes on elsewhere: a consumer that
-# waits for records asks for all of them, again and again. What must be looked at is a new place, whose record before
-# may be of another leader (`truncated`), and whether anything is known anew of the cluster (`Cluster.changes`).
+# The next request differs from the last one only in its numbers and in the positions that have moved, and most answers
+# are plain. Partitions without news and without a new position cost nothing: a waiting consumer asks for all of them
+# again and again. Two things are checked: at a new position, whether the record before it is of another leader
+# (`truncated`), and whether the cluster's metadata has changed (`Cluster.changes`).
 class _Still:
-    """One partition: what it is called, from where it is read, and which leaders wrote what was seen of it."""
+    """One partition: its key in requests, its position, and the leader epochs seen in its log."""
 
     __slots__ = ("key", "lineage", "place", "read")
 
@@ -53,7 +57,7 @@ class _Still:
 
 
 class RepeatedFetch:
-    """Of one node's session, on one connection. ``changes`` is the cluster's when the first request was composed."""
+    """A node's session on one connection. ``changes``: `Cluster.changes` when the first request was composed."""
 
     __slots__ = (
         "_by_key", "_by_partition", "_options", "asked", "changes", "held_s", "limits", "link", "requests",
@@ -84,20 +88,20 @@ class RepeatedFetch:
         self.requests = requests
         self.changes = changes
         self.asked: Asked | None = None
-        """What is under way."""
+        """The request in flight."""
 
     @property
     def keys(self) -> Sequence[Key]:
-        """What is read, as requests of this version call it."""
+        """The partitions' keys in requests of this version."""
         return tuple(self._by_key)
 
     @property
     def reads(self) -> Sequence[ReadFrom]:
-        """All that is read, from where it is now."""
+        """All partitions with their present positions."""
         return tuple(each.read for each in self._by_key.values())
 
     def ask(self, moved: Sequence[ReadFrom]) -> Asked | None:
-        """The next request; None where more has to be looked at."""
+        """The next request; None if a full request is needed."""
         named: dict[Key, FetchPosition] = {}
         for read in moved:
             each = self._by_partition.get(read.partition)
@@ -106,14 +110,14 @@ class RepeatedFetch:
             epoch = each.lineage.epoch_before(read.offset)
             told = each.place.leader_epoch
             if epoch not in (UNKNOWN, told):
-                return None  # its leader may have to be asked first whether it has the same past
+                return None  # the leader may have to be asked first whether its log has the same past
             each.read = read
             each.place = named[each.key] = FetchPosition(read.offset, told, epoch, read.max_bytes)
         asked = self.asked = self.session.ask_again(named)
         return asked
 
     def answered(self, plain: Plain) -> list[KafkaFetched]:
-        """What came."""
+        """Process a plain answer; returns its partitions."""
         asked, self.asked = self.asked, None
         assert asked is not None
         session_id, parts = plain
@@ -130,10 +134,8 @@ class RepeatedFetch:
         return found
 
 
-# A read that is asked again, in the hands of the thread that waits for its records.
-#
-# It does what the reader does on the loop with plain answers, and gives back everything else, as it came. What must not
-# live here: sockets, and who may receive.
+# A repeated fetch in the thread that waits for its records. It processes plain answers as the reader does on the event
+# loop, and hands back all other answers unread.
 class KafkaLentRead:
     """``penstock.interfaces.client.LentRead``."""
 
@@ -187,18 +189,18 @@ class KafkaLentRead:
         self._lent.break_off(self._still.session.in_doubt)
 
 
-# Reading: one long poll to one node at a time, in a fetch session with it, or beside one.
+# The reader: one long poll to one node at a time, inside or outside a fetch session.
 #
-# Where the broker has lost its session, or the two are out of step, the same is asked again at once, in full; a second
-# time that is an error like others. Who reads one range needs no session: it names one partition each time, and brokers
-# keep a thousand of them in all (`KafkaRange`).
+# If the broker has lost its session, or the two are out of step, the full request is sent at once; a second failure is
+# an error like others. A range needs no session: it names one partition each time, and brokers keep only a thousand
+# sessions in all (`KafkaRange`).
 _LANE = "fetch"
 _SLACK_S = 5.0
 _FAREWELL_S = 1.0
 
 
 class Read:
-    """One request of a reader: what is asked is decided when its version is known, and told of once."""
+    """One request of a reader: its content is decided when its version is known, once."""
 
     __slots__ = ("_asked", "_form", "_limits", "_places", "_session", "version")
 
@@ -210,7 +212,7 @@ class Read:
         asked: Asked | None = None,
         version: int = -1,
     ) -> None:
-        """``asked``, in ``version``: what was asked already."""
+        """``asked``, in ``version``: the content, if the request was sent before."""
         self._form = form
         self._limits = limits
         self._session = session
@@ -220,16 +222,16 @@ class Read:
 
     @property
     def request(self) -> ByVersion:
-        """For `Calls`."""
+        """The request for `Calls`."""
         return ByVersion(FetchRequest, self._build, ids=True)
 
     @property
     def at_most(self) -> int:
-        """The highest version it can be sent in."""
+        """The highest usable version."""
         return self._form.at_most
 
     def answered(self, answer: FetchResponse, node: Node) -> Sequence[KafkaFetched] | None:
-        """What came; None where the session is gone, and the same has to be asked again. Raises ServerError."""
+        """The results; None if the session is gone and the request must be repeated. Raises ServerError."""
         assert self._asked is not None
         told = self._form.told(answer, self.version)
         if self._session is not None:
@@ -241,14 +243,14 @@ class Read:
         raise error_for(answer.error_code, WHAT, node=str(node.endpoint))
 
     def lost(self) -> None:
-        """There is no answer, or nobody wants it."""
+        """The answer will not come, or will not be read."""
         if self._session is not None and self._asked is not None:
             self._session.lost(self._asked)
 
     def still(
         self, cluster: Cluster, link: PromptLink[Versions], reads: Sequence[ReadFrom], changes: int
     ) -> RepeatedFetch | None:
-        """This one, to be asked again; None where its session was not kept, or knows more than this."""
+        """This read as a repeated fetch; None if its session was not kept, or has other partitions than this read."""
         session, version = self._session, self.version
         if session is None or version < FIRST_PLAIN or not session.knows(self._places):
             return None
@@ -267,7 +269,7 @@ class Read:
 
 
 class KafkaReader:
-    """The reads of one client: its sessions, and where it reads what it was sent elsewhere for."""
+    """The reads of one client: its fetch sessions, and the followers to read from."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -277,10 +279,10 @@ class KafkaReader:
         self._stills: dict[Endpoint, RepeatedFetch] = {}
         self._replicas = ReadReplicas(cluster.calls.options.metadata_max_age_ms / 1_000)
 
-    # Where.
+    # The node to read from.
 
     def reads_at(self, partition: Partition) -> Node | None:
-        """The follower that its leader has named, while that can be reached; else the leader, None if unknown."""
+        """The follower that the leader has named, while it can be reached; else the leader, None if unknown."""
         if (leader := self._cluster.leader(partition)) is None:
             return None
         if self._replicas.any and (node := self._replica(partition)) is not None:
@@ -300,20 +302,20 @@ class KafkaReader:
         return None
 
     def distrust(self, partition: Partition) -> None:
-        """Something went wrong where it was read."""
+        """A read of this partition failed at its node."""
         self._replicas.shun(partition, self._calls.channel.monotonic())
 
     # Reading.
 
     def alone(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits) -> Read:
-        """For who sends it himself: a request that belongs to no session."""
+        """A request without a session, which the caller sends."""
         return self._made(node, reads, limits, None)
 
     async def read(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str) -> list[KafkaFetched]:
-        """One long poll to one node; ``lane`` "" is the client's fetch lane, and has sessions.
+        """One long poll to one node; ``lane`` "" is the client's fetch lane, which uses sessions.
 
-        Per-partition trouble is in ``KafkaFetched.error``; a partition without news is left out. Raises ConnectionLost,
-        RequestTimeout (the partitions' leader is then distrusted), ProtocolViolation, ServerError.
+        Errors of single partitions are in ``KafkaFetched.error``; a partition without news is left out. Raises
+        ConnectionLost, RequestTimeout (the partitions' leader is then distrusted), ProtocolViolation, ServerError.
         """
         try:
             reads = self._led(node, reads)
@@ -353,14 +355,14 @@ class KafkaReader:
         return read.answered(answer, node)
 
     def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
-        """``read``, if a connection is free and no leader has to be asked first whether it has the same past."""
+        """``read``, if a connection is free and no leader must be asked first about its log's past."""
         link = self._calls.prompt(node.endpoint, _LANE)
         if link is None or any(is_new(self._cluster, each) for each in reads) or self._recreated(reads):
             return False
         try:
             self._tell(link, node, reads, limits, heard)
         except PenstockError:
-            return False  # `read` meets it again, where there is somebody to raise it to
+            return False  # `read` meets the same error, and can raise it to its caller
         return True
 
     def _tell(
@@ -371,7 +373,7 @@ class KafkaReader:
         limits: ReadLimits,
         heard: FetchHeard,
     ) -> None:
-        """Raises PenstockError where nothing was written."""
+        """Raises PenstockError if nothing was written."""
         changes = self._cluster.changes
         read = self._made(node, reads, limits, self._session(node))
 
@@ -405,7 +407,7 @@ class KafkaReader:
         reads: Sequence[ReadFrom],
         node: Node,
     ) -> Sequence[KafkaFetched] | None:
-        """What the answer says. Raises as ``read``."""
+        """Process an answer. Raises as ``read``."""
         try:
             if isinstance(answer, PenstockError):
                 raise answer
@@ -416,7 +418,7 @@ class KafkaReader:
             raise
         return read.answered(response, node)
 
-    # Once more.
+    # Repeated fetches.
 
     def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
         """``penstock.interfaces.client.ReadsAgain``."""
@@ -455,7 +457,7 @@ class KafkaReader:
         return None if lent is None else KafkaLentRead(still, lent, self._cluster, self._replicas)
 
     def _still(self, node: Node) -> RepeatedFetch | None:
-        """The node's last read, if that can be asked again at all."""
+        """The node's last read as a repeated fetch, if it can be repeated."""
         last = self._last.pop(node.endpoint, None)
         still = None if last is None else last()
         if still is not None:
@@ -465,17 +467,17 @@ class KafkaReader:
     def _unusual(
         self, still: RepeatedFetch, answer: Frame | PenstockError, node: Node
     ) -> Sequence[KafkaFetched] | None:
-        """As ``_told``, which looks at what is not plain."""
+        """Process an answer that is not plain, as ``_told``."""
         reads = still.reads
         asked, still.asked = still.asked, None
         form = FetchForm(self._cluster, node, reads, self._replicas, still.keys)
         read = Read(form, still.limits, self._sessions.get(node.endpoint), asked, still.requests.version)
         return self._told(still.link, read, answer, reads, node)
 
-    # The end.
+    # Closing.
 
     async def close(self) -> None:
-        """Let the brokers know that they may forget the sessions: they keep them for two minutes otherwise."""
+        """End the sessions at the brokers, which would keep them for two minutes otherwise."""
         sessions, self._sessions = self._sessions, {}
         self._stills.clear()
         self._last.clear()
@@ -492,19 +494,19 @@ class KafkaReader:
         ]
         await self._calls.channel.gather(goodbyes)
 
-    # Inside.
+    # Internals.
 
     def _made(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, session: FetchSession | None) -> Read:
         return Read(FetchForm(self._cluster, node, reads, self._replicas), limits, session)
 
     def _session(self, node: Node) -> FetchSession:
-        """With whoever listens there: a broker that comes back elsewhere has forgotten its sessions."""
-        self._stills.pop(node.endpoint, None)  # whoever asks for it asks anew
+        """The session with this endpoint: a broker that moves to another endpoint has forgotten its sessions."""
+        self._stills.pop(node.endpoint, None)  # a full request ends the repeated fetch
         self._last.pop(node.endpoint, None)
         return self._sessions.setdefault(node.endpoint, FetchSession())
 
     def _led(self, node: Node, reads: Sequence[ReadFrom]) -> Sequence[ReadFrom]:
-        """Without those whose leader has to be asked first whether it has the same past, if this is a follower."""
+        """If this is a follower: without the partitions whose leader must be asked first about its log's past."""
         strange = [
             each for each in reads if is_new(self._cluster, each) and not leads(self._cluster, node, each.partition)
         ]
@@ -513,7 +515,7 @@ class KafkaReader:
         return [each for each in reads if each not in strange] if strange else reads
 
     def _recreated(self, reads: Sequence[ReadFrom]) -> dict[Partition, PenstockError]:
-        """Those whose position is in another topic than the one that has its name now."""
+        """The errors for positions in deleted topics whose names other topics have now."""
         found = {each.partition: self._cluster.recreated(each.partition, each.offset, each.topic_id) for each in reads}
         return {partition: error for partition, error in found.items() if error is not None}
 
@@ -526,14 +528,14 @@ def _patience_s(options: KafkaOptions, limits: ReadLimits) -> float:
     return max(options.request_timeout_s, limits.max_wait_ms / 1_000 + _SLACK_S)
 
 
-# A range's fetches: one ahead, because where it begins stands in the headers of the answer before it.
+# A range's fetches: one ahead, because the next position is only known from the headers of the answer before it.
 #
 # A fetch asks for about as many bytes as the rest of the range is estimated to have, so that a small range does not
-# drag megabytes behind it. Order, end and attempts are the range reader's (`penstock.interfaces.RangeSource`).
+# fetch megabytes behind its end. Order, end and attempts are the range reader's (`penstock.interfaces.RangeSource`).
 #
-# Without a fetch session: a range names its one partition in each request, which has another place each time, so there
-# is nothing that need not be said; and a broker keeps a thousand sessions, for two minutes after the last request, so
-# that ranges read by many short tasks would take those of consumers.
+# There is no fetch session: a range names its one partition in each request, with a new position each time, so a
+# session would save nothing. And a broker keeps a thousand sessions, each for two minutes after its last request, so
+# many short tasks would evict those of consumers.
 DEFAULT_FETCH_BYTES = 4 * 1024 * 1024
 
 _MAX_WAIT_MS = 500
@@ -564,8 +566,10 @@ class KafkaRange:
         self._asked: tuple[Started, Read, ReadFrom, Node] | None = None
 
     async def ask(self, offset: int) -> None:
-        """Send a fetch. Raises LogTruncated where what lies before ``offset`` is not what was read, TopicRecreated
-        where the range is of another topic than the one that has its name now.
+        """Send a fetch.
+
+        Raises LogTruncated if the records before ``offset`` are not those that were read, and TopicRecreated if the
+        range is of a deleted topic whose name another topic has now.
         """
         leader = await self._cluster.find_leader(self._partition, "reading a range failed")
         await self._cluster.refresh_recreated([(self._partition.topic, self._topic_id)])
@@ -587,24 +591,24 @@ class KafkaRange:
         self._asked, self.ahead = (started, asking, read, node), 1
 
     async def take(self) -> KafkaFetched:
-        """The answer to the one fetch that is on its way."""
+        """The answer to the fetch in flight."""
         assert self._asked is not None
         started, asking, read, node = self._asked
         self._asked, self.ahead = None, 0
         answers = asking.answered(await started.answer(FetchResponse), node)
-        # A throttling broker may answer with no partitions at all: nothing new, not an error.
+        # A throttling broker may answer without any partition: nothing new, not an error.
         fetched = answers[0] if answers else KafkaFetched(read, LEFT_OUT, None, self._calls.options)
         if read.offset < (following := fetched.next_offset):
             self._bytes_an_offset = fetched.size / (following - read.offset)
         return fetched
 
     def note(self, error: PenstockError) -> None:
-        """Some errors say that somebody else leads the partition now."""
+        """Doubt the partition's leader if the error may mean that it has moved."""
         self._reader.distrust(self._partition)
         note_error(self._cluster, self._partition, error)
 
     def gone(self, text: str, offset: int) -> OffsetOutOfRange:
-        """OFFSET_OUT_OF_RANGE, as a broker would say it."""
+        """OFFSET_OUT_OF_RANGE, as a broker would send it."""
         return OffsetOutOfRange(
             text,
             code=OFFSET_OUT_OF_RANGE,
@@ -616,13 +620,13 @@ class KafkaRange:
         )
 
     def close(self) -> None:
-        """Hang up on a fetch that is on its way."""
+        """Close the connection of a fetch in flight."""
         if self._asked is not None:
             started, self._asked, self.ahead = self._asked[0], None, 0
             started.abandon()
 
     async def finish(self) -> None:
-        """Nothing is asked for beyond the end, so nothing is left to wait for."""
+        """Stop; nothing is fetched beyond the end, so there is nothing to wait for."""
         self.close()
 
     async def _check_past(self, node: Node, offset: int) -> None:

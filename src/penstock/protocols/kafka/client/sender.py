@@ -1,4 +1,8 @@
-"""Produce: one producer's identity, how its batches are numbered, and its requests."""
+"""Produce: a producer's identity, the sequence numbers of its batches, and its requests.
+
+`Numbering` has the sequence numbers of one partition; `KafkaSender` packs batches, sends them, and decides about failed
+ones; `partition_for` is Kafka's partitioner for keys.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +46,16 @@ __all__ = [
     "partition_for",
 ]
 
-# Who a producer is and how its batches are numbered, per partition: what makes a batch sent twice be stored once.
+# A producer's identity and its sequence numbers per partition, by which a batch that is sent twice is stored once.
 #
-# A broker stores a batch only if its first sequence number follows the last one it has of that producer id and epoch; a
-# batch that it has already is acknowledged without being stored again. So numbers are given when a batch is packed, in
-# the order of packing, and a batch keeps its number however often it is sent.
+# A broker stores a batch only if its first sequence number follows the last one of that producer id and epoch. A batch
+# that is already stored is acknowledged without being stored again. So a batch gets its number when it is packed, in
+# the order of packing, and keeps it however often it is sent.
 #
-# When the row of numbers is broken (the broker lost it, or a batch in the middle was given up), a new epoch starts at 0
-# and every batch of that partition that is still unacknowledged is numbered anew, in order. Other partitions go over to
-# the new epoch once nothing of theirs is under way. A batch that is being written is never changed: it gets new bytes.
-# Source: KIP-98, KIP-360 (epochs are raised by the producer itself where there are no transactions).
+# When the sequence is broken (the broker lost it, or a batch in the middle was given up), a new epoch starts at 0 and
+# all unacknowledged batches of that partition are renumbered, in order. Other partitions move to the new epoch when
+# they have nothing in flight. The bytes of a batch that is being written never change: renumbering makes new bytes.
+# Source: KIP-98, KIP-360 (without transactions the producer raises its epoch itself).
 LARGEST_EPOCH = 32_767
 _SEQUENCES = 2**31
 _PRODUCER = struct.Struct(">qhi")  # producer id, epoch, base sequence
@@ -72,9 +76,9 @@ NOT_IDEMPOTENT = ProducerIdentity()
 
 @dataclass(eq=False, slots=True)
 class KafkaPacked:
-    """An encoded batch; ``penstock.interfaces.client.Packed``. ``identity`` and ``sequence`` are what ``data`` says.
+    """An encoded batch; ``penstock.interfaces.client.Packed``. ``identity`` and ``sequence`` are those in ``data``.
 
-    ``times_sent`` counts under this number. ``overtook``: when it was refused, batches before it were not acknowledged.
+    ``times_sent`` counts under this number. ``overtook``: earlier batches were unacknowledged when it was refused.
     """
 
     partition: Partition
@@ -99,11 +103,11 @@ class KafkaPacked:
 
     @property
     def renumbered(self) -> bool:
-        """True if it got another number since it was last sent: what was answered then says nothing about it."""
+        """Whether it got another number after it was last sent: the answer to the old number does not concern it."""
         return self.sent_as is not None and self.sent_as != (self.identity, self.sequence)
 
     def renumber(self, identity: ProducerIdentity, sequence: int) -> None:
-        """Take another place; the bytes that may be on their way stay as they are."""
+        """Take another number, in new bytes: the old ones may be in flight."""
         data = bytearray(self.data)
         _PRODUCER.pack_into(data, _PRODUCER_AT, identity.producer_id, identity.epoch, sequence)
         struct.pack_into(">I", data, _CRC_AT, crc32c(data, CRC_START))
@@ -113,45 +117,45 @@ class KafkaPacked:
 
 @dataclass(slots=True)
 class Numbering:
-    """The row of sequence numbers of one partition and the batches that wait for their acknowledgement, in order."""
+    """The sequence numbers of one partition, and the unacknowledged batches, in order."""
 
     identity: ProducerIdentity
     next: int = 0
     waiting: list[KafkaPacked] = field(default_factory=list)
 
     def take(self, current: ProducerIdentity, records: int) -> tuple[ProducerIdentity, int]:
-        """The place of the next batch; goes over to ``current`` where nothing is under way."""
+        """The number of the next batch; moves to ``current`` if nothing is in flight."""
         identity, sequence = self.place(current)
         self.next = (sequence + records) % _SEQUENCES
         return identity, sequence
 
     def place(self, current: ProducerIdentity) -> tuple[ProducerIdentity, int]:
-        """As ``take``, for a batch that may come to nothing: it has the place once it is ``taken``."""
+        """As ``take``, but the number is only used up by ``taken``: encoding the batch may still fail."""
         if self.identity is not current and self.identity != current and not self.waiting:
             self.identity, self.next = current, 0
         return self.identity, self.next
 
     def taken(self, packed: KafkaPacked) -> None:
-        """It has the place that was told last, and waits to be acknowledged."""
+        """The batch has the number that ``place`` returned, and waits for its acknowledgement."""
         self.next = (self.next + packed.records) % _SEQUENCES
         self.waiting.append(packed)
 
     def acknowledged(self, packed: KafkaPacked) -> None:
-        """It is stored."""
+        """The batch is stored."""
         if self.waiting and self.waiting[0] is packed:
             del self.waiting[0]
         elif packed in self.waiting:
             self.waiting.remove(packed)
 
     def first(self, packed: KafkaPacked) -> bool:
-        """True if nothing before it is under way."""
+        """Whether no earlier batch is in flight."""
         return bool(self.waiting) and self.waiting[0] is packed
 
     def give_back(self, packed: KafkaPacked) -> bool:
-        """It was refused for good. False if its number cannot be used again.
+        """The batch was refused for good. Returns False if its number cannot be used again.
 
-        It cannot if others come after it, or if it was sent before: an answer that was lost may have said "stored",
-        and another batch with its number would then be taken for it and never be stored.
+        It cannot if other batches come after it. Nor if it was sent more than once: a lost answer may have said
+        "stored", and the broker would then take another batch with that number for a duplicate and drop it.
         """
         free = self.waiting[-1] is packed and packed.times_sent <= 1
         self.waiting.remove(packed)
@@ -160,15 +164,14 @@ class Numbering:
         return free
 
     def restart(self, identity: ProducerIdentity) -> None:
-        """Number everything that waits anew, from 0."""
+        """Renumber all waiting batches, from 0."""
         self.identity, self.next = identity, 0
         for packed in self.waiting:
             packed.renumber(*self.take(identity, packed.records))
 
 
-# Where a keyed record goes: murmur2, as Kafka's Java producer computes it (``Utils.murmur2``, seed 0x9747b28c).
-#
-# Keyless records are the engine's choice and not decided here.
+# The partition of a keyed record: murmur2, as Kafka's Java producer computes it (``Utils.murmur2``, seed 0x9747b28c).
+# The engine chooses the partition of keyless records.
 def partition_for(key: bytes, partitions: int) -> int:
     """The partition of ``key`` among all ``partitions`` of its topic, whether they have a leader now or not.
 
@@ -178,17 +181,20 @@ def partition_for(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-# Produce: one producer's identity towards the cluster, and its requests.
+# The sender: one producer's identity and its requests.
 #
-# What to do after a failed batch (``recover``), in order:
+# What ``recover`` does about a failed batch, in order:
 #
-# | what happened | what is done | | --- | --- | | it was numbered anew since | send the new bytes | | retriable, or the
-# connection broke | send the same bytes: the broker knows them by their number | | OUT_OF_ORDER_SEQUENCE_NUMBER,
-# answered while earlier batches waited | send the same bytes, after them | | OUT_OF_ORDER_SEQUENCE_NUMBER,
-# UNKNOWN_PRODUCER_ID | new epoch, everything that waits is numbered anew | | INVALID_PRODUCER_EPOCH | new producer id,
-# the same | | anything else | give up; what waits behind it is numbered anew |
+# | failure | action |
+# | --- | --- |
+# | the batch was renumbered meanwhile | send the new bytes |
+# | retriable, or the connection broke | send the same bytes: the broker knows them by their number |
+# | OUT_OF_ORDER_SEQUENCE_NUMBER while earlier batches waited | send the same bytes, after them |
+# | OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID | new epoch, renumber all waiting batches |
+# | INVALID_PRODUCER_EPOCH | new producer id, renumber all waiting batches |
+# | anything else | give up; renumber the batches behind it |
 #
-# DUPLICATE_SEQUENCE_NUMBER is success: it was stored before. Without idempotence only the retriable row applies.
+# DUPLICATE_SEQUENCE_NUMBER is success: the batch was stored before. Without idempotence only the retriable row applies.
 # Source: Kafka protocol guide, Produce v3-v12, InitProducerId v0-v5; KIP-98, KIP-360.
 _LANE = "produce"
 _SLACK_S = 5.0
@@ -210,7 +216,7 @@ class KafkaSender:
 
     @property
     def numbered(self) -> bool:
-        """Batches carry sequence numbers."""
+        """Whether batches carry sequence numbers."""
         return self._idempotent
 
     async def open(self) -> None:
@@ -223,7 +229,7 @@ class KafkaSender:
         return partition_for(key, partitions)
 
     def pack(self, partition: Partition, rows: Rows, codec: Codec) -> KafkaPacked:
-        """Encode rows as one batch, numbered; rows without a timestamp get the present. Raises UsageError."""
+        """Encode rows as one numbered batch; rows without a timestamp get the present time. Raises UsageError."""
         if not self._idempotent:
             return KafkaPacked(partition, rows.num_rows, self._encoded(rows, codec, ANYONE))
         if self._identity is NOT_IDEMPOTENT:
@@ -242,7 +248,7 @@ class KafkaSender:
         return packed
 
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
-        """One request. A broken connection or a timeout is each batch's ``Sent.error``."""
+        """One request. A lost connection or a timeout becomes each batch's ``Sent.error``."""
         ours = [packed for packed in batches if isinstance(packed, KafkaPacked)]
         request = _request(ours, acks, timeout_s, self._transactional_id)
         try:
@@ -262,11 +268,11 @@ class KafkaSender:
         return self._outcomes(ours, answer, node)
 
     def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
-        """One request, if there is a connection on which nobody waits to write."""
+        """Send one request if an open connection can be written to without waiting; else return False."""
         link = self._calls.prompt(node.endpoint, _LANE) if acks else None
         if link is None:
             return False
-        ours: list[KafkaPacked] = list(batches)  # type: ignore[arg-type]  # what we packed ourselves
+        ours: list[KafkaPacked] = list(batches)  # type: ignore[arg-type]  # all batches come from our `pack`
 
         def told(answer: Frame | PenstockError) -> None:
             try:
@@ -281,7 +287,7 @@ class KafkaSender:
             outgoing, version = self._calls.encoded(link, request, self._highest_produce)
             self._calls.tell(link, outgoing, told, timeout_s=timeout_s + _SLACK_S)
         except PenstockError:
-            return False  # `send` meets it again, where there is somebody to raise it to
+            return False  # `send` meets the same error, and can raise it to its caller
         return True
 
     def _heard(
@@ -300,7 +306,7 @@ class KafkaSender:
             return [self._lost(packed, error) for packed in ours]
 
     async def _send_unanswered(self, endpoint: Endpoint, request: ProduceRequest) -> None:
-        """A node that refuses such a batch hangs up: the next one goes to whoever leads the partition then."""
+        """A node that refuses such a batch closes the connection: the next batch then goes to the new leader."""
         before = self._unanswered.pop(endpoint, None)
         if before is not None and before.closed:
             raise ConnectionLost("the node hung up on a batch that wants no answer", node=str(endpoint))
@@ -332,7 +338,7 @@ class KafkaSender:
         return None
 
     async def abandon(self, packed: Packed) -> None:
-        """It will not be sent again, though it may be stored: its number is burnt."""
+        """The batch will not be sent again. It may be stored, so its number cannot be used again."""
         assert isinstance(packed, KafkaPacked)
         numbering = self._numbering.get(packed.partition)
         if numbering is not None and packed in numbering.waiting:
@@ -366,14 +372,14 @@ class KafkaSender:
         return self._lost(packed, error)
 
     def _lost(self, packed: KafkaPacked, error: PenstockError) -> Sent:
-        """Not acknowledged, and perhaps somebody else is to be asked."""
+        """Not acknowledged; the partition's leader may have moved."""
         note_error(self._cluster, packed.partition, error)
         return self._sent(packed, -1, -1, error)
 
     def _sent(self, packed: KafkaPacked, base_offset: int, timestamp_ms: int, error: PenstockError | None) -> Sent:
         if error is not None:
             numbering = self._numbering.get(packed.partition)
-            # Asked now: when it is this one's turn to be decided about, those before it are stored.
+            # Checked now: by the time ``recover`` decides about this batch, the earlier ones may be stored.
             packed.overtook = numbering is not None and not numbering.first(packed)
         elif (numbering := self._numbering.get(packed.partition)) is not None:
             numbering.acknowledged(packed)
@@ -400,7 +406,7 @@ class KafkaSender:
             answer = await self._cluster.ask_anyone(request, InitProducerIdResponse, at_most=4)
             if answer.error_code == NONE and answer.producer_id >= 0:
                 return ProducerIdentity(answer.producer_id, answer.producer_epoch)
-            # A broker that has just started has no block of ids yet and says so with any of several codes.
+            # A broker that has just started has no block of ids yet, and answers with any of several codes.
             error = error_for(answer.error_code or -1, "getting a producer id failed")
             await (retry.after(error) if answer.producer_id >= 0 else retry.pause(error))
 

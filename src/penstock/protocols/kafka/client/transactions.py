@@ -1,4 +1,4 @@
-"""A transactional producer: its batches, and the requests of its id to the coordinators."""
+"""A transactional producer: `Transactions` has its requests to coordinators, `KafkaTransactionalSender` its batches."""
 
 from __future__ import annotations
 
@@ -32,32 +32,37 @@ from penstock.protocols.kafka.wire.produce import (
 
 __all__ = ["KafkaTransactionalSender", "Transactions"]
 
-# The requests of one transactional id to its coordinators: get an identity, take partitions and offsets in, end.
+# The requests of one transactional id: get an identity, add partitions and offsets, end.
 #
 # Two versions of the protocol (the cluster's feature ``transaction.version``):
 #
-# | | 0 and 1 | 2 (KIP-890) | | --- | --- | --- | | a partition takes part | AddPartitionsToTxn before its first batch |
-# by its first batch (Produce v12) | | a group's offsets take part | AddOffsetsToTxn before them | by TxnOffsetCommit v5
-# | | after the end | the same epoch goes on | EndTxn v5 answers with the next epoch |
+# | | 0 and 1 | 2 (KIP-890) |
+# | --- | --- | --- |
+# | a partition is added by | AddPartitionsToTxn before its first batch | its first batch (Produce v12) |
+# | a group's offsets are added by | AddOffsetsToTxn before them | TxnOffsetCommit v5 |
+# | after the end | the same epoch continues | EndTxn v5 returns the next epoch |
 #
-# Retriable answers (a coordinator that moved, CONCURRENT_TRANSACTIONS while the markers of the last transaction are
-# being written) are waited out here, until ``api_timeout_ms``. Source: Kafka protocol guide; KIP-98, KIP-360 (raising
-# the epoch), KIP-447 (group metadata), KIP-890.
+# Retriable errors (a coordinator that moved, CONCURRENT_TRANSACTIONS while the markers of the last transaction are
+# being written) are retried here, until ``api_timeout_ms``. Source: Kafka protocol guide; KIP-98, KIP-360 (raising the
+# epoch), KIP-447 (group metadata), KIP-890.
 Response = TypeVar("Response")
 
 _FEATURE: Final = "transaction.version"
 _NOT_ATTEMPTED: Final = 55
 _FIRST_BACKOFF_MS, _BACKOFF_MAX_MS = 20, 200
 _HIGHEST_INIT = 5
-_HIGHEST_ADD_PARTITIONS = 3  # later ones are for brokers among themselves
+_HIGHEST_ADD_PARTITIONS = 3  # later versions are for brokers only
 _HIGHEST_ADD_OFFSETS = 4
 _HIGHEST_END = {False: 4, True: 5}
 _HIGHEST_COMMIT = {False: 4, True: 5}
 
 
 class Transactions:
-    """``coordinator_of`` finds the coordinator of a group. Every method raises ServerError (FencedError where another
-    producer has taken the transactional id over), ConnectionLost, RequestTimeout, and may then be called again."""
+    """The requests of one transactional id; ``coordinator_of`` returns the coordinator of a group.
+
+    Every method raises ServerError (FencedError if another producer has taken the id over), ConnectionLost,
+    RequestTimeout, and may then be called again.
+    """
 
     def __init__(
         self, cluster: Cluster, coordinator_of: Callable[[str], Coordinator], transactional_id: str, timeout_ms: int = 0
@@ -68,7 +73,7 @@ class Transactions:
         self._coordinator = Coordinator(cluster, transactional_id, Kind.TRANSACTION)
         self._coordinator_of = coordinator_of
         self._channel = cluster.calls.channel
-        # Markers are written within milliseconds; who waits 100 for them makes small transactions slow.
+        # Markers are written within milliseconds: a backoff of 100 ms would slow small transactions down.
         options = cluster.calls.options
         self._options = dataclasses.replace(
             options,
@@ -77,7 +82,7 @@ class Transactions:
         )
 
     async def init(self, current: ProducerIdentity = NOT_IDEMPOTENT) -> ProducerIdentity:
-        """A new identity: whoever had the transactional id before is fenced, unless it is ``current``'s holder.
+        """A new identity, which fences the previous producer of the id unless that has ``current``.
 
         With ``current`` the epoch is raised only if it is still the latest one (InitProducerId v3, KIP-360).
         """
@@ -97,11 +102,11 @@ class Transactions:
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
     async def learn(self) -> None:
-        """Find out which version of the protocol the cluster speaks."""
+        """Find out the cluster's version of the transaction protocol."""
         self.second_version = (await self._coordinator.versions()).feature(_FEATURE) >= 2
 
     async def add_partitions(self, identity: ProducerIdentity, partitions: Collection[Partition]) -> None:
-        """They take part in the transaction from now on."""
+        """Add partitions to the transaction."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=identity.producer_id,
@@ -123,7 +128,7 @@ class Transactions:
         await self._ask(self._coordinator, request, AddPartitionsToTxnResponse, check, _HIGHEST_ADD_PARTITIONS)
 
     async def add_group(self, identity: ProducerIdentity, group: str) -> None:
-        """The group's offsets take part in the transaction from now on."""
+        """Add a group's offsets to the transaction."""
         request = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=identity.producer_id,
@@ -142,7 +147,7 @@ class Transactions:
     async def commit_offsets(
         self, identity: ProducerIdentity, offsets: Mapping[Partition, Committed], group: GroupMetadata, *, second: bool
     ) -> None:
-        """Offsets that become the group's when the transaction commits."""
+        """Commit a group's offsets with the transaction."""
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group.group,
@@ -166,7 +171,7 @@ class Transactions:
         await self._ask(coordinator, request, TxnOffsetCommitResponse, check, _HIGHEST_COMMIT[second])
 
     async def end(self, identity: ProducerIdentity, *, commit: bool, second: bool) -> ProducerIdentity:
-        """Commit or abort; returns the identity to go on with."""
+        """Commit or abort; returns the identity for the next transaction."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=identity.producer_id,
@@ -208,7 +213,7 @@ def _check(code: int, what: str) -> None:
 
 
 def _check_all(told: Mapping[Partition, int], asked: Collection[Partition], what: str) -> None:
-    # One partition's trouble keeps all others out, which then say only that: NOT_ATTEMPTED explains nothing.
+    # A partition with an error keeps out all others, which then have only NOT_ATTEMPTED: report the real error first.
     for partition, code in sorted(told.items(), key=lambda each: each[1] == _NOT_ATTEMPTED):
         if code != NONE:
             raise error_for(code, what, topic=partition.topic, partition=partition.id)
@@ -236,31 +241,34 @@ def _offsets_by_topic(offsets: Mapping[Partition, Committed]) -> list[TxnOffsetC
 
 # A sender whose batches belong to transactions.
 #
-# What to do after a failed batch (``recover``), in order; inside a transaction nothing is ever numbered anew:
+# What ``recover`` does about a failed batch, in order; inside a transaction nothing is ever renumbered:
 #
-# | what happened | what is done | | --- | --- | | retriable, or the connection broke | send the same bytes: the broker
-# knows them by their number | | OUT_OF_ORDER_SEQUENCE_NUMBER while earlier batches wait | send the same bytes, after
-# them | | anything else | give up: the transaction can only be aborted |
+# | failure | action |
+# | --- | --- |
+# | retriable, or the connection broke | send the same bytes: the broker knows them by their number |
+# | OUT_OF_ORDER_SEQUENCE_NUMBER while earlier batches wait | send the same bytes, after them |
+# | anything else | give up: the transaction can only be aborted |
 #
-# A batch that was given up leaves a gap in the numbers, or is stored without anybody knowing. Both are harmless once
-# the transaction is aborted and the epoch raised: by EndTxn itself in the second version of the protocol, else by
-# InitProducerId with the identity we have (KIP-360). Which errors end this sender for good is the set below.
+# A batch that was given up leaves a gap in the sequence numbers, or it is stored without the producer's knowledge. Both
+# are harmless once the transaction is aborted and the epoch raised: by EndTxn itself in the second version of the
+# protocol, else by InitProducerId with the present identity (KIP-360). The sets below list the errors that end this
+# sender for good.
 #
-# A transaction is ended on the wire only if it is known to have begun there: to end what has not is an error before the
-# second version. What may have begun by a request whose answer was lost has left a gap, too. Source: KIP-98, KIP-360,
-# KIP-588, KIP-890.
+# EndTxn is sent only if the cluster may know the transaction: ending an unknown one is an error before the second
+# version. A transaction that may have begun by a request without an answer has left a gap, too. Source: KIP-98,
+# KIP-360, KIP-588, KIP-890.
 T = TypeVar("T")
 
 _OUT_OF_ORDER: Final = 45
 _HIGHEST_PRODUCE: Final = {False: 11, True: 12}
-"""By second version: from v12 on a broker takes a batch as its partition's request to take part."""
+"""By second version: from v12 on a broker adds the partition of a batch to the transaction by itself."""
 
 _FATAL: Final = frozenset((31, 35, 43, 47, 48, 49, 50, 53, 90))
-"""Coordinator's answers after which this identity is of no use: fenced (47, 90), not allowed (31, 53), unknown (49),
-out of step (48), or asked for what the cluster does not have (35, 43, 50)."""
+"""A coordinator's errors that make this identity useless: fenced (47, 90), not allowed (31, 53), unknown (49), out of
+step (48), or a feature that the cluster does not have (35, 43, 50)."""
 
 _FATAL_FOR_BATCHES: Final = frozenset((53, 90))
-"""The same for Produce, where 47 may come of the transaction's own timeout: its end tells (KIP-588)."""
+"""The same for Produce, where 47 may come from the transaction's own timeout: EndTxn shows which (KIP-588)."""
 
 
 class KafkaTransactionalSender(KafkaSender):
@@ -278,12 +286,12 @@ class KafkaTransactionalSender(KafkaSender):
         self.fatal: PenstockError | None = None
 
     async def open(self) -> None:
-        """Take the transactional id over."""
+        """Take over the transactional id."""
         if self._identity == NOT_IDEMPOTENT:
             self._identity = await self._guard(self._transactions.init())
 
     def begin(self) -> None:
-        """What is sent from now on is one transaction."""
+        """Begin a transaction with the next batch."""
         self._second = self._transactions.second_version
         self._highest_produce = _HIGHEST_PRODUCE[self._second]
         self._partitions.clear()
@@ -291,7 +299,7 @@ class KafkaTransactionalSender(KafkaSender):
         self._touched = False
 
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
-        """One request, once its partitions take part. A broken connection or a timeout is each ``Sent.error``."""
+        """One request, after adding its partitions. A lost connection or a timeout becomes each ``Sent.error``."""
         new = {packed.partition for packed in batches} - self._partitions
         if new and not self._second:
             try:
@@ -303,7 +311,7 @@ class KafkaTransactionalSender(KafkaSender):
         return await super().send(node, batches, acks=acks, timeout_s=timeout_s)
 
     def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
-        """One request, if its partitions need not be announced first."""
+        """Send one request if its partitions need not be added first; else return False."""
         used = {packed.partition for packed in batches}
         if not (self._second or used <= self._partitions):
             return False
@@ -329,7 +337,7 @@ class KafkaTransactionalSender(KafkaSender):
         return None
 
     async def abandon(self, packed: Packed) -> None:
-        """It will not be sent again, though it may be stored."""
+        """The batch will not be sent again, though it may be stored."""
         assert isinstance(packed, KafkaPacked)
         numbering = self._numbering.get(packed.partition)
         if numbering is not None and packed in numbering.waiting:
@@ -337,7 +345,7 @@ class KafkaTransactionalSender(KafkaSender):
             self._gap = True
 
     async def add_offsets(self, offsets: Mapping[Partition, Committed], group: GroupMetadata) -> None:
-        """Commit offsets of a group with the transaction."""
+        """Commit a group's offsets with the transaction."""
         if not offsets:
             return
         if not self._second and group.group not in self._groups:
@@ -347,7 +355,7 @@ class KafkaTransactionalSender(KafkaSender):
         await self._guard(self._transactions.commit_offsets(self._identity, offsets, group, second=self._second))
 
     def prepared(self) -> PreparedTransaction:
-        """What somebody else needs to end this transaction."""
+        """The data with which another process can end this transaction."""
         if not self._touched:
             return PreparedTransaction(self._transactions.transactional_id)
         return PreparedTransaction(
@@ -355,7 +363,7 @@ class KafkaTransactionalSender(KafkaSender):
         )
 
     async def end(self, *, commit: bool) -> None:
-        """Commit or abort; a transaction of which the cluster knows nothing needs no word."""
+        """Commit or abort; sends nothing if the cluster does not know the transaction."""
         before = self._identity
         if self._touched:
             self._identity = await self._guard(

@@ -1,1 +1,1 @@
-"""The coordinators of groups, classic and newer (KIP-848): state tables over plain data, the time passed in."""
+"""The group coordinators, classic and KIP-848: state tables over plain data, with the time passed in."""

@@ -1,4 +1,4 @@
-"""The classic group coordinator of one node: requests in, answers out, time passed in."""
+"""The classic group coordinator of one node: functions turn requests and timers into events; time is passed in."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from penstock.protocols.kafka.groups.classic_transitions import (
 
 __all__ = ["Coordinator", "drop_pending", "expired", "heartbeat", "join", "leave", "stored", "sync"]
 
-# JoinGroup: everything that is decided before an event reaches the table, in Kafka's order.
+# JoinGroup: all checks before an event reaches the table, in Kafka's order.
 #
 # Sources: Kafka's classic group coordinator; KIP-345 (static members), KIP-389 (maximum size), KIP-394 (member ids).
 NewId = Callable[[], str]
@@ -66,7 +66,7 @@ def join(rounds: Rounds, group: Group, request: Join, now: Moment, new_id: NewId
 
 
 def drop_pending(rounds: Rounds, group: Group, member_id: str) -> bool:
-    """Take back a member id that was handed out and has not joined; False if it is none. The event is the caller's."""
+    """Withdraw a member id that has not joined yet; False if there is none. The caller makes the event."""
     if member_id not in group.pending_join:
         return False
     group.remove_pending(member_id)
@@ -100,7 +100,8 @@ def _new_dynamic(rounds: Rounds, group: Group, request: Join, now: Moment, membe
     if not request.needs_member_id:
         _add(rounds, group, request, now, member_id)
         return
-    # Clients that give up between two joins would otherwise leave members behind that everybody waits for (KIP-394).
+    # Without this, clients that give up between two joins would leave members behind that all others wait for
+    # (KIP-394).
     group.add_pending(member_id, request.client_host)
     rounds.set(group, Wait.PENDING, now.monotonic + request.session_timeout_ms / 1_000, member_id)
     request.reply(JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id))
@@ -142,7 +143,7 @@ def _known(rounds: Rounds, group: Group, request: Join, now: Moment) -> None:
 
 
 def _explain(group: Group, member: Member, request: Join, event: Event) -> None:
-    """Note why a member that was there joins again, where a round begins with it."""
+    """Note the cause if a member's rejoin begins a rebalance."""
     if event is Event.CHANGED and group.state is not State.PREPARING:
         group.account.note(_reason(_new_in(group, member, request), request, member.member_id))
     elif event is Event.LEADER_REJOINED and group.state is State.STABLE:
@@ -150,7 +151,7 @@ def _explain(group: Group, member: Member, request: Join, event: Event) -> None:
 
 
 def _new_in(group: Group, member: Member, request: Join) -> RebalanceCause:
-    """What a member says now that it did not say before."""
+    """The part of the member's metadata that has changed."""
     if group.protocol_type != CONSUMER:
         return RebalanceCause.TOLD_OTHERS
     wants = topics_of(dict(request.protocols).get(group.protocol_name or "", b""))
@@ -169,7 +170,7 @@ def _update(group: Group, member: Member, request: Join) -> None:
 
 
 def _take_over(rounds: Rounds, group: Group, request: Join, now: Moment, member_id: str) -> None:
-    """A process with a known instance id starts anew: it inherits the member under a new id, the old id is fenced."""
+    """A restarted process with a known instance id inherits the member under a new id; the old id is fenced."""
     assert request.instance_id is not None
     old_id = group.static_ids[request.instance_id]
     old_leader = group.leader or ""
@@ -181,8 +182,8 @@ def _take_over(rounds: Rounds, group: Group, request: Join, now: Moment, member_
     member.client_id, member.client_host = request.client_id, request.client_host
     _update(group, member, request)
     rounds.touch(group, member, now)
-    # The assignment holds as long as the members would still agree on the same protocol; a changed subscription alone
-    # does not rebalance: the client compares, and joins again if it must.
+    # The assignment holds as long as the members would still choose the same assignor; a changed subscription alone
+    # does not rebalance: the client compares, and rejoins if it must.
     same = group.protocol_name is not None and group.select_protocol() == group.protocol_name
     event = Event.TAKEN_OVER if same else Event.TAKEN_OVER_CHANGED
     if group.state is State.COMPLETING or (group.state is State.STABLE and not same):
@@ -190,7 +191,7 @@ def _take_over(rounds: Rounds, group: Group, request: Join, now: Moment, member_
     rounds.step(group, event, Cause(now, member, request, takeover=takeover))
 
 
-# SyncGroup, Heartbeat, LeaveGroup, expired deadlines, and the log's answers: from request or timer to event.
+# SyncGroup, Heartbeat, LeaveGroup, expired deadlines and results of log writes: from request or timer to event.
 #
 # Sources: Kafka's classic group coordinator; KIP-345 (LeaveGroup v3), KIP-559 (protocol names in SyncGroup v5).
 def sync(rounds: Rounds, group: Group, request: Sync, now: Moment) -> None:
@@ -224,7 +225,7 @@ def heartbeat(
 
 
 def leave(rounds: Rounds, group: Group, leavers: Sequence[Leaver], now: Moment) -> list[ErrorCode]:
-    """Take out all leavers that are members or pending, in one rebalance; one code each, in order."""
+    """Remove all leavers that are members or pending, in one rebalance; one code each, in order."""
     members, pending = len(group.members), len(group.pending_join)
     codes = [_leave_one(rounds, group, leaver) for leaver in leavers]
     if len(group.members) < members:
@@ -237,7 +238,7 @@ def leave(rounds: Rounds, group: Group, leavers: Sequence[Leaver], now: Moment) 
 def _leave_one(rounds: Rounds, group: Group, leaver: Leaver) -> ErrorCode:
     member_id = leaver.member_id
     if not member_id and leaver.instance_id is not None:
-        member_id = group.static_ids.get(leaver.instance_id, "")  # an operator knows the instance, not the id
+        member_id = group.static_ids.get(leaver.instance_id, "")  # an operator knows only the instance id
     if drop_pending(rounds, group, member_id):
         return ErrorCode.NONE
     fault = group.identity_fault(member_id, leaver.instance_id)
@@ -249,7 +250,7 @@ def _leave_one(rounds: Rounds, group: Group, leaver: Leaver) -> ErrorCode:
 
 
 def expired(rounds: Rounds, group: Group, due: Due, now: Moment) -> None:
-    """A deadline has passed; it is no longer set."""
+    """Handle a deadline that has passed and is no longer set."""
     if due.wait is Wait.JOIN:
         rounds.step(group, Event.JOIN_DUE, Cause(now))
     elif due.wait is Wait.SYNC:
@@ -260,8 +261,8 @@ def expired(rounds: Rounds, group: Group, due: Due, now: Moment) -> None:
     else:
         member = group.members[due.member_id]
         waits_for_us = member.join is not None or member.sync is not None
-        # Who waits for an answer cannot send heartbeats, and is timed anew when it is given. A new member is the
-        # exception: its timer is long, and its process may have died before anybody saw it.
+        # A member that waits for an answer cannot send heartbeats; its session restarts with the answer. A new member
+        # is the exception: its timer is long, and its process may have died before its first answer.
         if member.is_new or not waits_for_us:
             after_ms = rounds.settings.new_member_timeout_ms if member.is_new else member.session_timeout_ms
             group.account.note(RebalanceReason(RebalanceCause.EXPIRED, due.member_id, member.client_id, after_ms))
@@ -270,7 +271,7 @@ def expired(rounds: Rounds, group: Group, due: Due, now: Moment) -> None:
 
 
 def stored(rounds: Rounds, group: Group, ticket: int, accepted: bool, now: Moment) -> None:
-    """What was given to the log under ``ticket`` is durable, or was refused. Late answers to old tickets do nothing."""
+    """The record with ``ticket`` is durable, or was refused. Late results of old tickets have no effect."""
     if ticket == group.storing:
         if not accepted:
             group.account.note(RebalanceReason(RebalanceCause.LOG_REFUSED, group.leader or ""))
@@ -284,7 +285,7 @@ def stored(rounds: Rounds, group: Group, ticket: int, accepted: bool, now: Momen
 def _finish_takeover(rounds: Rounds, group: Group, takeover: Takeover, accepted: bool, now: Moment) -> None:
     member = group.members.get(takeover.member_id)
     if member is None or member.join is None:
-        return  # a rebalance came between and answered
+        return  # a rebalance has answered it meanwhile
     rounds.touch(group, member, now)
     if not accepted:
         rounds.cancel(group, Wait.SESSION, takeover.member_id)
@@ -297,24 +298,24 @@ def _finish_takeover(rounds: Rounds, group: Group, takeover: Takeover, accepted:
     if takeover.may_skip_assignment:
         member.answer_join(answer._replace(skip_assignment=group.leader == member.member_id))
     else:
-        # Told who led before, the returned leader does not take itself for one, and does not assign (KIP-345).
+        # With the previous leader's id in the answer, a returning leader does not assign (KIP-345).
         member.answer_join(answer._replace(leader=takeover.old_leader, members=()))
 
 
-# The classic group coordinator of one node: all its groups, requests in, answers out, time passed in.
+# The coordinator with all groups of a node.
 #
 # It answers within the call or through the request's ``reply``; it hands records to ``Storage``. It never waits and has
 # no clock: the owner calls `expire` at `next_deadline`.
 _BAD_SESSION: Final = ErrorCode.INVALID_SESSION_TIMEOUT
 _NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""For what a real broker has no limit of: clients back off and try again, and by then others may have gone."""
+"""The code for limits that a real broker does not have: clients back off and retry, and there may be room by then."""
 
 
 class Coordinator:
     """``new_id`` makes the unique part of a member id: 36 characters of a random UUID.
 
-    ``told`` is called with each rebalance that has come to its end, and its group's name. ``held`` counts what members
-    take, ``kept`` the groups.
+    ``told`` is called with each finished rebalance and its group's name. ``held`` counts the members' memory, ``kept``
+    the groups.
     """
 
     def __init__(
@@ -355,14 +356,14 @@ class Coordinator:
         self._forget_if_blank(group)
 
     def refused(self, member: tuple[str, str], host: str, size: int) -> bool:
-        """Whether there is no room for what a member would hold; ``no_room`` is called with the reason then."""
+        """Whether there is no room for a member's data; ``no_room`` is then called with the reason."""
         reason = self.held.refusal(member, host, size)
         if reason is not None:
             self.no_room(ErrorCode.GROUP_MAX_SIZE_REACHED, reason)
         return reason is not None
 
     def _group(self, group_id: str, host: str | None, now: Moment, refusal: ErrorCode) -> Group | None:
-        """The group, a new one where there is none; None where no more groups are kept for that host."""
+        """The group, created if necessary; None if that host may not have more groups."""
         group = self._groups.get(group_id)
         if group is None:
             reason = self._kept.put((group_id,), plain_host(host), GROUP_BYTES)
@@ -377,7 +378,7 @@ class Coordinator:
         return self._groups.pop(group_id)
 
     def bounds_fault(self, request: Join) -> ErrorCode:
-        """What is wrong with a join whatever its group is."""
+        """The error of a join that does not depend on its group."""
         if not request.group:
             return ErrorCode.INVALID_GROUP_ID
         shortest, longest = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
@@ -404,7 +405,7 @@ class Coordinator:
             sync(self._rounds, group, request, now)
 
     def _brings_too_much(self, group: Group, request: Sync) -> bool:
-        """A real broker cannot write such a group's record, and answers the same."""
+        """Whether the assignments take too much memory; a real broker that cannot write the record answers the same."""
         leader = group.members.get(request.member_id)
         if leader is None or not request.assignments or group.leader != request.member_id:
             return False
@@ -427,7 +428,7 @@ class Coordinator:
         return heartbeat(self._rounds, group, member_id, instance_id, generation, now)
 
     def leave(self, group_id: str, leavers: Sequence[Leaver], now: Moment) -> list[ErrorCode]:
-        """LeaveGroup: one code a leaver. The caller refuses an empty group id."""
+        """LeaveGroup: one code per leaver. The caller refuses an empty group id."""
         group = self._groups.get(group_id)
         if group is None:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
@@ -438,9 +439,10 @@ class Coordinator:
     # Offsets.
 
     def may_commit(self, identity: CommitIdentity, now: Moment) -> ErrorCode:
-        """Whether offsets may be committed now; GROUP_ID_NOT_FOUND where the group vanished under a member.
+        """Whether offsets may be committed now; GROUP_ID_NOT_FOUND if a member's group does not exist any more.
 
-        A member that may is alive. Whoever commits to a group that does not exist makes one, without members.
+        An accepted commit counts as a member's heartbeat. A commit to a group that does not exist creates it, without
+        members.
         """
         group = self._groups.get(identity.group)
         if group is None:
@@ -464,7 +466,7 @@ class Coordinator:
     def may_commit_within(self, identity: CommitIdentity, now: Moment) -> ErrorCode:
         """Whether offsets may be committed within a transaction: the state of the group does not matter (KIP-447).
 
-        Nobody in particular may, always: producers before the KIP say no more.
+        A commit without an identity is always accepted: producers before the KIP send none.
         """
         group = self._groups.get(identity.group)
         if group is None:
@@ -482,7 +484,7 @@ class Coordinator:
         return answer
 
     def may_delete_offsets(self, group_id: str) -> ErrorCode:
-        """Whether OffsetDelete makes sense for the group at all."""
+        """Whether OffsetDelete is possible for the group at all."""
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -491,14 +493,14 @@ class Coordinator:
         return ErrorCode.NONE
 
     def is_subscribed(self, group_id: str, topic: str) -> bool:
-        """Whether members read the topic, as far as is known: where their metadata is not understood, they may."""
+        """Whether members read the topic; assumed if their metadata cannot be read."""
         group = self._groups.get(group_id)
         if group is None or group.state is State.EMPTY:
             return False
         return group.protocol_type == CONSUMER and (group.subscribed is None or topic in group.subscribed)
 
     def delete(self, group_id: str, now: Moment) -> ErrorCode:
-        """DeleteGroups for one group. If NONE is answered, its record and its offsets are the caller's to delete."""
+        """DeleteGroups for one group. After NONE, the caller deletes its record and its offsets."""
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -507,10 +509,10 @@ class Coordinator:
             self._forget(group_id)
         return answer
 
-    # Groups that go over to the newer protocol with their members, and come back.
+    # Conversion to and from KIP-848 groups.
 
     def release(self, group_id: str) -> None:
-        """The group goes on elsewhere: whoever waits in it is told to join again."""
+        """The group was converted: answer its waiting members that they must rejoin, and remove it here."""
         group = self._forget(group_id)
         group.hold_in(held_by_members())
         for member in group.members.values():
@@ -523,9 +525,9 @@ class Coordinator:
             self._rounds.cancel(group, wait)
 
     def adopt(self, group: Group, now: Moment, *, rests: bool) -> bool:
-        """Go on with a STABLE group of elsewhere, unless it is too large; ``rests``: its members need no other shares.
+        """Take over a STABLE group that was converted back, unless it is too large; ``rests``: no rebalance is needed.
 
-        Its record is the caller's to write.
+        The caller writes its record.
         """
         if len(group.members) > self._settings.max_size:
             return False
@@ -542,19 +544,19 @@ class Coordinator:
     # Views.
 
     def group(self, group_id: str) -> Group | None:
-        """For descriptions; to be read only."""
+        """The group, for descriptions; not to be changed."""
         return self._groups.get(group_id)
 
     def groups(self) -> Iterable[Group]:
-        """All groups; to be read only."""
+        """All groups; not to be changed."""
         return self._groups.values()
 
-    # Time and the log.
+    # Deadlines and the log.
 
     def load(self, saved: Mapping[str, bytes], with_offsets: Iterable[str], now: Moment) -> None:
-        """Start from the log: ``saved`` records, and groups that have nothing but offsets. Sessions start afresh.
+        """Load the groups: ``saved`` records, and groups with offsets only. Sessions start afresh.
 
-        Raises ProtocolViolation for a record that is damaged.
+        Raises ProtocolViolation for a damaged record.
         """
         for group_id, record in saved.items():
             group = self._groups[group_id] = restored(group_id, record)
@@ -568,28 +570,28 @@ class Coordinator:
             self._kept.take((group_id,), None, 0)
 
     def stored(self, group_id: str, ticket: int, accepted: bool, now: Moment) -> None:
-        """The outcome of ``Storage.store`` with that ticket."""
+        """The result of ``Storage.store`` with that ticket."""
         group = self._groups.get(group_id)
         if group is not None:
             stored(self._rounds, group, ticket, accepted, now)
 
     def next_deadline(self) -> float | None:
-        """When `expire` has something to do, in seconds of the monotonic clock."""
+        """The time of the next deadline, in seconds of the monotonic clock."""
         return self._rounds.deadlines.next()
 
     def not_before(self) -> float | None:
-        """`expire` has nothing to do before that; cheaper than `next_deadline`, and may be earlier."""
+        """A lower bound of `next_deadline` that is cheaper to compute."""
         return self._rounds.deadlines.not_before()
 
     def expire(self, now: Moment) -> None:
-        """Let everything happen whose time has come."""
+        """Handle all deadlines that have passed."""
         for due in self._rounds.deadlines.due(now.monotonic):
             group = self._groups[due.group_id]
             expired(self._rounds, group, due, now)
             self._forget_if_blank(group)
 
     def stop(self) -> None:
-        """Answer everything that is parked with COORDINATOR_NOT_AVAILABLE; the groups stay for the next start."""
+        """Answer all parked requests with COORDINATOR_NOT_AVAILABLE; the groups stay for the next start."""
         for group in self._groups.values():
             for member in group.members.values():
                 member.answer_join(JoinAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE, member.member_id))

@@ -1,4 +1,4 @@
-"""A classic group: its state table, its members, what it is asked and answers, what it holds in memory."""
+"""A classic group as data: its state table, requests and answers, settings, memory limits, `Member` and `Group`."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ __all__ = [
 ]
 
 
-# The states of a classic group and what each event does to it: prose, table.
+# The states of a classic group, and the effect of each event on it.
 #
 # A group lives through rounds. In **EMPTY** it has no members (perhaps offsets). The first member that joins opens the
 # join phase, **PREPARING**: the coordinator waits until every known member has (re)joined, or a timer ends the wait;
 # joins stay unanswered ("parked"). When the phase ends with members, a new generation begins: all parked joins are
 # answered, the leader's with the list of members, and the group is **COMPLETING**: it waits for the leader's SyncGroup,
-# which carries the assignment. Once that is stored, every parked sync is answered and the group is **STABLE**. Anything
-# that changes who is in the group, or what they want, leads back to PREPARING. **DEAD** is final; the group is gone
-# from the table of groups, so nothing happens to it any more.
+# which carries the assignment. Once that is stored, every parked sync is answered and the group is **STABLE**. Any
+# change of members or their subscriptions leads back to PREPARING. **DEAD** is final; the group is removed from the
+# table of groups, so it has no more events.
 #
-# Two rules of this file. First, an event is what is left of a request or a timer after its own checks (wrong member id,
-# wrong generation, …: `classic_coordinator`): those need no state. Second, a row says the next state
-# and, in order, the effects; code that is not an effect of some row never changes a state. Pairs without a
-# row cannot happen: a member of an EMPTY group cannot leave it, a timer is cancelled where its state ends.
+# Two rules of this file. First, a request or timer is checked (member id, generation, …: `classic_coordinator`) before
+# it becomes an event; those checks need no state. Second, a row has the next state and the effects, in order; only
+# effects of rows change a state. Pairs without a row cannot happen: a member of an EMPTY group cannot leave it, and a
+# timer is cancelled when its state ends.
 #
 # Sources: KIP-62, KIP-134 (initial delay), KIP-345 (static members), KIP-394 (member ids), KIP-800, KIP-814.
 class State(enum.StrEnum):
@@ -70,7 +70,7 @@ class State(enum.StrEnum):
 
 
 class Event(Key):
-    """What happens to a group."""
+    """The events of a group."""
 
     ADDED = "a new member joined"
     REJOINED = "a member joined again with what it had before"
@@ -95,7 +95,7 @@ class Event(Key):
 
 
 class Effect(Key):
-    """What a row does, in `effects`; the ANSWER_ ones answer the request that brought the event."""
+    """The actions of a row, in `classic_transitions`; the ANSWER_ effects answer the request that brought the event."""
 
     PARK_JOIN = "keep the join unanswered until the phase ends"
     PARK_SYNC = "keep the sync unanswered until the assignment is stored"
@@ -187,7 +187,7 @@ _COMPLETING: Final[Mapping[Event, Row]] = {
 _STABLE: Final[Mapping[Event, Row]] = {
     _E.ADDED: _PARK_AND_START,
     _E.REJOINED: Row(State.STABLE, (Effect.TOUCH, Effect.ANSWER_JOIN)),
-    # A leader joins again exactly when it wants to assign anew (its topics have more partitions now).
+    # A leader rejoins only to compute a new assignment (its topics have more partitions now).
     _E.LEADER_REJOINED: _PARK_AND_START,
     _E.CHANGED: _PARK_AND_START,
     _E.TAKEN_OVER: Row(State.STABLE, (Effect.PARK_JOIN, Effect.STORE_TAKEOVER)),
@@ -214,17 +214,17 @@ TABLE: Final = Table(
     },
 )
 
-# What the coordinator is asked and what it answers, as plain data; the front translates wire messages to these.
+# Requests and answers of the coordinator, as plain data; the front translates messages.
 #
 # A request that may have to wait carries ``reply``, which is called exactly once, at once or later, unless the client's
-# connection goes away first (then the call does no harm). Tuples, because there are several a request, and frozen
-# dataclasses take five times as long to make.
+# connection closes first (then the call does no harm). They are tuples, because there are several per request, and
+# frozen dataclasses are five times slower to create.
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata) of each protocol a member can follow, preferred first."""
+"""(name, metadata) of each assignor that a member supports, preferred first."""
 
 
 class JoinedMember(NamedTuple):
-    """A member as the leader learns of it."""
+    """A member in the leader's JoinGroup answer."""
 
     member_id: str
     instance_id: str | None
@@ -232,7 +232,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """``members`` is filled for the leader only; ``protocol_name`` is None where no generation was entered."""
+    """``members`` is filled for the leader only; ``protocol_name`` is None if no generation was entered."""
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = ""
@@ -245,7 +245,7 @@ class JoinAnswer(NamedTuple):
 
 
 class SyncAnswer(NamedTuple):
-    """``assignment`` is what the leader sent for this member; empty where it sent none."""
+    """``assignment`` is the leader's for this member; empty if it sent none."""
 
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
@@ -256,8 +256,8 @@ class SyncAnswer(NamedTuple):
 class Join(NamedTuple):
     """JoinGroup. ``needs_member_id``: a new dynamic member gets an id first and joins with it (v4, KIP-394).
 
-    ``may_skip_assignment``: a leader that came back understands SkipAssignment (v9, KIP-814). ``reason``: why it joins,
-    in its own words (v8, KIP-800).
+    ``may_skip_assignment``: a returning leader understands SkipAssignment (v9, KIP-814). ``reason``: the client's text
+    (v8, KIP-800).
     """
 
     group: str
@@ -276,7 +276,7 @@ class Join(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """SyncGroup. ``assignments`` by member id, from the leader only; None for names that old versions do not carry."""
+    """SyncGroup. ``assignments`` by member id, from the leader only; names are None in versions without them."""
 
     group: str
     generation: int
@@ -289,9 +289,9 @@ class Sync(NamedTuple):
 
 
 class Leaver(NamedTuple):
-    """One who leaves (or is removed by an operator): by member id, or by instance id alone.
+    """A member that leaves, or is removed by an operator: by member id, or by instance id alone.
 
-    ``reason``: in its own words (v5, KIP-800).
+    ``reason``: the client's text (v5, KIP-800).
     """
 
     member_id: str
@@ -300,7 +300,7 @@ class Leaver(NamedTuple):
 
 
 class CommitIdentity(NamedTuple):
-    """Who commits offsets: a member in a generation, or nobody (generation -1, no ids). ``host``: from where."""
+    """The sender of a commit: a member in a generation, or no member (generation -1, no ids). ``host``: its address."""
 
     group: str
     generation: int = -1
@@ -310,20 +310,20 @@ class CommitIdentity(NamedTuple):
 
     @property
     def anonymous(self) -> bool:
-        """No identity at all: an operator, or a consumer that assigns partitions to itself."""
+        """Whether there is no identity at all: an operator, or a consumer that assigns partitions to itself."""
         return self.generation < 0 and not self.member_id and self.instance_id is None
 
 
 LeaveResults = Sequence[tuple[Leaver, ErrorCode]]
 
 
-# What an operator may choose about the coordinator, named and set as Kafka's broker options ``group.*``.
+# The operator's settings for the coordinator, named as Kafka's broker options ``group.*``.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """Defaults are Kafka's, but for two.
+    """Defaults are Kafka's, with two exceptions.
 
-    ``initial_rebalance_delay_ms`` 0 (Kafka 3000): a single node is mostly used where consumers start one by one and
-    somebody waits for the first record. ``max_size`` 10 000 members (Kafka: no limit), so that one group's memory is
+    ``initial_rebalance_delay_ms`` is 0 (Kafka: 3000): on a single node, consumers mostly start one by one and their
+    users wait for the first record. ``max_size`` is 10 000 members (Kafka: no limit), so that one group's memory is
     bounded. ``new_member_timeout_ms``: a joining member cannot send heartbeats, so its first round has five minutes.
     """
 
@@ -334,51 +334,51 @@ class GroupSettings:
     new_member_timeout_ms: int = 300_000
 
 
-# Groups, and what their members take in memory, which clients leave behind when they go: counted, and limited.
+# Limits on groups, and on the memory of their members, which stays occupied after clients have disconnected.
 #
-# Source: Kafka limits the members of a group (``group.max.size``), and what they bring by the heap alone.
+# Source: Kafka limits the members of a group (``group.max.size``), but their data by the heap alone.
 MEMBER_BYTES = 4_000
-"""What a member takes that brings nothing, or an id that was given to one that has not joined yet: with its group, and
-the one JoinGroup or SyncGroup of its that may wait."""
+"""Memory of a member without data, or of an id that was handed out to a member that has not joined yet. It includes the
+member's place in the group, and one waiting JoinGroup or SyncGroup."""
 GROUP_BYTES = 2_000
-"""What a group takes without members and offsets."""
+"""Memory of a group without members and offsets."""
 _PART_OF_MEMORY = 4
 _MAX_GROUPS = 16_000
 _NUMBER = 1 << 40
-"""Their bytes alone are limited; members of one group by ``group_max_size``."""
+"""No limit on their number: only their bytes are limited here, and members of one group by ``group_max_size``."""
 
 HeldByMembers: TypeAlias = Shares[tuple[str, ...]]
-"""By group and member; by "newer", group and member for groups of KIP-848. The owner is the member's host."""
+"""By group and member; by "newer", group and member for KIP-848 groups. The owner is the member's host."""
 
 
 def held_by_members(memory: Memory = UNLIMITED, address_percent: int = ADDRESS_PERCENT) -> HeldByMembers:
-    """Where members of all groups are counted: a quarter of the memory, of which one address may have its share."""
+    """Counts the members of all groups: a quarter of the memory, of which one address may have its share."""
     return Shares("members of groups", "memory_bytes", _NUMBER, memory, address_percent, _PART_OF_MEMORY)
 
 
 KeptGroups: TypeAlias = Shares[tuple[str, ...]]
-"""By name; by "newer" and name for groups of KIP-848. The owner is the host that made the group; a group that was found
-in the log has none."""
+"""By name; by "newer" and name for KIP-848 groups. The owner is the host that created the group; groups from the log
+have none."""
 
 
 def kept_groups(
     most: int = _MAX_GROUPS, memory: Memory = UNLIMITED, address_percent: int = ADDRESS_PERCENT
 ) -> KeptGroups:
-    """Where groups of both protocols are counted, with members or without."""
+    """Counts the groups of both protocols, with members or without."""
     return Shares("groups", "max_groups", most, memory, address_percent)
 
 
 def plain_host(client_host: str | None) -> str | None:
-    """An address as other protocols write it: Kafka's tools show it with a slash before."""
+    """An address without the slash that Kafka's tools show before it."""
     return None if client_host is None else client_host.removeprefix("/")
 
 
-# A classic group: its members, its generation and questions about them; `classic_coordinator` decides.
+# The group and its members; `classic_coordinator` decides.
 @dataclass(slots=True)
 class Member:
     """``join`` and ``sync`` are parked replies. ``is_new``: has not been in any generation yet.
 
-    ``parked``: the ids of all members of its group whose joins are; shared, so that nobody has to count them.
+    ``parked``: the ids of all members of its group with parked joins; shared, so that they need not be counted.
     """
 
     member_id: str
@@ -396,12 +396,12 @@ class Member:
 
     @property
     def holds(self) -> int:
-        """Bytes that are kept of it."""
+        """Memory of this member in bytes."""
         brought = sum(len(name) + len(metadata) for name, metadata in self.protocols)
         return MEMBER_BYTES + brought + len(self.assignment) + len(self.member_id) + len(self.instance_id or "")
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member sent for ``protocol``; empty if it does not know it."""
+        """The member's metadata for ``protocol``; empty if it does not support it."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def park_join(self, reply: Callable[[JoinAnswer], None]) -> None:
@@ -425,7 +425,7 @@ class Member:
 
 @dataclass(slots=True)
 class InitialDelay:
-    """The wait for more first members: the delay armed last, and what may still be added to it."""
+    """The wait for more first members: the last delay, and how much may still be added."""
 
     delay_s: float
     remaining_s: float
@@ -434,7 +434,7 @@ class InitialDelay:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """A static member's return that waits for the log; what to go back to if the log refuses."""
+    """A static member's return that waits for the log, with the values to restore if the log refuses."""
 
     member_id: str
     old_id: str
@@ -447,11 +447,11 @@ class Takeover:
 class Group:
     """One group. ``state_since_ms`` is the wall clock of the last change of state.
 
-    ``storing`` is the ticket of the assignment that is on its way to the log, ``takeovers`` those of static members.
-    ``parked`` are the members whose joins are, ``supported`` says of each protocol how many know it: counted as they
-    come and go, because a group of thousands is asked for both at each of their joins.
-    ``subscribed`` is None where members' metadata could not be understood. ``kept``: the log knows of the group or its
-    offsets, so that it must not be forgotten while it is empty. ``held``: where it is counted what members take.
+    ``storing`` is the ticket of the assignment that is being written, ``takeovers`` has those of static members.
+    ``parked``: members with parked joins; ``supported``: how many members support each assignor. Both are kept up to
+    date with each join and leave, because a group of thousands needs them at each join. ``subscribed`` is None if
+    members' metadata could not be read. ``kept``: the log has the group or its offsets, so it must not be removed while
+    it is empty. ``held``: counts the members' memory.
     """
 
     group_id: str
@@ -478,22 +478,22 @@ class Group:
 
     @property
     def rebalance_timeout_s(self) -> float:
-        """What the slowest member asks for."""
+        """The slowest member's timeout."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0) / 1_000
 
     @property
     def awaiting_join(self) -> int:
-        """Members whose join is parked."""
+        """The number of members with parked joins."""
         return len(self.parked)
 
     @property
     def all_joined(self) -> bool:
-        """Nobody who could join is missing."""
+        """Whether no expected member is missing."""
         return not self.pending_join and len(self.parked) == len(self.members)
 
     @property
     def blank(self) -> bool:
-        """Nothing would be lost with it: nothing of it was stored, and nobody is about to join."""
+        """Whether the group can be removed without a loss: nothing of it is stored, and no member is about to join."""
         return self.state is State.EMPTY and not self.kept and not self.members and not self.pending_join
 
     def identity_fault(self, member_id: str, instance_id: str | None) -> ErrorCode:
@@ -507,7 +507,7 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a joiner with these protocols can be in one group with all members there are."""
+        """Whether a joiner with these assignors can be in one group with all present members."""
         if not protocol_type or not protocols:
             return False
         if not self.members:
@@ -518,7 +518,7 @@ class Group:
         return self.supported[protocol] == len(self.members)
 
     def select_protocol(self) -> str | None:
-        """Each member votes for the first of its protocols that all support; most votes win, on a tie the first."""
+        """Each member votes for its first assignor that all support; most votes win, on a tie the first."""
         firsts = (
             next((name for name, _ in member.protocols if self._is_common(name)), None)
             for member in self.members.values()
@@ -527,7 +527,7 @@ class Group:
         return votes.most_common(1)[0][0] if votes else None
 
     def set_protocols(self, member: Member, protocols: Protocols) -> None:
-        """A member supports other protocols than before, or has other metadata for them."""
+        """Set a member's assignors and their metadata."""
         self._forget_protocols(member)
         member.protocols = protocols
         self.supported.update(_names(protocols))
@@ -537,10 +537,10 @@ class Group:
         for name in _names(member.protocols):
             self.supported[name] -= 1
             if not self.supported[name]:
-                del self.supported[name]  # members choose the names: those of none are not kept
+                del self.supported[name]  # members choose the names: unused ones are not kept
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Take in a new member; the first one sets the protocol type and leads."""
+        """Add a new member; the first one sets the protocol type and leads."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -553,11 +553,11 @@ class Group:
         self.weigh(member)
 
     def weigh(self, member: Member) -> None:
-        """Count what is kept of a member now."""
+        """Count a member's present memory."""
         self.held.take((self.group_id, member.member_id), member.client_host, member.holds)
 
     def hold_in(self, held: HeldByMembers) -> None:
-        """Count what is kept of all members there from now on, not where it was before."""
+        """Count all members' memory in ``held`` from now on."""
         for member_id in (*self.members, *self.pending_join):
             self.held.drop((self.group_id, member_id))
         self.held = held
@@ -565,17 +565,17 @@ class Group:
             self.weigh(member)
 
     def add_pending(self, member_id: str, host: str) -> None:
-        """An id was given to a member that has not joined yet."""
+        """Note an id that was handed out to a member that has not joined yet."""
         self.pending_join.add(member_id)
         self.held.take((self.group_id, member_id), host, MEMBER_BYTES)
 
     def remove_pending(self, member_id: str) -> None:
-        """It joins, or does not come."""
+        """Remove such an id: its member joins, or does not come."""
         self.pending_join.remove(member_id)
         self.held.drop((self.group_id, member_id))
 
     def remove(self, member_id: str) -> Member:
-        """Take a member out; who leads, if it led, is the first that is left."""
+        """Remove a member; if it led, the first remaining one leads."""
         member = self.members.pop(member_id)
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
             del self.static_ids[member.instance_id]
@@ -588,7 +588,7 @@ class Group:
         return member
 
     def rename(self, old_id: str, new_id: str) -> Member:
-        """Give a static member another id, in the same place of the order."""
+        """Give a static member another id, at the same place in the order."""
         members = self.members
         member = members[old_id]
         self.members = {new_id if name == old_id else name: each for name, each in members.items()}
@@ -609,14 +609,14 @@ class Group:
         return member
 
     def roster(self) -> tuple[JoinedMember, ...]:
-        """All members with their metadata of the chosen protocol, as the leader gets them."""
+        """All members with their metadata for the chosen assignor, for the leader."""
         return tuple(
             JoinedMember(member.member_id, member.instance_id, member.metadata(self.protocol_name))
             for member in self.members.values()
         )
 
     def join_answer(self, member: Member) -> JoinAnswer:
-        """The current generation as ``member`` is told of it."""
+        """The answer to ``member`` with the current generation."""
         return JoinAnswer(
             member_id=member.member_id,
             generation=self.generation,
@@ -634,5 +634,5 @@ class Group:
 
 
 def _names(protocols: Protocols) -> set[str]:
-    """Of protocols, each once, however often a member lists it."""
+    """The assignors' names, each once, however often a member lists it."""
     return {name for name, _ in protocols}

@@ -1,4 +1,4 @@
-"""Walks a classic group's table: which effects an event has; a group as a record of ``__consumer_offsets``."""
+"""Walks a classic group's table (`Rounds`), with a function for each effect; a group as a stored record."""
 
 from __future__ import annotations
 
@@ -55,11 +55,10 @@ __all__ = [
 ]
 
 
-# Walks the table: an event happens to a group, its row says the next state and which effects run, in order.
-#
-# Here are what effects need around them, the deadlines and the way to the log, and nothing that decides.
+# The walker of the table: an event happens to a group, its row has the next state and the effects, in order. It
+# provides deadlines and the way to the log; decisions are made elsewhere.
 class Moment(NamedTuple):
-    """Now, on both clocks: ``monotonic`` seconds for deadlines, ``wall_ms`` (since 1970 UTC) for what is stored."""
+    """The time on both clocks: ``monotonic`` seconds for deadlines, ``wall_ms`` (since 1970 UTC) for stored values."""
 
     monotonic: float
     wall_ms: int
@@ -75,7 +74,7 @@ class Wait(Key):
 
 
 class Due(NamedTuple):
-    """Whose deadline it is; ``member_id`` is "" for a group's own."""
+    """The owner of a deadline; ``member_id`` is "" for a group's own."""
 
     group_id: str
     wait: Wait
@@ -92,7 +91,7 @@ class Storage(Protocol):
 
 @dataclass(slots=True)
 class Cause:
-    """What an event is about, for its effects, and the code they answer a heartbeat, commit or delete with."""
+    """An event's data for its effects, and the code with which they answer a heartbeat, commit or delete."""
 
     now: Moment
     member: Member | None = None
@@ -110,7 +109,7 @@ class Act(Protocol):
 
 @dataclass(slots=True)
 class Rounds:
-    """Everything an effect may touch besides its group."""
+    """Everything besides its group that an effect may use."""
 
     settings: GroupSettings
     storage: Storage
@@ -130,29 +129,29 @@ class Rounds:
         return cause.answer
 
     def tell(self, group: Group, over: Rebalance | None) -> None:
-        """Say that a rebalance has come to its end, if one has."""
+        """Report a finished rebalance, if there is one."""
         if over is not None:
             self.told(group.group_id, over)
 
     def ticket(self) -> int:
-        """A new number for something that is on its way to the log."""
+        """A new number for a record that is being written."""
         self.last_ticket += 1
         return self.last_ticket
 
     def set(self, group: Group, wait: Wait, when: float, member_id: str = "") -> None:
-        """Give a group or a member a deadline."""
+        """Set a deadline of a group or a member."""
         self.deadlines.set(Due(group.group_id, wait, member_id), when)
 
     def cancel(self, group: Group, wait: Wait, member_id: str = "") -> None:
-        """Take it away."""
+        """Cancel a deadline."""
         self.deadlines.cancel(Due(group.group_id, wait, member_id))
 
     def touch(self, group: Group, member: Member, now: Moment) -> None:
-        """The member's session starts again."""
+        """Restart the member's session."""
         self.set(group, Wait.SESSION, now.monotonic + member.session_timeout_ms / 1_000, member.member_id)
 
     def forget_member(self, group: Group, member_id: str, code: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
-        """Take a member out of the group, its timer with it, and answer what it has parked."""
+        """Remove a member from the group, cancel its timer, and answer its parked requests."""
         member = group.remove(member_id)
         self.cancel(group, Wait.SESSION, member_id)
         member.answer_join(JoinAnswer(code))
@@ -163,8 +162,8 @@ class Rounds:
 
 # A group as a record of ``__consumer_offsets``: the value of key v2, written as value v3, read as v0 to v4.
 #
-# What is stored is what the last sync agreed on. Of a member's protocols only the chosen one is stored, so a member
-# that comes back after a restart with the same metadata counts as unchanged. Source: Kafka, GroupMetadataValue.
+# The record has the result of the last sync. Of a member's metadata only that for the chosen assignor is stored, so a
+# member that returns after a restart with the same metadata counts as unchanged. Source: Kafka, GroupMetadataValue.
 CONSUMER = "consumer"
 """The protocol type of consumer groups, whose members' metadata is a subscription."""
 
@@ -232,7 +231,7 @@ def _member(value: GroupValueMember, protocol: str) -> Member:
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics all members together subscribe to; None if that is not known (other protocol types, odd metadata)."""
+    """The topics that all members together subscribe to; None for other protocol types and unreadable metadata."""
     if not group.members:
         return frozenset()
     if group.protocol_type != CONSUMER or not group.protocol_name:
@@ -242,7 +241,7 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
 
 
 def topics_of(metadata: bytes) -> frozenset[str] | None:
-    """What a consumer subscribes to; None where its metadata cannot be understood."""
+    """A consumer's subscribed topics; None if its metadata cannot be read."""
     try:
         return frozenset(read_subscription(metadata).topics)
     except ProtocolViolation:
@@ -250,7 +249,7 @@ def topics_of(metadata: bytes) -> frozenset[str] | None:
 
 
 def partitions_of(assignment: bytes) -> frozenset[Partition] | None:
-    """What a consumer is to read; None where its assignment cannot be understood."""
+    """A consumer's assigned partitions; None if the assignment cannot be read."""
     if not assignment:
         return frozenset()
     try:
@@ -260,9 +259,8 @@ def partitions_of(assignment: bytes) -> frozenset[Partition] | None:
     return frozenset(Partition(each.topic, number) for each in assigned for number in each.partitions)
 
 
-# What each effect of the table does to a group. One small function each; the table says when.
-#
-# Sources: Kafka's classic group coordinator (KIP-62, KIP-134, KIP-345, KIP-394, KIP-814).
+# The effects of the table, one function each. Sources: Kafka's classic group coordinator (KIP-62, KIP-134, KIP-345,
+# KIP-394, KIP-814).
 def _subject(cause: Cause) -> Member:
     assert cause.member is not None
     return cause.member
@@ -271,7 +269,7 @@ def _subject(cause: Cause) -> Member:
 def _park_join(rounds: Rounds, group: Group, cause: Cause) -> None:
     member, join = _subject(cause), cause.join
     assert join is not None
-    # A join parked before is of a connection that is gone: the client would not ask twice otherwise.
+    # The parked join came over a lost connection: the client would not send a second one otherwise.
     member.answer_join(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     member.park_join(join.reply)
     group.account.joined(member.member_id)
@@ -382,7 +380,7 @@ def _end_join_phase(rounds: Rounds, group: Group, cause: Cause) -> None:
         return
     present = next((member for member in group.members.values() if member.join is not None), None)
     if present is None:
-        # Only static members are left, and none of them is here: they may be restarting.
+        # Only static members are left, and none of them has joined: they may be restarting.
         rounds.set(group, Wait.JOIN, cause.now.monotonic + group.rebalance_timeout_s)
         return
     if group.leader is None or group.members[group.leader].join is None:
@@ -446,7 +444,7 @@ def _hand_out(rounds: Rounds, group: Group, cause: Cause) -> None:
 
 
 def _reader(group: Group) -> Read | None:
-    """How its assignments are understood: consumers' only. Workers of Kafka Connect, say, share no partitions."""
+    """Reads the group's assignments; only consumers' have partitions (those of Kafka Connect's workers do not)."""
     return partitions_of if group.protocol_type == CONSUMER else None
 
 

@@ -1,4 +1,8 @@
-"""The coordinator of a node's newer groups (KIP-848): requests of both protocols checked and answered."""
+"""The coordinator of a node's KIP-848 groups.
+
+Functions check heartbeats and commits; `OlderMembers` answers members of the older protocol; `ConsumerCoordinator`
+answers heartbeats. Time is passed in.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +67,11 @@ __all__ = [
 ]
 
 
-# Who may beat, and for whom: everything about a heartbeat that is decided before anything changes, in Kafka's order.
+# Checks of a heartbeat before anything changes, in Kafka's order.
 #
-# Each refusal says what a real broker says. Source: KIP-848, ConsumerGroupHeartbeat v0-v1; brokers of 4.3.1.
+# Each refusal has the text of a real broker's. Source: KIP-848, ConsumerGroupHeartbeat v0-v1; brokers of 4.3.1.
 def check_beat(beat: Beat) -> None:
-    """What can be said without knowing any group. Raises BeatRefused."""
+    """Check the heartbeat without its group. Raises BeatRefused."""
     if beat.needs_member_id or beat.epoch != JOIN:
         _not_empty(beat.member_id, "MemberId")
     _not_empty(beat.group, "GroupId")
@@ -107,17 +111,17 @@ def _invalid(message: str) -> BeatRefused:
 
 
 def check_room(group: ConsumerGroup | None, beat: Beat, max_size: int) -> None:
-    """Raises BeatRefused where one more is too many."""
+    """Raises BeatRefused if the group is full."""
     if group is None or beat.member_id in group.members or len(group.members) < max_size:
         return
-    # Who comes back under its instance id takes the place that it has.
+    # A member that returns under its instance id takes its own place.
     if beat.instance_id is None or beat.instance_id not in group.static_ids:
         text = f"The consumer group has reached its maximum capacity of {max_size} members."
         raise BeatRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
 
 def known_member(group: ConsumerGroup | None, beat: Beat) -> ConsumerMember:
-    """Who it is, where it says that it is a member. Raises BeatRefused."""
+    """The sender, which must be a member. Raises BeatRefused."""
     if group is None:
         what = "Consumer group" if beat.epoch > JOIN else "Group"
         raise BeatRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {beat.group} not found.")
@@ -139,7 +143,7 @@ def _unknown(message: str) -> BeatRefused:
 
 
 def check_epoch(member: ConsumerMember, beat: Beat) -> None:
-    """Its own epoch, or the one before where an answer got lost: then it owns nothing that it does not own any more.
+    """Accept the member's epoch, or the previous one after a lost answer, if it owns nothing that it has lost since.
 
     Raises BeatRefused.
     """
@@ -156,15 +160,15 @@ def check_epoch(member: ConsumerMember, beat: Beat) -> None:
     )
 
 
-# Who may commit offsets of a newer group, in which member epoch: as KIP-848 says, and as brokers of 4.3.1 do.
+# Checks of a commit to a KIP-848 group by its member epoch: as KIP-848 says, and as brokers of 4.3.1 do.
 def commit_fault(
     group: ConsumerGroup, identity: CommitIdentity, partitions: Iterable[tuple[str, int]], *, knows_epochs: bool
 ) -> ErrorCode:
-    """Whether it may. ``knows_epochs``: the request is of a version that has member epochs.
+    """The error code of a commit. ``knows_epochs``: the request's version has member epochs.
 
-    Nobody in particular may while the group is empty. A member may in its epoch, and in an earlier one what was its own
-    then and still is: it was on its way while the group went on. To who speaks the older protocol, epochs are
-    generations.
+    Without membership a commit is accepted while the group is empty. A member may commit in its epoch; and in an
+    earlier epoch for partitions that it had then and still has, because its commit was in flight while the epoch
+    advanced. For a member of the older protocol, epochs are generations.
     """
     if identity.generation < 0 and not group.members:
         return ErrorCode.NONE
@@ -188,14 +192,14 @@ def _had(group: ConsumerGroup, member: ConsumerMember, partition: tuple[str, int
     return since is not None and since <= epoch
 
 
-# Members of the older protocol in a group of the newer: JoinGroup, SyncGroup and Heartbeat, answered by its epochs.
+# Members of the older protocol in a KIP-848 group: JoinGroup, SyncGroup and Heartbeat.
 #
-# To such a member its epoch is the generation, and what it has of its target is its share. It is told to join again
-# where others are told by a heartbeat what to give up: with its join it says what it still owns. Nobody leads.
+# For such a member its epoch is the generation, and its assigned partitions are its assignment. Where a heartbeat tells
+# other members what to revoke, it must rejoin: its join reports the partitions that it still owns. There is no leader.
 #
-# Source: KIP-848, and what brokers of 4.3.1 answer.
+# Source: KIP-848, and the answers of 4.3.1 brokers.
 class OlderMembers:
-    """Answers None where the group is none of the newer protocol with members."""
+    """Methods return None if the group is no KIP-848 group with members."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -205,7 +209,7 @@ class OlderMembers:
         return group if group is not None and group.members else None
 
     def wanted(self, request: Join) -> Wanted | None:
-        """Which topics a join has to be told of."""
+        """The topics that a join needs."""
         group = self._group(request.group)
         if group is None:
             return None
@@ -216,7 +220,7 @@ class OlderMembers:
         return Wanted(names | group.wanted(), group.has_patterns)
 
     def join(self, request: Join, topics: Mapping[str, Topic], now: Moment, new_id: str) -> JoinAnswer | None:
-        """JoinGroup. ``topics``: those that were `wanted` and exist. ``new_id``: for who has none yet."""
+        """JoinGroup. ``topics``: the `wanted` ones that exist. ``new_id``: for a member without an id."""
         group = self._group(request.group)
         if group is None:
             return None
@@ -262,13 +266,13 @@ class OlderMembers:
         if owner is not None and not request.member_id:
             return self._steps.come_back(group, owner, member_id)
         if member_id not in group.members:
-            # Whoever knows its id joins with it: the one that it was handed out to, or one that was taken out.
+            # A member that sends an id may be new: the id was handed out to it, or it was removed from the group.
             made = ConsumerMember(member_id, request.instance_id, client_id=request.client_id)
             self._steps.enter(group, made)
         return group.members[member_id]
 
     def _update(self, group: ConsumerGroup, member: ConsumerMember, request: Join, said: Subscription) -> bool:
-        """Take over what a join says of its member; whether it wants to read something else than before."""
+        """Take over the member's metadata; returns whether its subscription has changed."""
         before = (frozenset(member.names), member.pattern)
         older = Older(request.session_timeout_ms, request.protocols)
         known = (member.names, member.rack, member.rebalance_timeout_ms, member.older)
@@ -282,7 +286,7 @@ class OlderMembers:
         return before != (frozenset(member.names), "")
 
     def sync(self, request: Sync, now: Moment) -> SyncAnswer | None:
-        """SyncGroup: what the member may have now."""
+        """SyncGroup: the partitions that the member may have now."""
         group = self._group(request.group)
         if group is None:
             return None
@@ -292,7 +296,7 @@ class OlderMembers:
         type_fits = request.protocol_type in (None, CONSUMER)
         if not type_fits or request.protocol_name not in (None, member.older.protocol):
             return SyncAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        # Who has yet to give something up has joined already, and joins again when it has done so.
+        # A member that still has to revoke partitions has joined already, and joins again when it has done so.
         if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED:
             self._told_to_join(group, member, now)
             return SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -307,7 +311,7 @@ class OlderMembers:
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: Moment
     ) -> ErrorCode | None:
-        """Heartbeat: REBALANCE_IN_PROGRESS where the member is to join again."""
+        """Heartbeat: REBALANCE_IN_PROGRESS if the member must rejoin."""
         group = self._group(group_id)
         if group is None:
             return None
@@ -323,7 +327,7 @@ class OlderMembers:
         return ErrorCode.REBALANCE_IN_PROGRESS
 
     def _told_to_join(self, group: ConsumerGroup, member: ConsumerMember, now: Moment) -> None:
-        """It has its rebalance timeout, from when it was told first."""
+        """Start the member's rebalance timeout, unless it is running."""
         if not self._steps.is_timed(group, member, Wait.REJOIN):
             self._steps.time(group, member, Wait.REJOIN, member.rebalance_timeout_ms, now)
 
@@ -331,7 +335,7 @@ class OlderMembers:
 def _known(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> tuple[ConsumerMember | None, ErrorCode]:
-    """Who asks, and what is wrong with it: who it says it is, which protocol it speaks, its generation."""
+    """The member, and the error in its id, instance id, protocol or generation."""
     if instance_id is not None:
         owner = group.static_ids.get(instance_id)
         if owner is not None and owner != member_id:
@@ -343,14 +347,14 @@ def _known(
     return member, ErrorCode.NONE if generation == member.epoch else ErrorCode.ILLEGAL_GENERATION
 
 
-# The coordinator of a node's groups of the newer protocol (KIP-848): heartbeats in, answers out, time passed in.
+# The coordinator of a node's KIP-848 groups.
 #
-# It answers within the call, never waits and has no clock: the owner calls `expire` at `next_deadline`, and writes what
-# `take_changes` says before it gives an answer away.
+# It answers within the call, never waits and has no clock: the owner calls `expire` at `next_deadline`, and writes the
+# entries of `take_changes` before it sends an answer.
 class ConsumerCoordinator:
-    """``told`` is called with each rebalance that has come to its end, and its group's name.
+    """``told`` is called with each finished rebalance and its group's name.
 
-    `OlderMembers` answers those that speak the older protocol in a group of the newer.
+    `OlderMembers` answers members of the older protocol.
     """
 
     def __init__(
@@ -362,11 +366,11 @@ class ConsumerCoordinator:
         self.older_members = OlderMembers(self._steps)
 
     def give_back_to(self, adopt: Adopt) -> None:
-        """Who takes over groups that go back to the older protocol; without, none do."""
+        """Set the taker of groups that are converted back; without one, none are."""
         self._steps.adopt = adopt
 
     def set_own(self, group_id: str, settings: ConsumerGroupSettings | None) -> None:
-        """What holds for one group from its members' next heartbeats on, whether it is there or not; None: as for all.
+        """Set a group's own settings for its next heartbeats, even if it does not exist yet; None removes them.
 
         Only times may differ.
         """
@@ -377,7 +381,7 @@ class ConsumerCoordinator:
     # Heartbeats.
 
     def wanted(self, beat: Beat, now: Moment) -> Wanted | None:
-        """Which topics `beat` has to be told of; None where what the group knows will do."""
+        """The topics that `beat` needs; None if the group's knowledge is recent enough."""
         group = self._groups.get(beat.group)
         if group is not None and not beat.subscribes and now.monotonic < group.refresh_at:
             return None
@@ -386,7 +390,7 @@ class ConsumerCoordinator:
         return Wanted(names | frozenset(beat.names or ()), patterns or bool(beat.pattern))
 
     def beat(self, beat: Beat, topics: Mapping[str, Topic] | None, now: Moment) -> BeatAnswer:
-        """ConsumerGroupHeartbeat. ``topics``: those that were `wanted` and exist, by name."""
+        """ConsumerGroupHeartbeat. ``topics``: the `wanted` ones that exist, by name."""
         try:
             check_beat(beat)
             if beat.epoch in (LEAVE, AWAY):
@@ -399,7 +403,7 @@ class ConsumerCoordinator:
         member = known_member(self._groups.get(beat.group), beat)
         group = self._groups[beat.group]
         if beat.epoch == AWAY:
-            # What it has stays its own until its session ends, which nothing makes longer now.
+            # It keeps its partitions until its session ends, which is not extended any more.
             member.epoch = AWAY
             group.note_whether_lagging(member)
             self._steps.note(group, member.member_id)
@@ -434,7 +438,7 @@ class ConsumerCoordinator:
         )
 
     def _member(self, group: ConsumerGroup | None, beat: Beat) -> ConsumerMember:
-        """Who beats: one who is there, one who comes back, or a new one that is not in the group yet."""
+        """The sender: a member, a returning static member, or a new one that is not in the group yet."""
         if beat.epoch != JOIN:
             member = known_member(group, beat)
             check_epoch(member, beat)
@@ -453,9 +457,9 @@ class ConsumerCoordinator:
         return self._steps.come_back(group, owner, beat.member_id)
 
     def convert(self, group: Group, beat: Beat, topics: Mapping[str, Topic]) -> None:
-        """Take over a group of the older protocol, for a heartbeat that joins it; it ends where it was.
+        """Take over a classic group, for a heartbeat that joins it; the caller removes it there.
 
-        ``topics``: those of `topics_of_group` that exist. Raises BeatRefused where it must stay as it is.
+        ``topics``: those of `topics_of_group` that exist. Raises BeatRefused if the group must stay as it is.
         """
         made = newer_group(group, topics, self._settings)
         check_room(made, beat, self._settings.max_size)
@@ -465,15 +469,15 @@ class ConsumerCoordinator:
             self._steps.note(made, member.member_id)
 
     def begin_sessions(self, group_id: str, now: Moment) -> None:
-        """Of a group that was taken over."""
+        """Start the sessions of a group that was taken over."""
         group = self._groups[group_id]
         for member in group.members.values():
             self._steps.touch(group, member, now)
 
-    # Members that go.
+    # Removal of members.
 
     def leave(self, group_id: str, leavers: Sequence[Leaver], now: Moment) -> list[ErrorCode] | None:
-        """LeaveGroup, as operators send it: one code a leaver; None if there is no such group."""
+        """LeaveGroup, as operators send it: one code per leaver; None if there is no such group."""
         group = self._groups.get(group_id)
         if group is None:
             return None
@@ -491,12 +495,12 @@ class ConsumerCoordinator:
     def commit_fault(
         self, identity: CommitIdentity, partitions: Iterable[tuple[str, int]], *, knows_epochs: bool
     ) -> ErrorCode | None:
-        """Whether offsets of these may be committed now; None if there is no such group."""
+        """Whether offsets of these partitions may be committed now; None if there is no such group."""
         group = self._groups.get(identity.group)
         return None if group is None else commit_fault(group, identity, partitions, knows_epochs=knows_epochs)
 
     def fetch_fault(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
-        """Whether such a member may ask for offsets; anybody may where the group is not of this protocol."""
+        """Whether this member may fetch offsets; always allowed if the group is no KIP-848 group."""
         group = self._groups.get(group_id)
         if group is None or (member_id is None and epoch < 0):
             return ErrorCode.NONE
@@ -508,22 +512,22 @@ class ConsumerCoordinator:
         return ErrorCode.STALE_MEMBER_EPOCH if member.older is None else ErrorCode.ILLEGAL_GENERATION
 
     def is_subscribed(self, group_id: str, topic: str) -> bool:
-        """Whether a member wants the topic."""
+        """Whether a member subscribes to the topic."""
         group = self._groups.get(group_id)
         return group is not None and topic in group.wanted()
 
     # Groups.
 
     def group(self, group_id: str) -> ConsumerGroup | None:
-        """For descriptions; to be read only."""
+        """The group, for descriptions; not to be changed."""
         return self._groups.get(group_id)
 
     def groups(self) -> Iterable[ConsumerGroup]:
-        """All groups; to be read only."""
+        """All groups; not to be changed."""
         return self._groups.values()
 
     def delete(self, group_id: str) -> ErrorCode:
-        """DeleteGroups for one group. If NONE is answered, its offsets are the caller's to delete."""
+        """DeleteGroups for one group. After NONE, the caller deletes its offsets."""
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -532,10 +536,10 @@ class ConsumerCoordinator:
         self._steps.forget(group)
         return ErrorCode.NONE
 
-    # Time and the log.
+    # Deadlines and the log.
 
     def load(self, stored: Stored, now: Moment) -> None:
-        """Start from the log. Sessions, and times to give partitions up, start afresh."""
+        """Load the groups. Sessions and revocation deadlines start afresh."""
         for group in restored(stored):
             self._groups[group.group_id] = group
             consumer_transitions.account_restored(group)
@@ -544,31 +548,31 @@ class ConsumerCoordinator:
                 self._steps.time_revocation(member, group, now)
 
     def has_changes(self, group_id: str) -> bool:
-        """Whether something of the group is not in the log, nor on its way there."""
+        """Whether the group has changes that are neither in the log nor being written."""
         return self._steps.has_changes(group_id)
 
     def take_changes(self, group_id: str) -> list[Entry]:
-        """What is to be written of a group, as it is now; `give_back` it if the log refuses."""
+        """The group's changed entries in their present form; `give_back` them if the log refuses."""
         return self._steps.take_changes(group_id)
 
     def give_back(self, group_id: str, whose: Iterable[str | None]) -> None:
-        """What `take_changes` said did not get into the log."""
+        """Note changes again that did not get into the log."""
         self._steps.untake(group_id, whose)
 
     def changes(self, group_id: str) -> frozenset[str | None]:
-        """Whose entries `take_changes` would give: members by id, None for the group itself."""
+        """The changed entries of `take_changes`: members by id, None for the group itself."""
         return self._steps.changes(group_id)
 
     def next_deadline(self) -> float | None:
-        """When `expire` has something to do, in seconds of the monotonic clock."""
+        """The time of the next deadline, in seconds of the monotonic clock."""
         return self._steps.deadlines.next()
 
     def not_before(self) -> float | None:
-        """`expire` has nothing to do before that; cheaper than `next_deadline`, and may be earlier."""
+        """A lower bound of `next_deadline` that is cheaper to compute."""
         return self._steps.deadlines.not_before()
 
     def expire(self, now: Moment) -> set[str]:
-        """Let everything happen whose time has come. Returns the groups that have changed."""
+        """Handle all deadlines that have passed. Returns the groups that have changed."""
         changed = set()
         for due in self._steps.deadlines.due(now.monotonic):
             self._steps.expire(due, now)
@@ -577,7 +581,7 @@ class ConsumerCoordinator:
 
 
 def _update(member: ConsumerMember, beat: Beat) -> bool:
-    """Take over what a heartbeat says of its member; whether it wants to read something else than before."""
+    """Take over the fields of a heartbeat; returns whether the subscription has changed."""
     before = (frozenset(member.names), member.pattern)
     member.instance_id = member.instance_id if beat.instance_id is None else beat.instance_id
     member.rack = member.rack if beat.rack is None else beat.rack

@@ -1,4 +1,8 @@
-"""A group of the newer protocol (KIP-848): members, epochs, targets and owners, as data and as journal entries."""
+"""A KIP-848 group as data.
+
+The module has a member's state table, heartbeats and their answers, settings, the group with its members, epochs,
+targets and owners, the computation of targets, and the group's journal entries.
+"""
 
 from __future__ import annotations
 
@@ -76,22 +80,21 @@ __all__ = [
 ]
 
 
-# The states of a member of a newer group (KIP-848), and what each of its heartbeats does: prose, table.
+# The states of a KIP-848 member, and the effect of its heartbeats.
 #
-# The coordinator shares out a group's partitions as soon as somebody comes, goes or wants something else; what a member
-# is to have in the end is its **target**, and targets have a number, the **target epoch**. Members get there one by one
-# and in two steps, because no partition may have two owners. A **STABLE** member has what it was told and nothing more
-# to wait for. Whoever has partitions that its target gives to others is told to give them up, and is **UNREVOKED**
-# until a heartbeat of its no longer names them; meanwhile it stays in the epoch it is in. Then it enters the target's
-# epoch and takes what is free of its target. If some of it still belongs to somebody who has not given it up, it is
-# **UNRELEASED**, and takes the rest with a later heartbeat. Partitions that are yet to be given up belong to their
-# member as much as those it keeps.
+# The coordinator assigns a group's partitions as soon as a member joins, leaves or changes its subscription. A member's
+# assignment is its **target**, and targets have a number, the **target epoch**. Members reach their targets one by one
+# and in two steps, because no partition may have two owners. A **STABLE** member owns all that it may have at present.
+# A member whose target gives some of its partitions to others is asked to revoke them, and is **UNREVOKED** until a
+# heartbeat no longer lists them; meanwhile it stays in its epoch. Then it enters the target's epoch and takes the free
+# partitions of its target. If others have not revoked some of these yet, it is **UNRELEASED**, and takes the rest with
+# a later heartbeat. Partitions to be revoked belong to their member as much as those it keeps.
 #
-# Two rules of this file. First, an event is what a heartbeat finds when it compares what the member has and says with
-# its target (`reconcile`); who may beat at all is asked before (`check_beat`). Second, a row says the next state and,
-# in order, the effects; a member that leaves, or is not heard of, leaves the group, which needs no state.
+# Two rules of this file. First, an event is the result of comparing a heartbeat and the member with its target
+# (`reconcile`); `check_beat` has decided before whether the heartbeat is valid. Second, a row has the next state and
+# the effects, in order; a member that leaves or expires is removed from the group, which needs no state.
 #
-# Source: KIP-848, "Member Epoch - Reconciliation", and what brokers of 4.3.1 answer.
+# Source: KIP-848, "Member Epoch - Reconciliation", and the answers of 4.3.1 brokers.
 class MemberState(Key):
     """Values are those of Kafka's records."""
 
@@ -101,7 +104,7 @@ class MemberState(Key):
 
 
 class Event(Key):
-    """What a heartbeat finds."""
+    """The result of a heartbeat's comparison with the target."""
 
     ARRIVED = "the member is in the target's epoch"
     STILL_OWNS = "it has not given up what it was told to"
@@ -111,7 +114,7 @@ class Event(Key):
 
 
 class Effect(Key):
-    """What a row does, in `consumer_transitions`."""
+    """The actions of a row, in `consumer_transitions`."""
 
     REVOKE = "keep what the target leaves it; the rest is to be given up, in time"
     TAKE = "own what is free of the target"
@@ -139,41 +142,41 @@ TABLE: Final = Table(
     {
         _S.STABLE: {_E.ARRIVED: Row(_S.STABLE), **_FORWARD},
         _S.UNREVOKED: {_E.STILL_OWNS: Row(_S.UNREVOKED), **_FORWARD},
-        # Being in the target's epoch is not enough: what it waits for may be free now.
+        # Being in the target's epoch is not enough: the missing partitions may be free now.
         _S.UNRELEASED: _FORWARD,
     },
 )
 
-# What the coordinator of newer groups is asked and what it answers, as plain data; the front translates messages.
+# Requests and answers of the KIP-848 coordinator as plain data; the front translates messages.
 JOIN: Final = 0
 LEAVE: Final = -1
 AWAY: Final = -2
-"""Member epochs that say what a heartbeat is for: a member comes, goes, or goes for a while (static members only)."""
+"""Member epochs with a meaning of their own: a member joins, leaves, or leaves for a while (static members only)."""
 
 Place: TypeAlias = tuple[bytes, int]
-"""A partition: its topic's id, its number."""
+"""A partition: its topic's id and its number."""
 
 
 class Topic(NamedTuple):
-    """A topic as groups see it: its id, its number of partitions."""
+    """A topic as groups see it: its id and its number of partitions."""
 
     id: bytes
     partitions: int
 
 
 class Wanted(NamedTuple):
-    """Topics that the coordinator has to be told of: those of these names, or every one."""
+    """The topics that the coordinator needs: those with these names, or all."""
 
     names: frozenset[str]
     every: bool
 
     def covers(self, other: Wanted) -> bool:
-        """Whoever was told of these was told of the others, too."""
+        """Whether these topics include the others."""
         return self.every or (not other.every and other.names <= self.names)
 
 
 class BeatRefused(PenstockError):
-    """A heartbeat that cannot be served: the code, and what its sender should know."""
+    """A refused heartbeat: the error code, and a text for its sender."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -182,9 +185,9 @@ class BeatRefused(PenstockError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """ConsumerGroupHeartbeat. None (-1 for ``rebalance_timeout_ms``) says that nothing has changed since the last one.
+    """ConsumerGroupHeartbeat. None (-1 for ``rebalance_timeout_ms``) means unchanged since the last one.
 
-    ``pattern``: a regular expression of topic names, "" for none. ``needs_member_id``: its sender chose its id (v1).
+    ``pattern``: a regular expression for topic names, "" for none. ``needs_member_id``: the sender chose its id (v1).
     """
 
     group: str
@@ -203,18 +206,18 @@ class Beat:
 
     @property
     def subscribes(self) -> bool:
-        """It says what it wants to read."""
+        """Whether it has a subscription."""
         return self.names is not None or self.pattern is not None
 
     @property
     def full(self) -> bool:
-        """It says everything, as members do that do not know what was heard of them: it is answered with everything."""
+        """Whether all fields are present, as after a lost answer: the response then always has the assignment."""
         return self.epoch == JOIN or (self.rebalance_timeout_ms != -1 and self.subscribes and self.owned is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class BeatAnswer:
-    """``assigned`` is None where it is as the member knows it."""
+    """``assigned`` is None if it is unchanged."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -224,16 +227,16 @@ class BeatAnswer:
     assigned: Collection[Place] | None = None
 
 
-# What an operator may choose about groups of the newer protocol, named as Kafka's options ``group.consumer.*``.
+# The operator's settings for KIP-848 groups, named as Kafka's options ``group.consumer.*``.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupSettings:
-    """Defaults are Kafka's, but for ``max_size`` (see `GroupSettings`).
+    """Defaults are Kafka's, except ``max_size`` (see `GroupSettings`).
 
-    ``assignment_interval_ms``: how long a group of ``large_from`` members and more waits from one sharing out to the
-    next, as all groups of a real broker do: each costs tens of milliseconds there, and a thousand members who join
-    would cause a thousand of them. Smaller groups do not wait, so that a second member has its share at once.
-    ``refresh_ms``: how long a group may go on without looking whether its topics have changed; a real broker is told.
-    ``min_…`` and ``max_…`` bound what may be said for single groups.
+    ``assignment_interval_ms``: how long a group of ``large_from`` members and more waits between two assignments, as
+    all groups of a real broker do: each assignment costs tens of milliseconds there, and a thousand joins would cause a
+    thousand of them. Smaller groups do not wait, so that a second member gets its partitions at once. ``refresh_ms``:
+    how often a group checks whether its topics have changed; a real broker is notified. ``min_…`` and ``max_…`` bound
+    the settings of single groups.
     """
 
     session_timeout_ms: int = 45_000
@@ -249,40 +252,39 @@ class ConsumerGroupSettings:
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
 
-# What members of the older protocol say of themselves, inside JoinGroup: wants, and what they own; and their shares.
+# Members of the older protocol in a KIP-848 group: the metadata in their JoinGroup, and their assignments.
 #
-# Members of both protocols meet in a group of the newer one while it is converted (KIP-848, "Upgrading to the new
-# protocol").
+# Members of both protocols meet in a KIP-848 group while it is converted (KIP-848, "Upgrading to the new protocol").
 CONSUMER = "consumer"
-"""The protocol type whose members can be in a group of the newer protocol."""
+"""The protocol type whose members can be in a KIP-848 group."""
 _VERSION = struct.Struct(">h")
 
 
 @dataclass(frozen=True, slots=True)
 class Older:
-    """A member that speaks the older protocol: what it can follow, preferred first, and how long it may be silent."""
+    """A member of the older protocol: its assignors, preferred first, and its session timeout."""
 
     session_timeout_ms: int
     protocols: Protocols
 
     @property
     def protocol(self) -> str:
-        """The one whose form its shares have."""
+        """The assignor whose format its assignments have."""
         return self.protocols[0][0]
 
     @property
     def metadata(self) -> bytes:
-        """What it says of itself; the same in each of its protocols."""
+        """Its subscription, which is the same for each of its assignors."""
         return self.protocols[0][1]
 
 
 def spoken(protocols: Protocols) -> Subscription:
-    """What a member wants and owns. Raises ProtocolViolation where nobody can tell."""
+    """A member's subscription. Raises ProtocolViolation if it cannot be read."""
     return read_subscription(protocols[0][1] if protocols else b"")
 
 
 def owned_by(subscription: Subscription, topics: Mapping[str, Topic]) -> frozenset[Place]:
-    """What it says that it owns, as far as there are such topics."""
+    """The partitions it reports as owned, of topics that exist."""
     return frozenset(
         (topics[each.topic].id, number)
         for each in subscription.owned_partitions
@@ -292,9 +294,9 @@ def owned_by(subscription: Subscription, topics: Mapping[str, Topic]) -> frozens
 
 
 def share(places: Iterable[Place], names: Mapping[bytes, str], metadata: bytes) -> bytes:
-    """Partitions as the member with that ``metadata`` reads them: in the version that it writes itself.
+    """The assignment bytes for the member with that ``metadata``, in the version of its own bytes.
 
-    Those of topics without a name here are left out.
+    Topics without a name here are left out.
     """
     found: dict[str, list[int]] = {}
     for topic, number in sorted(places):
@@ -305,20 +307,21 @@ def share(places: Iterable[Place], names: Mapping[bytes, str], metadata: bytes) 
     return write_assignment(MemberAssignment(assigned_partitions=parts), version)
 
 
-# A group of the newer protocol: its members, epochs, targets and owners, and questions about them.
+# A KIP-848 group: its members, epochs, targets and owners.
 EMPTY: Final = "Empty"
 ASSIGNING: Final = "Assigning"
 RECONCILING: Final = "Reconciling"
 STABLE: Final = "Stable"
-"""What the states of a group are called on the wire."""
+"""A group's states by their names on the wire."""
 
 
 @dataclass(slots=True)
 class ConsumerMember:
-    """``assigned`` and ``pending`` (yet to be given up) are by the epoch in which the member got them; both are its.
+    """``assigned`` and ``pending`` (still to be revoked) map partitions to the epoch in which the member got them.
 
-    ``epoch`` is -2 while a static member is away. ``target``: what it is to have in the group's target epoch.
-    ``older``: it speaks the older protocol, whose generation its epoch is; to be changed by `ConsumerGroup.speak`.
+    The member owns both. ``epoch`` is -2 while a static member is away. ``target``: its assignment in the group's
+    target epoch. ``older``: set for a member of the older protocol, whose generation is its epoch; change it with
+    `ConsumerGroup.speak`.
     """
 
     member_id: str
@@ -340,18 +343,18 @@ class ConsumerMember:
 
     @property
     def owned(self) -> Iterable[Place]:
-        """All that nobody else may have."""
+        """All partitions that no other member may have."""
         return chain(self.assigned, self.pending)
 
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """``topics``: those that members want, as far as they exist; ``matched``: those that a pattern means, by name.
+    """``topics``: the subscribed topics that exist; ``matched``: the matching topics by pattern.
 
-    ``owners``: who has a partition, or has yet to give it up. ``lagging``: members that are not yet where the target
-    wants them. ``older``: how many members speak the older protocol; ``supported``: how many of them know each of its
-    protocols; counted, as in groups of that. ``refresh_at``: when topics are to be looked at again, ``assign_at``: when
-    a large group may be shared out again, in seconds of the monotonic clock.
+    ``owners``: by partition, including those still to be revoked. ``lagging``: members that have not reached their
+    target. ``older``: the number of members of the older protocol; ``supported``: how many of them support each
+    assignor, counted as in classic groups. ``refresh_at``: when topics are checked again, ``assign_at``: when a large
+    group may get new targets, in seconds of the monotonic clock.
     """
 
     group_id: str
@@ -373,7 +376,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> str:
-        """As the wire calls it."""
+        """The state by its name on the wire."""
         if not self.members:
             return EMPTY
         if self.epoch > self.target_epoch:
@@ -382,22 +385,22 @@ class ConsumerGroup:
 
     @property
     def has_patterns(self) -> bool:
-        """Some members want all topics of a pattern."""
+        """Whether some member has a pattern."""
         return any(each.pattern for each in self.members.values())
 
     def wanted_by(self, member: ConsumerMember) -> frozenset[str]:
-        """Names of the topics that a member wants, whether they exist or not."""
+        """Names of the topics that a member subscribes to, whether they exist or not."""
         names = frozenset(member.names)
         return names | self.matched.get(member.pattern, frozenset()) if member.pattern else names
 
     def wanted(self) -> frozenset[str]:
-        """Names of the topics that somebody wants; most members want the same, which is looked at once."""
+        """Names of all subscribed topics; equal subscriptions, which most members have, are looked at once."""
         names = chain.from_iterable({each.names for each in self.members.values()})
         patterns = {each.pattern for each in self.members.values() if each.pattern}
         return frozenset(names).union(*(self.matched.get(each, frozenset()) for each in patterns))
 
     def add(self, member: ConsumerMember) -> None:
-        """Take in a member, with all that it owns."""
+        """Add a member, with all that it owns."""
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
@@ -406,7 +409,7 @@ class ConsumerGroup:
         self.note_whether_lagging(member)
 
     def remove(self, member_id: str) -> ConsumerMember:
-        """Take a member out; what it owned is free."""
+        """Remove a member; its partitions become free."""
         member = self.members.pop(member_id)
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
             del self.static_ids[member.instance_id]
@@ -417,7 +420,7 @@ class ConsumerGroup:
         return member
 
     def replace(self, old_id: str, new_id: str) -> ConsumerMember:
-        """A static member goes on under another id, in the same place of the order, and has to join."""
+        """Continue a static member under another id, at the same place in the order; it has to join."""
         order = [new_id if name == old_id else name for name in self.members]
         member = self.remove(old_id)
         member.member_id, member.epoch, member.previous_epoch = new_id, 0, 0
@@ -428,7 +431,7 @@ class ConsumerGroup:
         return member
 
     def speak(self, member: ConsumerMember, older: Older | None) -> None:
-        """The member speaks that protocol from now on, None for the newer one."""
+        """Set the member's protocol: None for the newer one."""
         self._count(member.older, -1)
         member.older = older
         self._count(older, 1)
@@ -440,44 +443,44 @@ class ConsumerGroup:
         for name in {name for name, _ in older.protocols}:
             self.supported[name] += by
             if not self.supported[name]:
-                del self.supported[name]  # members choose the names: those of none are not kept
+                del self.supported[name]  # members choose the names: unused ones are not kept
 
     def supports(self, protocols: Protocols) -> bool:
-        """Whether one of these is known to all members of the older protocol."""
+        """Whether all members of the older protocol support one of these."""
         return any(self.supported[name] == self.older for name, _ in protocols)
 
     def own(self, member: ConsumerMember, assigned: dict[Place, int], pending: dict[Place, int]) -> None:
-        """The member owns this now, and nothing else."""
+        """Set the partitions that the member owns."""
         for place in member.owned:
             del self.owners[place]
         member.assigned, member.pending = assigned, pending
         self.owners.update(dict.fromkeys(member.owned, member.member_id))
 
     def note_whether_lagging(self, member: ConsumerMember) -> None:
-        """After the member moved, or the target did."""
+        """Call this after the member or the target has changed."""
         if member.state is MemberState.STABLE and member.epoch == self.target_epoch:
             self.lagging.discard(member.member_id)
         else:
             self.lagging.add(member.member_id)
 
 
-# Targets: what each member of a group is to have, by the assignor that most of its members ask for.
+# Targets: each member's assignment, by the assignor that most members ask for.
 #
-# ``uniform`` gives all members as many partitions as the others, and moves as few as it can; ``range`` gives each
-# topic's partitions in runs. They are the same functions that members of older groups use (`groups`).
+# ``uniform`` gives all members equally many partitions, and moves as few as possible; ``range`` gives each topic's
+# partitions in runs. They are the assignors of `penstock.groups`, as in classic groups.
 UNIFORM: Final = "uniform"
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: StickyAssignor(), "range": RangeAssignor()}
-"""By the names that members ask for; the first one where nobody asks."""
+"""By the names that members ask for; the first one is the default."""
 
 
 def assignor_of(group: ConsumerGroup) -> str:
-    """What most of those want who want one; the first in the list of all on a tie."""
+    """The assignor with the most votes; on a tie the first in the table."""
     votes = Counter(member.assignor for member in group.members.values() if member.assignor is not None)
     return max(ASSIGNORS, key=lambda name: votes[name])
 
 
 def retarget(group: ConsumerGroup) -> list[ConsumerMember]:
-    """Share out anew, for the group's present epoch; the members whose target has changed."""
+    """Compute targets for the group's present epoch; returns the members whose target has changed."""
     group.assignor = assignor_of(group)
     members = list(group.members.values())
     partitions = {
@@ -511,19 +514,19 @@ def _there(group: ConsumerGroup, names: Mapping[bytes, str], place: Place) -> bo
     return place[0] in names and place[1] < group.topics[names[place[0]]].partitions
 
 
-# Groups of the newer protocol as entries of a journal, and back: one of the group, one of each member.
+# Journal entries of KIP-848 groups: one for the group and one for each member.
 #
-# After a restart epochs, owners and targets are what they were: members go on with their next heartbeat, and nobody
-# notices.
+# After a restart epochs, owners and targets are as before: members continue with their next heartbeat, without
+# noticing.
 class Stored:
-    """Entries as they stand in the log, the last of each key: taken in one by one."""
+    """The entries of the log, read one by one; the last one of each key wins."""
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupLogValue] = {}
         self.members: dict[tuple[str, str], MemberLogValue] = {}
 
     def take(self, key: bytes, value: bytes | None) -> None:
-        """An entry. Raises ProtocolViolation for one that is damaged."""
+        """Add an entry. Raises ProtocolViolation for a damaged one."""
         about = read_log_entry(GroupLogKey, key)
         if about.member is None:
             self.groups.pop(about.group, None)
@@ -536,7 +539,7 @@ class Stored:
 
 
 def entry_of(group_id: str, member_id: str | None, group: ConsumerGroup | None) -> Entry:
-    """What is to be written of a group (``member_id`` None) or of a member: without a value where it is gone."""
+    """The entry of a group (``member_id`` None) or of a member; without a value if it is gone."""
     value = None
     if group is not None and member_id is None:
         value = write_log_entry(_group_value(group))

@@ -1,4 +1,8 @@
-"""What requests do to a newer group: targets, members in and out, conversion to and from a classic group."""
+"""Transitions of KIP-848 groups.
+
+The module has a member's steps towards its target (`reconcile`), the history of rebalances, the conversion to and from
+classic groups, regular expressions, and `Steps`, which holds deadlines and unwritten changes for both protocols.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +63,11 @@ __all__ = [
 ]
 
 
-# Moves a member one step towards its target: what its heartbeat says and what others own become an event, then a row.
+# One step of a member towards its target: its heartbeat and the other members' partitions become an event, then a row.
 #
 # Source: KIP-848, "Member Epoch - Reconciliation".
 def reconcile(group: ConsumerGroup, member: ConsumerMember, says: Collection[Place] | None) -> bool:
-    """Whether anything about the member has changed. ``says``: what it owns, in its own words, if it says so."""
+    """Whether anything about the member has changed. ``says``: the partitions it reports as owned, if it does."""
     before = (member.state, member.epoch, member.previous_epoch, member.assigned, member.pending)
     row = TABLE[member.state, _event(group, member, says)]
     for effect in row.effects:
@@ -85,7 +89,7 @@ def _event(group: ConsumerGroup, member: ConsumerMember, says: Collection[Place]
 
 
 def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Others own all that it is still to have."""
+    """Whether all partitions that the member still waits for are owned by others."""
     return all(_held(group, member, each) for each in member.target if each not in member.assigned)
 
 
@@ -110,7 +114,7 @@ def _take(group: ConsumerGroup, member: ConsumerMember) -> None:
 
 
 def _enter(group: ConsumerGroup, member: ConsumerMember) -> None:
-    # Also where it is the same: from here on nobody may come with the one before.
+    # Also if the epoch stays the same: the previous one must not be accepted any more.
     member.previous_epoch, member.epoch = member.epoch, group.target_epoch
 
 
@@ -120,20 +124,20 @@ _ACTS: Final[Mapping[Effect, Callable[[ConsumerGroup, ConsumerMember], None]]] =
     Effect.ENTER: _enter,
 }
 
-# Newer groups' accounts of their rebalances: one begins with a new group epoch and ends when all members are there.
+# The history of rebalances: one begins with a new group epoch and ends when all members have reached their targets.
 #
-# A rebalance that another one overtakes is one with it: nobody stops for it.
+# A rebalance that is overtaken by another one counts as one with it: no member stops for it.
 Told = Callable[[str, Rebalance], None]
 _PLACE: Final = struct.Struct(">16si")
 
 
 def account_cause(group: ConsumerGroup, why: RebalanceCause, member: ConsumerMember, after_ms: int = 0) -> None:
-    """Why a rebalance is about to begin, or goes on longer."""
+    """Note the cause of a rebalance that is about to begin, or that takes longer because of it."""
     group.account.note(RebalanceReason(why, member.member_id, member.client_id, after_ms))
 
 
 def account_change(group: ConsumerGroup, member: ConsumerMember, *, topics: bool) -> None:
-    """A member wants something else, or the ``topics`` that members want are others now."""
+    """Note that a member's subscription has changed, or with ``topics`` that its topics have."""
     if topics:
         account_cause(group, RebalanceCause.TOPICS_CHANGED, member)
     elif member.epoch:
@@ -148,7 +152,7 @@ def account_begun(group: ConsumerGroup, now: Moment) -> None:
 
 
 def account_moved(group: ConsumerGroup, member: ConsumerMember, now: Moment, told: Told) -> None:
-    """A member has gone a step, perhaps the last one of all."""
+    """A member has made a step, perhaps the last one of all."""
     if not group.rebalancing or member.member_id in group.lagging:
         return
     group.account.joined(member.member_id)
@@ -162,7 +166,7 @@ def account_moved(group: ConsumerGroup, member: ConsumerMember, now: Moment, tol
 
 
 def account_deserted(group: ConsumerGroup, now: Moment, told: Told) -> None:
-    """A member has gone, perhaps the last one."""
+    """A member has left, perhaps the last one."""
     if group.state == EMPTY and group.rebalancing:
         group.rebalancing = False
         over = group.account.deserted(now.monotonic, group.epoch)
@@ -171,7 +175,7 @@ def account_deserted(group: ConsumerGroup, now: Moment, told: Told) -> None:
 
 
 def account_restored(group: ConsumerGroup) -> None:
-    """Go on from what members had."""
+    """Continue from the members' present partitions."""
     group.account.restored({each.member_id: _written(each.assigned) for each in group.members.values()})
 
 
@@ -189,11 +193,11 @@ def _reader(group: ConsumerGroup) -> Read:
     return read
 
 
-# Groups that go over from one protocol to the other with their members, as new objects: nothing is changed here.
+# Conversion of groups with members between the protocols. The result is a new object; the group itself is unchanged.
 #
-# Source: KIP-848, "Group Upgrade/Downgrade", and what brokers of 4.3.1 answer.
+# Source: KIP-848, "Group Upgrade/Downgrade", and the answers of 4.3.1 brokers.
 def topics_of_group(group: Group) -> frozenset[str]:
-    """Names that `newer_group` has to be told of: topics that members want, or were given."""
+    """The names of topics that `newer_group` needs: those that members subscribe to or are assigned."""
     found: set[str] = set()
     for member in group.members.values():
         found |= topics_of(_metadata(group, member)) or frozenset()
@@ -202,10 +206,10 @@ def topics_of_group(group: Group) -> frozenset[str]:
 
 
 def newer_group(group: Group, topics: Mapping[str, Topic], settings: ConsumerGroupSettings) -> ConsumerGroup:
-    """A group of the older protocol as one of the newer: the same members, with what they were given last.
+    """A classic group as a KIP-848 group: the same members, with their last assignments.
 
-    ``topics``: those of `topics_of_group` that exist, and perhaps others. Raises BeatRefused where it must stay as it
-    is.
+    ``topics``: those of `topics_of_group` that exist, and perhaps others. Raises BeatRefused if the group must stay as
+    it is.
     """
     if not settings.migration_policy.upgrades:
         raise _refused(group, "online upgrade is disabled.")
@@ -231,14 +235,14 @@ def _refused(group: Group, why: str) -> BeatRefused:
 
 
 def _metadata(group: Group, member: Member) -> bytes:
-    """What a member says of itself, also before its first round has chosen a protocol."""
+    """A member's metadata, also before its first round has chosen a protocol."""
     return member.metadata(group.protocol_name or member.protocols[0][0])
 
 
 def _member(group: Group, member: Member, topics: Mapping[str, Topic], taken: Mapping[Place, str]) -> ConsumerMember:
     said = read_subscription(_metadata(group, member))
     epoch = group.generation
-    # A leader may have given a partition to two: here it belongs to the first.
+    # A leader may have assigned a partition twice: here it belongs to the first member.
     given = [place for place in _given(group, member, topics) if place not in taken]
     return ConsumerMember(
         member.member_id,
@@ -275,8 +279,9 @@ def _given(group: Group, member: Member, topics: Mapping[str, Topic]) -> list[Pl
 
 
 def older_group(group: ConsumerGroup, wall_ms: int) -> Group | None:
-    """A group whose members all speak the older protocol as one of it: each with its target. None where it has others,
-    none at all, or none that all of them can follow.
+    """A KIP-848 group whose members all use the older protocol, as a classic group: each member is assigned its target.
+
+    None if it has other members, none at all, or no assignor that all of them support.
     """
     if not group.members or group.older != len(group.members):
         return None
@@ -303,7 +308,7 @@ def older_group(group: ConsumerGroup, wall_ms: int) -> Group | None:
 
 
 def at_rest(group: ConsumerGroup) -> bool:
-    """All members have what they are to have, and nothing else."""
+    """Whether all members own exactly their targets."""
     return not group.lagging and all(
         each.state is MemberState.STABLE and each.assigned.keys() == each.target for each in group.members.values()
     )
@@ -322,16 +327,16 @@ def _older_member(member: ConsumerMember, older: Older) -> Member:
     )
 
 
-# Regular expressions of topics and transactional ids, as clients send them: RE2's language, as real brokers'.
+# Regular expressions for topics and transactional ids, in RE2's language, as at real brokers.
 #
-# RE2 takes time in proportion to what it reads, whatever the expression; Python's own can be made to take for ever.
+# RE2 runs in linear time for any expression; Python's own engine can be made to run practically for ever.
 def flaw_of(pattern: str) -> str | None:
-    """Say why this is no regular expression; None where it is one."""
-    import pyarrow as pa  # its RE2 is the one there is; a node without patterns need not load it
+    """The reason why this is no regular expression; None if it is one."""
+    import pyarrow as pa  # its RE2 is the only one available; a node without patterns need not load it
     from pyarrow import compute
 
     try:
-        for each in (pattern, _whole(pattern)):  # "a)|(b" is none, "\\Qa" is one that has no end
+        for each in (pattern, _whole(pattern)):  # "a)|(b" is invalid alone, "\\Qa" only inside the other
             compute.match_substring_regex(pa.array([""]), each)
     except pa.ArrowInvalid as error:
         return str(error).removeprefix("Invalid regular expression: ")
@@ -339,7 +344,7 @@ def flaw_of(pattern: str) -> str | None:
 
 
 def matching(pattern: str, names: Collection[str]) -> frozenset[str]:
-    """Return the names that match from their beginning to their end."""
+    """The names that match as a whole."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -354,11 +359,10 @@ def _whole(pattern: str) -> str:
     return rf"\A(?:{pattern})\z"
 
 
-# What requests of both protocols do to a group: follow what is wanted, time members, take them out, note what changed.
-#
-# Here is what the coordinator's groups have in common, and nothing that decides who may ask for it.
+# Steps that requests of both protocols share: follow subscriptions, set deadlines, remove members, note changes. Checks
+# of requests are in `consumer_coordinator`.
 Adopt = Callable[[Group, Moment, bool], bool]
-"""Take over a group of the older protocol, whether it may go on as it is or has to share out anew; False if not."""
+"""Takes over a classic group, which can continue as it is or needs a rebalance (the flag); False if refused."""
 
 
 class Wait(Key):
@@ -379,7 +383,7 @@ _CAUSES = {
 
 
 class Due(NamedTuple):
-    """Whose deadline it is."""
+    """The member of a deadline."""
 
     group_id: str
     member_id: str
@@ -391,9 +395,7 @@ def _nobody(group: Group, now: Moment, rests: bool) -> bool:
 
 
 class Steps:
-    """``groups`` by name; ``adopt`` takes over those that go back to the older protocol; ``own``: of groups that have
-    settings of their own.
-    """
+    """``groups`` by name; ``adopt`` takes over groups that are converted back; ``own``: settings of single groups."""
 
     def __init__(self, settings: ConsumerGroupSettings, told: Callable[[str, Rebalance], None]) -> None:
         self.settings = settings
@@ -405,19 +407,19 @@ class Steps:
         self._changed: dict[str, set[str | None]] = {}
 
     def settings_of(self, group_id: str) -> ConsumerGroupSettings:
-        """What holds for that group."""
+        """The settings that apply to the group."""
         return self.own.get(group_id, self.settings)
 
     # One step of a member.
 
     def enter(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        """A member that is new in the group."""
+        """Add a new member."""
         group.add(member)
         self.note(group, member.member_id)
         account_cause(group, RebalanceCause.JOINED, member)
 
     def come_back(self, group: ConsumerGroup, owner: str, member_id: str) -> ConsumerMember:
-        """A static member goes on under another id, and has to join."""
+        """Continue a static member under another id; it has to join."""
         self.forget_deadlines(group, owner)
         self.note(group, owner)
         self.note(group, member_id)
@@ -432,7 +434,7 @@ class Steps:
         *,
         changed: bool,
     ) -> None:
-        """Bring epoch and target up to what members want and what topics there are."""
+        """Update epoch and target after changes of subscriptions or topics."""
         others = topics is not None and _look(group, topics)
         if topics is not None:
             group.refresh_at = now.monotonic + self.settings.refresh_ms / 1_000
@@ -448,31 +450,32 @@ class Steps:
             self.note(group, None)
 
     def _may_share_out(self, group: ConsumerGroup, now: Moment) -> bool:
-        """Not yet, where a large group was just shared out: the first heartbeat after that does it for all who came.
+        """Whether new targets may be computed; not if a large group got some within the interval.
 
-        Until then who joins is in the epoch of the last time, with nothing. Members of the older protocol have to be
-        answered with a share.
+        The first heartbeat after the interval computes them for all members that have joined by then. Until then a new
+        member is in the previous epoch, without partitions. Members of the older protocol must be answered with an
+        assignment at once.
         """
         large = len(group.members) >= self.settings.large_from and not group.older
         return not large or now.monotonic >= group.assign_at
 
     def move(self, group: ConsumerGroup, member: ConsumerMember, owned: Iterable[Place] | None, now: Moment) -> None:
-        """One step towards its target. ``owned``: what it owns, in its own words, if it says so."""
+        """One step towards the member's target. ``owned``: the partitions it reports as owned, if it does."""
         if reconcile(group, member, None if owned is None else frozenset(owned)):
             self.note(group, member.member_id)
             self.time_revocation(member, group, now)
         account_moved(group, member, now, self.told)
 
     def bump(self, group: ConsumerGroup, now: Moment) -> None:
-        """A new epoch."""
+        """Begin a new group epoch."""
         group.epoch += 1
         account_begun(group, now)
         self.note(group, None)
 
-    # Groups and members that go.
+    # Removal of groups and members.
 
     def remove(self, members: Sequence[ConsumerMember], group: ConsumerGroup, now: Moment) -> None:
-        """Take members out; the group may go back to the older protocol with those that are left."""
+        """Remove members; the group may be converted back with those that are left."""
         for member in members:
             group.remove(member.member_id)
             self.forget_deadlines(group, member.member_id)
@@ -482,9 +485,9 @@ class Steps:
             account_deserted(group, now, self.told)
 
     def give_back(self, group: ConsumerGroup, now: Moment, *, rests: bool) -> bool:
-        """Let the group go on as one of the older protocol, if all its members speak that; whether it does.
+        """Convert the group back to a classic group, if all its members use the older protocol; returns whether it was.
 
-        ``rests``: nobody has left, so that nothing needs to be shared out anew if all have what they are to have.
+        ``rests``: no member has left, so no new assignment is needed if all members own their targets.
         """
         older = older_group(group, now.wall_ms) if self.settings.migration_policy.downgrades else None
         if older is None or not self.adopt(older, now, rests and at_rest(group)):
@@ -497,29 +500,29 @@ class Steps:
         return True
 
     def forget(self, group: ConsumerGroup) -> None:
-        """The group is gone."""
+        """Remove the group."""
         del self.groups[group.group_id]
         self.note(group, None)
 
-    # Time.
+    # Deadlines.
 
     def touch(self, group: ConsumerGroup, member: ConsumerMember, now: Moment) -> None:
-        """The member's session starts again."""
+        """Restart the member's session."""
         self.time(group, member, Wait.SESSION, self.session_timeout_ms(group, member), now)
 
     def session_timeout_ms(self, group: ConsumerGroup, member: ConsumerMember) -> int:
-        """How long it may be silent."""
+        """The member's session timeout."""
         if member.older is not None:
             return member.older.session_timeout_ms
         return self.settings_of(group.group_id).session_timeout_ms
 
     def time(self, group: ConsumerGroup, member: ConsumerMember, wait: Wait, after_ms: int, now: Moment) -> None:
-        """Give a member a deadline."""
+        """Set a deadline of a member."""
         due = Due(group.group_id, member.member_id, wait)
         self.deadlines.set(due, now.monotonic + max(0, after_ms) / 1_000)
 
     def time_revocation(self, member: ConsumerMember, group: ConsumerGroup, now: Moment) -> None:
-        """Members of the older protocol have other deadlines for the same: they are told to join again."""
+        """Set or cancel the deadline for revocation; members of the older protocol have REJOIN deadlines instead."""
         if member.state is MemberState.UNREVOKED and member.older is None:
             self.time(group, member, Wait.REVOCATION, member.rebalance_timeout_ms, now)
         else:
@@ -530,16 +533,16 @@ class Steps:
         return Due(group.group_id, member.member_id, wait) in self.deadlines
 
     def cancel(self, group: ConsumerGroup, member_id: str, wait: Wait) -> None:
-        """Take a deadline away."""
+        """Cancel a deadline."""
         self.deadlines.cancel(Due(group.group_id, member_id, wait))
 
     def forget_deadlines(self, group: ConsumerGroup, member_id: str) -> None:
-        """Take all of a member's away."""
+        """Cancel all deadlines of a member."""
         for wait in Wait:
             self.cancel(group, member_id, wait)
 
     def expire(self, due: Due, now: Moment) -> None:
-        """A deadline has passed; it is no longer set."""
+        """Handle a deadline that has passed and is no longer set."""
         group = self.groups[due.group_id]
         member = group.members[due.member_id]
         session = due.wait is Wait.SESSION
@@ -547,33 +550,33 @@ class Steps:
         account_cause(group, _CAUSES[due.wait], member, after_ms)
         self.remove([member], group, now)
 
-    # What is to be written.
+    # Changes to be written.
 
     def note(self, group: ConsumerGroup, member_id: str | None) -> None:
-        """Something about a member has changed, or with None about the group itself."""
+        """Note a change of a member, or with None of the group itself."""
         self._changed.setdefault(group.group_id, set()).add(member_id)
 
     def has_changes(self, group_id: str) -> bool:
-        """Whether something of the group is not in the log, nor on its way there."""
+        """Whether the group has changes that are neither in the log nor being written."""
         return group_id in self._changed
 
     def take_changes(self, group_id: str) -> list[Entry]:
-        """What is to be written of a group, as it is now; `untake` it if the log refuses."""
+        """The group's changed entries in their present form; `untake` them if the log refuses."""
         group = self.groups.get(group_id)
         whose = self._changed.pop(group_id, ())
         return [entry_of(group_id, member_id, group) for member_id in whose]
 
     def untake(self, group_id: str, whose: Iterable[str | None]) -> None:
-        """What `take_changes` said did not get into the log."""
+        """Note changes again that did not get into the log."""
         self._changed.setdefault(group_id, set()).update(whose)
 
     def changes(self, group_id: str) -> frozenset[str | None]:
-        """Whose entries `take_changes` would give: members by id, None for the group itself."""
+        """The changed entries of `take_changes`: members by id, None for the group itself."""
         return frozenset(self._changed.get(group_id, ()))
 
 
 def _look(group: ConsumerGroup, topics: Mapping[str, Topic]) -> bool:
-    """Take over what topics there are; whether that is anything else than before for the group."""
+    """Take over the existing topics; returns whether anything has changed for the group."""
     patterns = {each.pattern for each in group.members.values() if each.pattern}
     group.matched = {each: matching(each, topics.keys()) for each in patterns}
     wanted = group.wanted()

@@ -1,4 +1,8 @@
-"""Runs the coordinator of newer groups: time and topics in, journals of groups and of their options."""
+"""Runs the coordinator of KIP-848 groups.
+
+`ConsumerGroupKeeper` gives it the time and the topics, and answers when its decisions are durable. `ConsumerGroupLog`
+is the journal of groups, `OwnGroupOptions` that of single groups' options, and `CoordinatorTimer` its timer.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,7 @@ __all__ = [
     "own_settings",
 ]
 
-# Where groups of the newer protocol are kept: a journal of their own, read back at start, last entry of a key wins.
+# The journal of KIP-848 groups: read back at start; the last entry of a key wins.
 _GROUPS_TOPIC: Final = "__penstock_kafka_groups"
 _GROUPS_CONFIG: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
@@ -75,7 +79,7 @@ _GROUPS_CONFIG: Final[Mapping[str, str]] = {
 
 
 class ConsumerGroupLog:
-    """Writes what has changed of a group: all of it in one batch, so that no restart finds half a step."""
+    """Writes a group's changes, all in one batch, so that a restart never finds half of a step."""
 
     def __init__(self, journals: Journals, runtime: Runtime, coordinator: ConsumerCoordinator) -> None:
         self._journal = journals.journal(_GROUPS_TOPIC, places=1, config=_GROUPS_CONFIG)
@@ -85,7 +89,7 @@ class ConsumerGroupLog:
         self._writing: set[str] = set()
 
     async def load(self) -> Stored:
-        """All there is. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is forgotten in silence."""
+        """All entries. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is dropped silently."""
         stored = Stored()
 
         def follow(place: int, each: Noted | Ended) -> None:
@@ -96,15 +100,16 @@ class ConsumerGroupLog:
         return stored
 
     async def save(self, group_id: str) -> None:
-        """Return when all that was decided of the group is durable. Raises StoreError; it is tried again next time.
+        """Return when all decisions about the group are durable. Raises StoreError; the next call tries again.
 
-        Also where somebody else is writing it: an answer tells what others have decided, too.
+        Also waits for a concurrent write of the group: an answer may show decisions of other requests.
         """
         if not self._coordinator.has_changes(group_id) and group_id not in self._writing:
             return
         async with self._locks.held(group_id):
             if self._coordinator.has_changes(group_id):
-                # One call that is lost must not cost members their places: who is refused may have to begin anew.
+                # A lost write is retried, so that it does not cost members their places: a refused member may have to
+                # join again.
                 await retry_while_unreachable(self._runtime, lambda: self._write(group_id))
 
     async def _write(self, group_id: str) -> None:
@@ -125,9 +130,9 @@ class ConsumerGroupLog:
             self._writing.discard(group_id)
 
 
-# What can be set for a single group, checked as a real broker does, and what it means for the coordinator.
+# Options of a single group: checked as a real broker does, and turned into the coordinator's settings.
 #
-# Source: Kafka documentation, "Group Configs"; the words are those that Apache Kafka 4.4.0 answers with.
+# Source: Kafka documentation, "Group Configs"; the error texts are those of Apache Kafka 4.4.0.
 HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 SESSION: Final = "consumer.session.timeout.ms"
 SETTABLE: Final[Mapping[str, Option]] = {
@@ -137,7 +142,7 @@ SETTABLE: Final[Mapping[str, Option]] = {
 
 
 def check_group_options(wanted: Mapping[str, str | None], settings: ConsumerGroupSettings) -> dict[str, str]:
-    """The values as they are kept; ``settings`` are the node's. Raises Refused."""
+    """The values in the form that is stored; ``settings`` are the node's. Raises Refused."""
     checked = {}
     for name, value in wanted.items():
         if value is None:
@@ -161,7 +166,7 @@ def _refused(text: str) -> Refused:
 
 
 def own_settings(options: Mapping[str, str], settings: ConsumerGroupSettings) -> ConsumerGroupSettings | None:
-    """What holds for a group with these options, where ``settings`` hold for all; None where it is the same."""
+    """The settings of a group with these options over the node's ``settings``; None if it has no options."""
     if not options:
         return None
     return replace(
@@ -171,9 +176,9 @@ def own_settings(options: Mapping[str, str], settings: ConsumerGroupSettings) ->
     )
 
 
-# Options of single groups, where they are kept: a journal of their own, read back at start, the last entry of a group.
+# The journal of single groups' options: read back at start; the last entry of a group wins.
 #
-# They stay when their group goes, as at a real broker.
+# Options outlive their group, as at a real broker.
 _OPTIONS_TOPIC: Final = "__penstock_kafka_group_options"
 _OPTIONS_CONFIG: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
@@ -181,18 +186,18 @@ _OPTIONS_CONFIG: Final[Mapping[str, str]] = {
     "delete.retention.ms": str(3_600_000),
 }
 _MOST: Final = 10_000
-"""Groups that may have some: whoever reaches the node can name groups that nobody has heard of."""
+"""The most groups with options: any client can set options for groups that do not exist."""
 
 
 class OwnGroupOptions:
-    """By group, then by name, as text."""
+    """Options by group, then by name, as text."""
 
     def __init__(self, journals: Journals) -> None:
         self._journal = journals.journal(_OPTIONS_TOPIC, places=1, config=_OPTIONS_CONFIG)
         self._known: dict[str, Mapping[str, str]] = {}
 
     async def load(self) -> Mapping[str, Mapping[str, str]]:
-        """All there is. Raises CorruptBatch, ProtocolViolation, StoreError."""
+        """All options. Raises CorruptBatch, ProtocolViolation, StoreError."""
 
         def follow(place: int, each: Noted | Ended) -> None:
             if isinstance(each, Noted) and each.key is not None:
@@ -204,15 +209,15 @@ class OwnGroupOptions:
         return self._known
 
     def of(self, group_id: str) -> Mapping[str, str]:
-        """What was set for that group."""
+        """The group's options."""
         return self._known.get(group_id, {})
 
     def groups(self) -> list[str]:
-        """Those that have some."""
+        """The groups with options."""
         return sorted(self._known)
 
     async def set(self, group_id: str, options: Mapping[str, str]) -> None:
-        """Replace what was set for that group; durable when it returns. Raises Refused, StoreError."""
+        """Replace the group's options; durable when it returns. Raises Refused, StoreError."""
 
         def compose() -> list[Entry]:
             if options and group_id not in self._known and len(self._known) >= _MOST:
@@ -232,11 +237,11 @@ class OwnGroupOptions:
             self._known[group_id] = options
 
 
-# Alarm: has a coordinator, which has no clock of its own, called when its next deadline is there.
+# The timer of a coordinator, which has no clock of its own.
 class CoordinatorTimer:
-    """``due`` says when, in seconds of the monotonic clock (None: never); ``ring`` is called then, with nothing set.
+    """``due`` returns the next deadline in seconds of the monotonic clock (None: never); ``ring`` is called then.
 
-    It may ring early: a deadline that moves away, as sessions do with each heartbeat, moves no timer.
+    It may fire early: a deadline that moves away, as sessions do with each heartbeat, does not move the timer.
     """
 
     def __init__(self, runtime: Runtime, due: Callable[[], float | None], ring: Callable[[], None]) -> None:
@@ -247,7 +252,7 @@ class CoordinatorTimer:
         self._due: float | None = None
 
     def wake(self) -> None:
-        """Look again when the next deadline is."""
+        """Call this after the deadline may have changed."""
         due = self._due_of()
         if self._timer is not None and self._due is not None and due is not None and self._due <= due:
             return
@@ -257,7 +262,7 @@ class CoordinatorTimer:
             self._timer = self._runtime.call_later(max(0.0, due - self._runtime.monotonic()), self._now)
 
     def stop(self) -> None:
-        """Until it is woken again."""
+        """Cancel the timer until the next `wake`."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
@@ -268,36 +273,36 @@ class CoordinatorTimer:
         self.wake()
 
 
-# Runs the coordinator of newer groups: gives it the time and the topics, and answers when what it decided is durable.
+# The service around the coordinator.
 _log = logging.getLogger("penstock.node")
 _MOST_NAMES = 10_000
 _PLACE_BYTES = 300
 
 
 class OlderGroups(Protocol):
-    """What groups of the newer protocol need of those of the older, beside which they live."""
+    """The classic groups as the service of KIP-848 groups needs them."""
 
     def topics_of(self, group_id: str) -> frozenset[str]:
-        """Topics that such a group wants or was given; nothing where there is none."""
+        """The topics that a classic group's members subscribe to or are assigned; empty if there is no such group."""
         ...
 
     def make_way(self, beat: Beat, topics: Mapping[str, Topic]) -> None:
-        """Before a heartbeat: end a group of that name, or let it go over. Raises BeatRefused where it must stay."""
+        """Before a heartbeat: delete or convert a classic group of that name. Raises BeatRefused if it must stay."""
         ...
 
     def adopt(self, group: Group, now: Moment, rests: bool) -> bool:
-        """Take over a group that goes back; see `classic_coordinator.Coordinator.adopt`."""
+        """Take over a group that is converted back; see `classic_coordinator.Coordinator.adopt`."""
         ...
 
     async def keep(self, group_id: str, record: bytes, look: Callable[[], None]) -> None:
-        """Write the record of such a group, unless ``look`` raises. Raises Refused, StoreError."""
+        """Write a classic group's record, unless ``look`` raises. Raises Refused, StoreError."""
         ...
 
 
 class ConsumerGroupKeeper:
-    """``told`` is called with each rebalance that has come to its end, and its group's name.
+    """``told`` is called with each finished rebalance and its group's name.
 
-    ``held``, ``kept``: where members and groups of both protocols are counted.
+    ``held``, ``kept``: count members and groups of both protocols.
     """
 
     def __init__(
@@ -323,16 +328,16 @@ class ConsumerGroupKeeper:
         self._locks: Locks[str] = Locks(services.runtime.promise)
 
     def live_beside(self, older: OlderGroups) -> None:
-        """Before anything else is asked."""
+        """Set the classic groups; call this before anything else."""
         self._older = older
         self.coordinator.give_back_to(older.adopt)
 
     def now(self) -> Moment:
-        """Both clocks."""
+        """Monotonic and wall-clock time."""
         return Moment(self._runtime.monotonic(), self._runtime.now_ms())
 
     async def start(self) -> None:
-        """Take over what the log knows. Raises ProtocolViolation for a damaged entry."""
+        """Load groups and options from the journals. Raises ProtocolViolation for a damaged entry."""
         for group_id, options in (await self._options.load()).items():
             self.coordinator.set_own(group_id, own_settings(options, self._settings))
         self.coordinator.load(await self._log.load(), self.now())
@@ -341,25 +346,25 @@ class ConsumerGroupKeeper:
         self._alarm.wake()
 
     def stop(self) -> None:
-        """No more deadlines."""
+        """Cancel the timer."""
         self._alarm.stop()
 
     # Options of single groups.
 
     def options_of(self, group_id: str) -> Mapping[str, str]:
-        """What was set for that group."""
+        """The group's options."""
         return self._options.of(group_id)
 
     def groups_with_options(self) -> list[str]:
-        """Those for which something was set."""
+        """The groups with options."""
         return self._options.groups()
 
     async def set_options(self, group_id: str, options: Mapping[str, str]) -> None:
-        """Replace what was set for that group, as `check_group_options` made it. Raises Refused, StoreError."""
+        """Replace the group's options with the result of `check_group_options`. Raises Refused, StoreError."""
         await self._options.set(group_id, options)
         self.coordinator.set_own(group_id, own_settings(options, self._settings))
 
-    # Heartbeats, and joins of members that speak the older protocol.
+    # Heartbeats, and joins of members of the older protocol.
 
     async def beat(self, beat: Beat) -> BeatAnswer:
         """ConsumerGroupHeartbeat."""
@@ -379,7 +384,7 @@ class ConsumerGroupKeeper:
         return answer
 
     def _check_room(self, beat: Beat) -> None:
-        """Raises BeatRefused where the member would hold more than there is room for."""
+        """Raises BeatRefused if the member would take more memory than the limits allow."""
         if beat.names is not None and len(beat.names) > _MOST_NAMES:
             text = f"{len(beat.names)} topic names; a member may subscribe to {_MOST_NAMES}, or to a pattern."
             raise BeatRefused(ErrorCode.INVALID_REQUEST, text)
@@ -393,7 +398,7 @@ class ConsumerGroupKeeper:
                 raise BeatRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, reason)
 
     def _weigh(self, group_id: str, member_id: str = "") -> None:
-        """Count what a member holds now; and of all of its group, where some have come or gone."""
+        """Count a member's memory; after joins and leaves also that of the group's other members."""
         group = self.coordinator.group(group_id)
         members = {} if group is None else group.members
         if group is None:
@@ -424,7 +429,7 @@ class ConsumerGroupKeeper:
         return wanted if wanted is None else Wanted(wanted.names | older, wanted.every)
 
     async def join(self, request: Join, new_id: str) -> JoinAnswer | None:
-        """JoinGroup; None if there is no such group with members."""
+        """JoinGroup; None if there is no such KIP-848 group with members."""
         size = MEMBER_BYTES + sum(len(name) + len(metadata) for name, metadata in request.protocols)
         if reason := self.held.refusal(("newer", request.group, request.member_id), request.client_host, size):
             _note_no_room(reason)
@@ -440,7 +445,7 @@ class ConsumerGroupKeeper:
         return answer
 
     async def _topics(self, ask: Callable[[], Wanted | None]) -> dict[str, Topic] | None:
-        """What there is of what is wanted; asked again for what others came to want meanwhile."""
+        """The wanted topics that exist; repeated for topics that were added to the subscriptions meanwhile."""
         wanted, found = ask(), None
         while wanted is not None:
             found = await self._found(wanted)
@@ -452,14 +457,15 @@ class ConsumerGroupKeeper:
     async def _found(self, wanted: Wanted) -> dict[str, Topic]:
         enode = self._services.enode
         if wanted.every:
-            # A real broker's patterns mean its own topics, too; what it has none of, a pattern must not mean here.
+            # A real broker's patterns match its own internal topics, too; topics that only a penstock node has are left
+            # out.
             topics = [each for each in await enode.topics() if not each.name.startswith(OWN_TOPICS)]
             return {each.name: Topic(each.id, each.partitions) for each in topics}
         found = [await enode.topic(name) for name in sorted(wanted.names)]
         return {each.name: Topic(each.id, each.partitions) for each in found if each is not None}
 
     def sync(self, request: Sync) -> SyncAnswer | None:
-        """SyncGroup; None if there is no such group with members."""
+        """SyncGroup; None if there is no such KIP-848 group with members."""
         if self.coordinator.group(request.group) is None:
             return None
         answer = self.coordinator.older_members.sync(request, self.now())
@@ -467,7 +473,7 @@ class ConsumerGroupKeeper:
         return answer
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode | None:
-        """Heartbeat; None if there is no such group with members."""
+        """Heartbeat; None if there is no such KIP-848 group with members."""
         if self.coordinator.group(group_id) is None:
             return None
         answer = self.coordinator.older_members.heartbeat(group_id, member_id, instance_id, generation, self.now())
@@ -475,44 +481,44 @@ class ConsumerGroupKeeper:
         return answer
 
     async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode] | None:
-        """LeaveGroup; None if there is no such group. Raises StoreError."""
+        """LeaveGroup; None if there is no such KIP-848 group. Raises StoreError."""
         codes = self.coordinator.leave(group_id, leavers, self.now())
         self._alarm.wake()
         await self.save(group_id)
         return codes
 
-    # From one protocol to the other.
+    # Conversion between the protocols.
 
     def convert(self, group: Group, beat: Beat, topics: Mapping[str, Topic]) -> None:
-        """Go on with a group of the older protocol, which is to be released there. Raises BeatRefused."""
+        """Take over a classic group, which the caller then releases there. Raises BeatRefused."""
         self.coordinator.convert(group, beat, topics)
         self._going.pop(group.group_id, None)
         self.coordinator.begin_sessions(group.group_id, self.now())
 
     def give_way(self, group_id: str) -> None:
-        """Forget a group without members, so that it can be one of the older protocol."""
+        """Delete a group without members, so that it can become a classic group."""
         if self.coordinator.group(group_id) is not None and not self.coordinator.delete(group_id):
             self.goes(group_id, stored_value(Group(group_id, state_since_ms=self.now().wall_ms), {}))
 
     def goes(self, group_id: str, record: bytes) -> None:
-        """The group is one of the older protocol from now on. ``record`` is its first one there.
+        """The group is a classic group from now on. ``record`` is its first record as such.
 
-        That is written before its entries here go: a start in between finds the newer group, as it was before, and
-        none finds one of the older protocol from before its time here.
+        The record is written before the group's entries here are deleted. So a restart in between finds the KIP-848
+        group as it was, and never the classic group from before its conversion.
         """
         self._going[group_id] = record
         self._runtime.spawn(self._saved(group_id), f"store group {group_id}")
 
     def forget(self, group_id: str) -> None:
-        """The group is gone there, too."""
+        """The classic group is deleted, too."""
         self._going.pop(group_id, None)
 
     async def save(self, group_id: str, member_id: str = "") -> None:
-        """Return when all that was decided of the group is durable. Raises StoreError.
+        """Return when all decisions about the group are durable. Raises StoreError.
 
-        ``member_id``: of the member that was served, which may hold more now than before, or less.
+        ``member_id``: the member whose request was served, and whose memory may have changed.
         """
-        if self.coordinator.has_changes(group_id):  # all that members hold is written
+        if self.coordinator.has_changes(group_id):  # every change of a member's memory is a change to write
             self._weigh(group_id, member_id)
         if group_id in self._going:
             async with self._locks.held(group_id):

@@ -1,4 +1,4 @@
-"""How Kafka says no, for fault injection in tests; nothing else runs it."""
+"""Fault injection for tests: error answers in Kafka's format. Nothing else uses this module."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from penstock.protocols.kafka.wire.declarations import Message, all_fields
 from penstock.protocols.kafka.wire.framing import api_of, known, read_header, read_request, read_response, response
 
 
-# Kafka answers that refuse a request without serving it: the names it asked for, an error code beside each.
+# Answers that refuse a request without serving it: the names in the request, each with an error code.
 #
-# An answer repeats what identifies a topic, a partition, a group in its request; where the two call it differently a
-# row of a table says so. Requests without effect are not in it: they are served, and their answers spoilt.
+# An answer repeats the topic, partition or group of its request; a table maps the field names that differ. Requests
+# without effects are not in it: they are served, and the codes in their answers replaced.
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Where a request has items, where its answer has them, of which kind they are there, and the items inside them."""
+    """The fields of a request's and its answer's items, the answer's item type, and the items inside them."""
 
     asked: str
     answered: str
@@ -86,7 +86,7 @@ _AT_THE_TOP: Final = {
     *("ApiVersions", "SaslHandshake", "SaslAuthenticate", "InitProducerId", "AddOffsetsToTxn", "EndTxn"),
     *("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ListGroups", "ConsumerGroupHeartbeat"),
 }
-"""APIs whose answers have one error code, and need nothing else beside it in any version."""
+"""APIs whose answers need nothing but one error code, in any version."""
 
 _IDENTITIES: Final = {
     "name": ("name",),
@@ -97,18 +97,18 @@ _IDENTITIES: Final = {
     "resource_type": ("resource_type",),
     "resource_name": ("resource_name",),
 }
-"""Field of an answer's item: what the request's calls it."""
+"""Field of an answer's item: its possible names in the request."""
 
 _NOWHERE: Final = ("base_offset", "high_watermark", "low_watermark")
 
 
 def takes_no_answer(request: object) -> bool:
-    """Whether the client of this request waits for no answer: a Produce with acks=0."""
+    """Whether the request has no response: a Produce with acks=0."""
     return isinstance(request, produce.ProduceRequest) and request.acks == 0
 
 
 def refused(request: Any, code: int) -> object | None:
-    """An answer of the request's shape with ``code`` in it; None for a request that has to be served for one."""
+    """An answer that refuses the request with ``code``; None if the request must be served to get an answer."""
     pair = api_of(request.API.key)
     assert pair is not None
     if pair.name in _AT_THE_TOP:
@@ -144,7 +144,7 @@ def _item(asked: Any, items: Items, code: int) -> Any:
     return items.kind(**values)
 
 
-# How Kafka says no: reads a request's API, and writes an error code into every place its answer has for one.
+# The wording for fault injection: reads a request's API, and puts an error code into every place of its answer.
 _APIS: Final = {pair.name for key in known() if (pair := api_of(key)) is not None}
 _ERRORS: Final = {row.name for row in ROWS.values() if row.code}
 _CODES: Final = ("error_code", "partition_error_code")
@@ -163,7 +163,7 @@ class KafkaWording:
             check_name("Kafka", "error", error, _ERRORS)
 
     def api_of(self, frame: Frame) -> str:
-        """The API's name, "" for a request that cannot be read."""
+        """The API's name; "" for a request that cannot be read."""
         try:
             header, _ = read_header(frame.body)
         except ProtocolViolation:
@@ -178,7 +178,7 @@ class KafkaWording:
         if takes_no_answer(request):
             return None
         if (header.api_key, code) == (_API_VERSIONS, _UNSUPPORTED_VERSION):
-            # KIP-511: said in version 0, which everybody can read.
+            # KIP-511: answered in version 0, which every client can read.
             return response(refused(request, code), 0, header.correlation_id)
         answer = refused(request, code)
         if answer is not None:

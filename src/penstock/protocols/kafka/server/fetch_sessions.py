@@ -1,6 +1,6 @@
-"""Fetch sessions: the node remembers what a consumer reads, so that requests and answers name only what changed.
+"""Fetch sessions: the node remembers a consumer's partitions, so that requests and responses name only changes.
 
-Source: KIP-227. A session is named by a random id and counts its requests (epochs).
+Source: KIP-227. A session has a random id and numbers its requests (epochs).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _LAST_EPOCH = (1 << 31) - 1
 _IDLE_S = 120.0
 _MOST_PARTITIONS = 10_000
 _SLOTS_OF_A_CONNECTION = 16
-"""Clients have one on each."""
+"""The most sessions per connection; clients have one on each."""
 _SHARE_OF_MEMORY = 8
 WATCHED_BYTES: Final = 1_000
-"""What a partition of a session takes: measured from 300 (many begun at once) to 960 (added later)."""
+"""Memory of a session's partition: measured from 300 (many at the session's start) to 960 (added later)."""
 
 
 @dataclass(slots=True)
 class Watched:
-    """One partition of a session: where its consumer is, and what the last answer said (-1: say it again)."""
+    """One partition of a session: its request, and the offsets in the last response (-1: send them again)."""
 
     part: FetchRequestPartition
     high_watermark: int = -1
@@ -44,9 +44,9 @@ class Watched:
 
 @dataclass(slots=True)
 class FetchSession:
-    """``watched`` is in the order of serving: who got records goes to the end.
+    """``watched`` is in the order of serving: a partition that got records moves to the end.
 
-    ``size`` is how many of them have been counted; ``is_old``: it may have to give its slot to another one.
+    ``size``: how many of them are counted; ``is_old``: it may be evicted for another session.
     """
 
     id: int
@@ -61,7 +61,7 @@ class FetchSession:
     is_old: bool = False
 
     def update(self, changed: Iterable[tuple[Key, FetchRequestPartition]], forgotten: Iterable[Key]) -> None:
-        """Take over what an incremental request says."""
+        """Take over the changes of an incremental request."""
         for key, part in changed:
             known = self.watched.get(key)
             if known is None:
@@ -72,24 +72,26 @@ class FetchSession:
             self.watched.pop(key, None)
 
     def to_end(self, key: Key) -> None:
-        """Serve the others first next time."""
+        """Serve this partition last next time."""
         self.watched[key] = self.watched.pop(key)
 
     def advance(self, now: float) -> None:
-        """One more request was served."""
+        """Note a served request."""
         self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
         self.used = now
 
 
 class FetchSessions:
-    """At most ``slots`` sessions, which watch as many partitions together as an eighth of the memory has room for.
+    """At most ``slots`` sessions, with as many partitions together as fit into an eighth of the memory.
 
-    A new session takes a free slot; else that of the session that nobody used for longest, if that is two minutes; else
-    that of the one with the fewest partitions, if the new one has more and it is older than two minutes. Else there is
-    none, and its client fetches without. One address has its share of the slots, and of the partitions, at most,
-    one connection few slots: whoever has that much takes the place of its own.
-    Source: Kafka's FetchSessionCache (KIP-227), which has no shares and counts no memory. Its followers' sessions come
-    before those of consumers; a node has no followers.
+    A new session takes a free slot. If there is none, it evicts the least recently used session, if that was idle for
+    two minutes; else the one with the fewest partitions, if the new one has more and that one is older than two
+    minutes. Else there is no session, and the client fetches without one. An address may have its share of the slots
+    and of the partitions, a connection a few slots: beyond that, a new session evicts one of the same address or
+    connection.
+
+    Source: Kafka's FetchSessionCache (KIP-227), which has no shares and counts no memory. It prefers sessions of
+    followers; a node has no followers.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class FetchSessions:
 
     @property
     def watched(self) -> int:
-        """Partitions of all sessions."""
+        """The partitions of all sessions."""
         return self._watched
 
     def get(self, session_id: int) -> FetchSession | None:
@@ -121,7 +123,7 @@ class FetchSessions:
         return self._sessions.get(session_id)
 
     def remove(self, session_id: int) -> None:
-        """Forget a session, if it is there."""
+        """Remove a session, if it exists."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._count(-session.size)
@@ -130,9 +132,9 @@ class FetchSessions:
     def begin(
         self, partitions: int, by_id: bool, now: float, host: str = "", connection: object = None
     ) -> FetchSession | None:
-        """A new, empty session; None if there is no room, or if it would watch too many partitions.
+        """A new, empty session; None if there is no room, or if it would have too many partitions.
 
-        ``connection`` has it at ``host``.
+        The session belongs to ``connection``, at ``host``.
         """
         if not 0 < partitions <= _MOST_PARTITIONS or not self._makes_room(partitions, now, host, connection):
             return None
@@ -144,7 +146,7 @@ class FetchSessions:
         return session
 
     def resized(self, session: FetchSession, now: float) -> bool:
-        """Count what a session watches now. False if that is too much: then the session has been forgotten."""
+        """Count a session's present partitions. Returns False if they are too many: the session is then removed."""
         grown = len(session.watched) - session.size
         session.size += grown
         self._count(grown)
@@ -155,7 +157,7 @@ class FetchSessions:
         ):
             self.remove(session.id)
             return False
-        # A session counts as old when it is used, as in Kafka.
+        # A session's age is determined when it is used, as in Kafka.
         session.is_old = now - session.begun > _IDLE_S
         return True
 
@@ -190,7 +192,7 @@ class FetchSessions:
         return True
 
     def _evict(self, among: Collection[FetchSession], partitions: int, now: float) -> bool:
-        """Make one of these go for a session of so many partitions."""
+        """Evict one of these for a session with so many partitions."""
         if self._evict_idle(among, now):
             return True
         smallest = min((each for each in among if each.is_old), key=_size, default=None)

@@ -1,4 +1,4 @@
-"""The Kafka front of a node, and one session for each client's connection."""
+"""The Kafka front of a node: `KafkaFront` joins its parts, `KafkaSession` serves one client's connection."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from penstock.protocols.kafka.wire.metadata import ApiVersionsResponse, ApiVersi
 
 __all__ = ["KafkaFront", "KafkaSession"]
 
-# One Kafka client's connection: header, table, handler, answer. One request at a time, answers in order.
+# One client's connection: header, table, handler, response. One request at a time, responses in order.
 #
-# Source: Kafka protocol guide; KIP-511 for what happens to an ApiVersions request that is too new.
+# Source: Kafka protocol guide; KIP-511 for an ApiVersions request of an unknown version.
 _API_VERSIONS = 18
 _AT_ONCE = 2_000
-"""Entries that are decoded, or encoded, in a few milliseconds; more are in a thread."""
+"""Entries that are decoded or encoded within a few milliseconds; more go to a thread."""
 _TOLD = 20
-"""Codes of one answer that the log hears of."""
+"""The most codes of one answer that are logged."""
 
 
 class KafkaSession:
@@ -74,7 +74,7 @@ class KafkaSession:
         return KafkaFraming(answers=False)
 
     async def handle(self, frame: Frame) -> Pieces | None:
-        """Serve one request. Raises ProtocolViolation for what cannot be answered, as Kafka hangs up then."""
+        """Serve one request. Raises ProtocolViolation, which closes the connection, if it cannot be answered."""
         if self.line.throttled_s:
             await self._throttle()
         began = self._now()
@@ -92,8 +92,8 @@ class KafkaSession:
         body.limit(_AT_ONCE)
         begins = body.at
         try:
-            # What follows the request is not looked at, as in Kafka: librdkafka asks for all topics (Metadata v12) with
-            # the count of its array in four bytes, of which only the first is meant.
+            # Bytes after the request are ignored, as in Kafka: librdkafka asks for all topics (Metadata v12) with the
+            # array's count in four bytes, of which only the first is meant.
             request: object = decode_prefix(pair.request, header.api_version, body)
         except TooManyElements:
             body.at = begins
@@ -101,7 +101,7 @@ class KafkaSession:
         return await self._answer(header, request, began)
 
     async def _throttle(self) -> None:
-        """Serve nothing for as long as the client was asked to wait; at once if it goes."""
+        """Serve nothing for the throttle time; stop waiting if the client disconnects."""
         runtime, over = self._shared.services.runtime, self._shared.services.runtime.promise()
         timer = runtime.call_later(self.line.throttled_s, lambda: over.set(None))
         self.line.throttled_s = 0.0
@@ -113,7 +113,7 @@ class KafkaSession:
     async def _handle_large(
         self, header: RequestHeader, kind: type[object], body: Reader, began: float
     ) -> Pieces | None:
-        """Serve a request of many entries: decoded in a thread, within the memory that such requests may take."""
+        """Serve a request of many entries: decoded in a thread, within the memory limit for such requests."""
         shared = self._shared
         most = shared.options.max_request_entries
         async with shared.large.held(min(most, body.left() // 2) * ENTRY_BYTES) as hold:
@@ -161,7 +161,7 @@ class KafkaSession:
         return pieces
 
     def lost(self) -> None:
-        """Wake what waits for this client's sake. Its group members stay until their sessions expire."""
+        """Wake this client's waiting requests. Its group members stay until their sessions expire."""
         self.line.release()
         self._ended(self)
 
@@ -185,15 +185,15 @@ class KafkaSession:
 
 
 def _packed(answer: object, header: RequestHeader) -> tuple[Pieces, list[int]]:
-    """An answer as it is sent, and the codes in it."""
+    """The encoded answer, and the error codes in it."""
     return response(answer, header.api_version, header.correlation_id), codes_in(answer)
 
 
-# The Kafka front of a node: makes sessions, starts and stops what they share.
+# The front: makes sessions, starts and stops the shared parts.
 _log = logging.getLogger("penstock.node")
 _SCHEME: Final = "kafka"
 _LARGE_SHARE: Final = 4
-"""Requests of many entries may take such a part of the memory together."""
+"""Requests of many entries may together take this fraction of the memory."""
 
 
 class KafkaFront:
@@ -252,7 +252,7 @@ class KafkaFront:
         return _SCHEME
 
     async def start(self) -> None:
-        """Take over groups and transactions from the log. Raises ProtocolViolation where their records are damaged."""
+        """Load groups and transactions from the log. Raises ProtocolViolation for damaged records."""
         await self._shared.transactions.start()
         await self._shared.groups.start()
         await self._shared.limits.room.look()
@@ -264,7 +264,7 @@ class KafkaFront:
         return session
 
     async def stop(self) -> None:
-        """Answer what is parked: fetches with what there is, joins and syncs with an error they try again on."""
+        """Answer waiting requests: fetches with the data there is, joins and syncs with a retriable error."""
         self._shared.groups.stop()
         self._shared.transactions.stop()
         for session in self._sessions:

@@ -1,4 +1,4 @@
-"""Runs the group coordinators: time, deadlines, records to the log; and when offsets expire."""
+"""Runs the coordinator of classic groups, and forwards requests to that of KIP-848 groups; expires offsets."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from penstock.protocols.kafka.server.refusals import Refused, note
 __all__ = ["GroupKeeper", "has_expired", "log_rebalance", "newer_has_expired"]
 
 
-# When committed offsets are forgotten: Kafka's rules (KIP-211), as a function of a group's state and two times.
+# Expiry of committed offsets: Kafka's rules (KIP-211), as a function of a group's state and two times.
 def has_expired(
     group: Group | None, partition: Partition, committed: Committed, now_ms: int, retention_ms: int
 ) -> bool:
-    """Whether an offset is older than ``retention_ms``, counted from where Kafka does.
+    """Whether an offset is older than ``retention_ms``, counted from the time that Kafka uses.
 
-    - a group without members that had some: from when the last one left, or the commit if that came later;
-    - a group that never had members (``group`` None: not even one of ours): from the commit;
-    - members at work: from the commit, but only for topics that none of them reads any more;
-    - in between (rebalancing, subscriptions not understood): nothing expires.
+    - a group without members that had some: from when the last one left, or from a later commit;
+    - a group that never had members (``group`` None: one with offsets only): from the commit;
+    - a group with an assignment: from the commit, but only for topics that no member reads any more;
+    - in between (rebalancing, unknown subscriptions): nothing expires.
 
-    Where the commit said itself until when, that counts instead of ``retention_ms``, and nothing else changes.
+    An expiry time in the commit itself replaces ``retention_ms``; the rest stays the same.
     """
     since = 0
     read: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ def has_expired(
 def newer_has_expired(
     group: ConsumerGroup, partition: Partition, committed: Committed, now_ms: int, retention_ms: int
 ) -> bool:
-    """The same of a group of the newer protocol: counted from the commit, and never for topics that a member wants."""
+    """The same for a KIP-848 group: counted from the commit, and never for topics that a member wants."""
     return partition.topic not in group.wanted() and _is_over(committed, 0, now_ms, retention_ms)
 
 
@@ -76,20 +76,19 @@ def _is_over(committed: Committed, since: int, now_ms: int, retention_ms: int) -
     return now_ms - max(since, committed.timestamp_ms) >= retention_ms
 
 
-# Runs the group coordinators: gives them the time, calls them at their deadlines, carries their records to the log.
+# The service around the coordinators: gives them the time, calls them at their deadlines, writes their records.
 #
-# A group is of one protocol at a time. While it has no members it can become one of the other; with members it goes
-# over with the first that speaks the newer protocol, and back with the last (Kafka's
+# A group has one protocol at a time. A group without members can switch. A group with members is converted when the
+# first member of the newer protocol joins, and back when the last one leaves (Kafka's
 # ``group.consumer.migration.policy``).
 _log = logging.getLogger("penstock.node")
 
 
 class GroupKeeper:
-    """The coordinators of this node, alive. After each call to ``coordinator``, call `wake`.
+    """The group coordinators of this node. After each call to ``coordinator``, call `wake`.
 
-    ``newer``: groups of KIP-848. ``near``: offsets and records are kept where a write mostly waits for nothing, so that
-    a record is written at the end of the call that it came of, in no task. ``held``: where it is counted what members
-    take; ``kept``: where groups are.
+    ``newer``: KIP-848 groups. ``near``: writes usually complete at once, so a record is written at the end of the call
+    that made it, without a task. ``held``: counts the memory of members; ``kept``: counts groups.
     """
 
     def __init__(
@@ -116,14 +115,14 @@ class GroupKeeper:
         self._alarm = CoordinatorTimer(runtime, self.coordinator.not_before, self._expire)
 
     def now(self) -> Moment:
-        """Both clocks."""
+        """Monotonic and wall-clock time."""
         return Moment(self._runtime.monotonic(), self._runtime.now_ms())
 
     async def start(self) -> None:
-        """Take over what the log knows. Raises ProtocolViolation for a damaged record."""
+        """Load the groups from the log. Raises ProtocolViolation for a damaged record."""
         await self.newer.start()
         with_offsets = [each for each in await self._offsets.groups() if not self._is_newer(each)]
-        # A group that became one of the newer protocol left its record behind.
+        # A group that was converted to the newer protocol left its record behind.
         saved = {name: each for name, each in (await self._offsets.saved_groups()).items() if not self._is_newer(name)}
         self.coordinator.load(saved, with_offsets, self.now())
         self.wake()
@@ -132,13 +131,13 @@ class GroupKeeper:
         return self.newer.coordinator.group(group_id) is not None
 
     def stop(self) -> None:
-        """No more deadlines; whoever waits for its group is told to look for the coordinator again."""
+        """Cancel timers; answer waiting members that they must look for the coordinator again."""
         self._alarm.stop()
         self.newer.stop()
         self.coordinator.stop()
 
     def wake(self) -> None:
-        """Have the timer go off at the coordinator's next deadline, and write what it gave to be written."""
+        """Set the timer for the coordinator's next deadline, and write its new records."""
         self._begin_stores()
         self._alarm.wake()
 
@@ -146,7 +145,7 @@ class GroupKeeper:
         self.coordinator.expire(self.now())
         self._begin_stores()
 
-    # Which of the two a group is.
+    # A group's protocol, and conversions.
 
     def topics_of(self, group_id: str) -> frozenset[str]:
         group = self.coordinator.group(group_id)
@@ -177,10 +176,10 @@ class GroupKeeper:
     async def keep(self, group_id: str, record: bytes, look: Callable[[], None]) -> None:
         await retry_while_unreachable(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
 
-    # Requests of the older protocol, to groups of either.
+    # Requests of the older protocol, to groups of both.
 
     async def join(self, request: Join) -> JoinAnswer | None:
-        """JoinGroup: its answer where the group is of the newer protocol, else None, and it comes by the request."""
+        """JoinGroup: the answer for a KIP-848 group; else None, and the answer comes through the request."""
         fault = self.coordinator.bounds_fault(request)
         if not fault and self._is_newer(request.group):
             random = self._runtime.random_bytes(16)
@@ -202,7 +201,7 @@ class GroupKeeper:
         self.wake()
 
     def leads(self, group_id: str, member_id: str) -> bool:
-        """Whether that member of a group of the older protocol is its leader."""
+        """Whether the member leads its classic group."""
         group = self.coordinator.group(group_id)
         return group is not None and group.leader == member_id
 
@@ -215,7 +214,7 @@ class GroupKeeper:
         return code
 
     async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
-        """LeaveGroup: one code a leaver. Raises StoreError."""
+        """LeaveGroup: one code per leaver. Raises StoreError."""
         codes = await self.newer.leave(group_id, leavers)
         if codes is None:
             codes = self.coordinator.leave(group_id, leavers, self.now())
@@ -225,7 +224,7 @@ class GroupKeeper:
     def may_commit(
         self, identity: CommitIdentity, partitions: Iterable[tuple[str, int]], *, knows_epochs: bool
     ) -> ErrorCode:
-        """Whether offsets of these may be committed now."""
+        """Whether offsets of these partitions may be committed now."""
         fault = self.newer.coordinator.commit_fault(identity, partitions, knows_epochs=knows_epochs)
         if fault is None:
             fault = self.coordinator.may_commit(identity, self.now())
@@ -233,26 +232,26 @@ class GroupKeeper:
         return fault
 
     def may_commit_within(self, identity: CommitIdentity, partitions: Iterable[tuple[str, int]]) -> ErrorCode:
-        """Whether offsets of these may be committed within a transaction, in words of TxnOffsetCommit v6."""
+        """Whether these may be committed within a transaction, with the codes of TxnOffsetCommit v6."""
         fault = self.newer.coordinator.commit_fault(identity, partitions, knows_epochs=True)
         if fault is None:
             code = self.coordinator.may_commit_within(identity, self.now())
             self.wake()
             return code
         if identity.anonymous:
-            return ErrorCode.NONE  # producers before KIP-447 say no more
+            return ErrorCode.NONE  # producers before KIP-447 send no member
         return fault
 
     def is_subscribed(self, group_id: str, topic: str) -> bool:
         """Whether members read the topic, as far as is known."""
         return self.newer.coordinator.is_subscribed(group_id, topic) or self.coordinator.is_subscribed(group_id, topic)
 
-    # What the coordinator calls.
+    # Called by the coordinator.
 
     def store(self, group_id: str, record: bytes, ticket: int | None) -> None:
         group = self.coordinator.group(group_id)
         if self._near:
-            self._unbegun.append((group_id, group, record, ticket))  # not amid the coordinator's step
+            self._unbegun.append((group_id, group, record, ticket))  # written after the coordinator's step
         else:
             self._runtime.spawn(self._store(group_id, group, record, ticket), f"store group {group_id}")
 
@@ -267,8 +266,8 @@ class GroupKeeper:
 
         def look() -> None:
             nonlocal tried
-            # Who deletes the group may be there first, and has said by then that nothing stays of it; or it has gone
-            # over to the newer protocol. And what is tried again must not come behind what the group has become by now.
+            # The group may have been deleted or converted meanwhile: then nothing of it may be written. And a retry
+            # must not overwrite a later record of the group.
             there = self.coordinator.group(group_id)
             if there is None or there is not group or (tried and self._stores.get(group_id) != number):
                 raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -276,23 +275,23 @@ class GroupKeeper:
 
         accepted = True
         try:
-            await self.newer.save(group_id)  # what it was before it came back from there
-            # All members wait for this: one call that is lost must not make them join again.
+            await self.newer.save(group_id)  # the group's end as a KIP-848 group, if it was converted back
+            # All members wait for this: a lost write is retried, so that they need not join again.
             await retry_while_unreachable(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
         except PenstockError:
-            # The members are told by an error they try again on; where nobody waits, the record is of an empty group.
+            # Waiting members get a retriable error; if none waits, the record is that of an empty group.
             accepted = False
-        if self._stores.get(group_id) == number:  # a later one may have come, and gone, too
+        if self._stores.get(group_id) == number:  # no later store has begun
             del self._stores[group_id]
         if ticket is not None:
             self.coordinator.stored(group_id, ticket, accepted, self.now())
             self.wake()
 
-    # What needs both, groups and their offsets. A group of which only offsets are known, because it speaks another
-    # protocol, is one without members here.
+    # Operations on groups and their offsets. A group with offsets only, of a client without membership, counts as a
+    # group without members here.
 
     async def known(self, group_id: str) -> Group | None:
-        """An older group, or one of which only offsets are known; None if there is none. To be read only."""
+        """A classic group, or one with offsets only; None if there is none. Not to be changed."""
         if self._is_newer(group_id):
             return None
         group = self.coordinator.group(group_id)
@@ -301,7 +300,7 @@ class GroupKeeper:
         return group
 
     async def all_known(self) -> list[Group]:
-        """All of them. To be read only."""
+        """All of them. Not to be changed."""
         with_offsets = [each for each in await self._offsets.groups() if not self._is_newer(each)]
         groups = {group.group_id: group for group in self.coordinator.groups()}
         for group_id in with_offsets:
@@ -309,7 +308,7 @@ class GroupKeeper:
         return list(groups.values())
 
     def may_delete_offsets(self, group_id: str, *, has_offsets: bool) -> ErrorCode:
-        """Whether OffsetDelete makes sense for the group at all."""
+        """Whether OffsetDelete is possible for the group at all."""
         if self._is_newer(group_id) or (has_offsets and self.coordinator.group(group_id) is None):
             return ErrorCode.NONE
         return self.coordinator.may_delete_offsets(group_id)
@@ -318,7 +317,7 @@ class GroupKeeper:
         """DeleteGroups for one group, durable when it returns. Raises StoreError."""
 
         def look(has_offsets: bool) -> None:
-            # At the last moment: a commit that makes the group anew stands behind this in the log.
+            # Checked at the last moment: a commit that creates the group again comes after the deletion in the log.
             answer = self._delete_now(group_id)
             if answer and not (answer is ErrorCode.GROUP_ID_NOT_FOUND and has_offsets):
                 raise Refused(answer)
@@ -343,7 +342,7 @@ class GroupKeeper:
         return ErrorCode.NONE
 
     async def expire_offsets(self, retention_ms: int) -> None:
-        """Take away what nobody will ask for again, and the groups that have nothing left. Raises StoreError."""
+        """Delete expired offsets, and groups with nothing left. Raises StoreError."""
         for group_id in list(await self._offsets.groups()):
 
             def old(partition: Partition, committed: Committed, group_id: str = group_id) -> bool:
@@ -381,6 +380,6 @@ def _note_no_room(code: ErrorCode, reason: str) -> None:
 
 
 def log_rebalance(group_id: str, over: Rebalance) -> None:
-    """A line of the node's log about a rebalance."""
-    if _log.isEnabledFor(logging.INFO):  # a sentence takes longer than a join
+    """Log a rebalance."""
+    if _log.isEnabledFor(logging.INFO):  # making the sentence takes longer than a join
         _log.info("group %s: %s", group_id, sentence(over))

@@ -1,4 +1,9 @@
-"""Which API keys are served by which handlers, and what a handler is given: call, options, limits."""
+"""The table of served APIs, and the shared parts of all handlers.
+
+`TABLE` has the handler and the versions of each API key. `Call` and `Shared` are a handler's context,
+`KafkaFrontOptions` the operator's options, `Limits` and `PartitionQuota` bound the memory that clients can occupy, and
+`FailedSequences` keeps the order of idempotent producers.
+"""
 
 from __future__ import annotations
 
@@ -74,31 +79,33 @@ __all__ = [
     "unchanging",
 ]
 
-# What an operator may choose about the Kafka front, named as Kafka's broker options. Data only.
+# The operator's options of the Kafka front, named as Kafka's broker options.
 DAY_MS = 86_400_000
 LARGEST_RECORD = 2**31 - 9
-"""Bytes; what Kafka takes where nothing is set."""
+"""Bytes; Kafka's limit if none is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaFrontOptions:
     """Defaults are Kafka's where Kafka has them.
 
-    ``default_partitions`` (``num.partitions``) 1: order over a whole topic until somebody asks for more.
-    ``max_partitions`` a topic can be made with. ``max_message_bytes``: largest batch, where the topic says nothing
-    else. ``fetch_max_bytes``: largest answer to one Fetch. ``check_records``: look at the records of each batch before
-    it is stored (compressed ones are inflated for it), so that no producer's bug becomes a batch that stops every
-    consumer, or has a time by which records are deleted too early; costs 0.1 to 0.2 µs a record.
-    ``max_inflated_bytes`` bounds that inflating.
-    ``max_request_entries`` of one request, in all its arrays together (Kafka: no limit): an entry of four bytes becomes
-    objects of a thousand, and the objects of more would stop the node's loop when they are looked through for garbage.
-    ``max_answer_entries``: the same of an answer, which may have many to a single entry of its request.
-    ``fetch_sessions``: incremental sessions kept at once.
-    ``max_held``: fetches that wait; ``max_transactional_ids``: with the ids whose
-    transactions are over, until they expire; ``max_groups``: with those that have no members, until their offsets
-    expire; ``max_topic_partitions``: of all topics in the embedded log. Kafka has no such totals; of each, one address
-    may have ``address_share_percent``, and of what goes with its connection, one connection a twentieth (`limits`).
-    ``transaction_partitions`` of the topic in which transactional ids are kept; chosen when it is made.
+    - ``default_partitions`` (``num.partitions``) is 1: a total order within a topic, unless its creator asks for more
+      partitions. ``max_partitions``: of a new topic.
+    - ``max_message_bytes``: the largest batch, unless the topic has its own limit. ``fetch_max_bytes``: the largest
+      answer to one Fetch.
+    - ``check_records``: check the records of each batch before it is stored (compressed batches are inflated for it, up
+      to ``max_inflated_bytes``). Without it a producer's bug could store a batch that stops every consumer, or that has
+      a time by which records are deleted too early. It costs 0.1 to 0.2 µs per record.
+    - ``max_request_entries``: of one request, in all its arrays together (Kafka: no limit). An entry of four bytes
+      becomes objects of a thousand bytes, and a garbage collection over more of them would stop the node's event loop.
+      ``max_answer_entries``: the same for an answer, which may have many entries per entry of its request.
+    - ``fetch_sessions``: incremental sessions. ``max_held``: fetches that wait. ``max_transactional_ids``: including
+      ids without a transaction, until they expire. ``max_groups``: including groups without members, until their
+      offsets expire. ``max_topic_partitions``: of all topics in the embedded log. Kafka has no such totals, apart from
+      that of sessions.
+    - ``address_share_percent``: the part of each total that one address may have. One connection may have a twentieth
+      of those that belong to connections (`concurrency.limits`).
+    - ``transaction_partitions``: of the topic that stores transactional ids; fixed when that topic is created.
     """
 
     auto_create_topics: bool = True
@@ -126,19 +133,22 @@ class KafkaFrontOptions:
     newer_groups: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
 
 
-# Unstored: which batches of idempotent producers failed here, before a log that does not look at their numbers.
+# Failed batches of idempotent producers, remembered if the log behind does not check sequence numbers.
 #
-# A producer has up to five batches on their way. Where one fails and the next is stored, Kafka's producers take it that
-# the failed one is stored as well, for a broker would have refused what does not follow: so the node must, too, until
-# what failed has come again. Nothing else is remembered: what is sent twice is stored twice.
+# A producer has up to five batches in flight. If one fails and the next is stored, Kafka's producers conclude that the
+# failed one is stored as well, because a broker would have refused a gap. So the node must refuse the later batches,
+# too, until the failed one has come again. Nothing else is remembered: a batch that is sent twice is stored twice.
 #
-# | what comes, after a batch with first number ``n`` failed | answer | |---|---| | of the same epoch, beginning with
-# ``n`` | taken; once it is stored, all is well again | | of the same epoch, anything else |
-# OUT_OF_ORDER_SEQUENCE_NUMBER | | of a later epoch: the producer knows, and has begun anew | taken |
+# | batch that arrives after one with first number ``n`` failed | result |
+# | --- | --- |
+# | of the same epoch, beginning with ``n`` | accepted; once it is stored, the failure is forgotten |
+# | of the same epoch, any other | OUT_OF_ORDER_SEQUENCE_NUMBER |
+# | of a later epoch: the producer knows of the failure, and has begun again | accepted |
 #
-# Source: KIP-98; Apache Kafka 4.x, ``ProducerAppendInfo``; librdkafka 2.x acknowledges what came before by what is.
+# Source: KIP-98; Apache Kafka 4.x, ``ProducerAppendInfo``; librdkafka 2.x takes an acknowledgement for one of all
+# earlier batches.
 MAX_FAILED: Final = 100_000
-"""Producers' partitions remembered, about 30 MB; beyond that the one that failed first is forgotten."""
+"""The most remembered pairs of partition and producer, about 30 MB; beyond that the oldest is forgotten."""
 
 _NUMBERS: Final = struct.Struct(">qhi")
 _NUMBERS_AT: Final = 43
@@ -154,7 +164,7 @@ class Numbers:
 
 
 def numbers_of(records: Buffer | None) -> Numbers | None:
-    """What a batch of format 2 says, right or wrong in the rest; None where there is no producer's id."""
+    """The numbers in a batch of format 2, which is not checked otherwise; None if it has no producer id."""
     if records is None or len(records) < HEADER_BYTES:
         return None
     found = Numbers(*_NUMBERS.unpack_from(records, _NUMBERS_AT))
@@ -162,7 +172,7 @@ def numbers_of(records: Buffer | None) -> Numbers | None:
 
 
 class FailedSequences:
-    """One a front."""
+    """The failed batches of a front; each front has one."""
 
     def __init__(self) -> None:
         self._failed: dict[tuple[Partition, int], Numbers] = {}
@@ -171,7 +181,7 @@ class FailedSequences:
         return bool(self._failed)
 
     def check(self, partition: Partition, numbers: Numbers) -> None:
-        """Raises OutOfOrderSequence for what does not follow."""
+        """Raises OutOfOrderSequence for a batch that does not follow the stored ones."""
         failed = self._failed.get((partition, numbers.producer_id))
         if failed is not None and numbers.epoch <= failed.epoch and numbers != failed:
             raise OutOfOrderSequence(
@@ -181,11 +191,11 @@ class FailedSequences:
             )
 
     def tell(self, partition: Partition, numbers: Numbers, failure: PenstockError | None) -> None:
-        """What became of a batch."""
+        """Note a batch's outcome."""
         key = partition, numbers.producer_id
         known = self._failed.get(key)
         if known is not None and numbers.epoch <= known.epoch and numbers != known:
-            return  # it was refused for that, or overtaken by what it should have followed
+            return  # refused because of the failed batch, or it passed the check before that one failed
         if failure is None:
             self._failed.pop(key, None)
             return
@@ -194,21 +204,21 @@ class FailedSequences:
             del self._failed[next(iter(self._failed))]
 
 
-# What a handler is given beside its request: who asks, in which version, and the front's shared parts.
+# The context of a handler: the client, the version, and the front's shared parts.
 _INTERNAL = frozenset({OffsetsLog.topic, "__transaction_state", "__share_group_state"})
 
 
 def is_internal(topic: str) -> bool:
-    """Whether it is a node's own, or the cluster's behind it: clients may read it, not write, create or delete it."""
+    """Whether it is a topic of the node, or of the cluster behind it: clients may only read it."""
     return topic in _INTERNAL or topic.startswith(OWN_TOPICS)
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all handlers of a front share. ``offered``: the rows of the table that this node serves.
+    """The parts that all handlers of a front share. ``offered``: the rows of the table that this node serves.
 
-    ``pace`` makes one for a request that begins. ``rules``: what topics ask of batches, by topic, with the topic and
-    the defaults that they were made of.
+    ``pace`` makes a pacer for a new request. ``rules``: the topics' rules for batches, with the topic and the defaults
+    that they were made from.
     """
 
     services: Services
@@ -241,16 +251,16 @@ class Shared:
 
     @property
     def advertised(self) -> Endpoint:
-        """Where Kafka clients reach this node."""
+        """This node's address for Kafka clients."""
         return self.services.identity.advertised["kafka"]
 
     async def config_of(self, topic: TopicState) -> Mapping[str, str]:
-        """What holds for a topic: what it says itself, and what was set for all that do not."""
+        """A topic's effective options: its own, and the defaults for the others."""
         defaults = await self.enode.defaults()
         return {**defaults, **topic.config} if defaults else topic.config
 
     async def fault_of(self, partition: Partition, lost: ErrorCode) -> ErrorCode:
-        """UNKNOWN_TOPIC_OR_PARTITION where there is no such partition; ``lost`` where nobody can tell now."""
+        """UNKNOWN_TOPIC_OR_PARTITION if the partition does not exist; ``lost`` if that cannot be determined now."""
         try:
             topic = await self.enode.topic(partition.topic)
         except UpstreamLost:
@@ -259,7 +269,7 @@ class Shared:
         return ErrorCode.NONE if there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     async def name_of(self, topic_id: bytes, lost: ErrorCode) -> str | ErrorCode:
-        """The topic of that id; UNKNOWN_TOPIC_ID where nobody has it; ``lost`` where nobody can tell now."""
+        """The topic's name; UNKNOWN_TOPIC_ID for an unknown id; ``lost`` if that cannot be determined now."""
         try:
             found = await self.enode.topic_by_id(topic_id)
         except UpstreamLost:
@@ -267,15 +277,15 @@ class Shared:
         return ErrorCode.UNKNOWN_TOPIC_ID if found is None else found.name
 
     async def all_topics(self) -> Sequence[TopicState]:
-        """All topics; asked for with patience, because answers that list them have no place for an error."""
+        """All topics; retried for a while, because responses that list topics have no field for an error."""
         return await retry_while_unreachable(self.services.runtime, self.enode.topics)
 
 
 class ClientConnection(WaiterSet):
-    """One client's connection as handlers see it: where it comes from, and whether anybody still waits for an answer.
+    """One client's connection as handlers see it: its address, and whether the client still waits for an answer.
 
-    ``host`` is the address as Kafka's tools show it, with a slash before. ``throttled_s``: for so long its next request
-    waits, whether or not the client obeys the throttle time that it was given (KIP-219).
+    ``host`` is the address as Kafka's tools show it, with a slash before. ``throttled_s``: how long its next request is
+    delayed, even if the client ignores the throttle time in its last response (KIP-219).
     """
 
     __slots__ = ("__weakref__", "address", "throttled_s")
@@ -291,7 +301,7 @@ class ClientConnection(WaiterSet):
 
 
 class Call(NamedTuple):
-    """One request's circumstances. ``pace``: every handler spends it for each entry that it goes through."""
+    """One request's context. ``pace``: every handler spends it for each entry that it processes."""
 
     shared: Shared
     line: ClientConnection
@@ -299,35 +309,35 @@ class Call(NamedTuple):
     client_id: str
     pace: RequestPacer
     large: bool = False
-    """It has so many entries that others like it wait until it is answered."""
+    """Whether it has so many entries that its memory is limited: other large requests may wait for its end."""
 
 
 Handler = Callable[[Call, Any], Awaitable[object | None]]
-"""Returns the response message, or None for no answer (Produce with acks=0)."""
+"""Returns the response message, or None for no response (Produce with acks=0)."""
 
 
-# Which API keys the front serves, in which versions, by whom, and what the log behind must be able to do for it.
+# The served APIs: versions, handlers, and the abilities that they need from the log behind.
 #
-# ApiVersions advertises exactly these rows, but for those that need what the log lacks: clients then say themselves
-# that the broker cannot do it. Ranges begin as low as they can be served, because librdkafka before 2.12 asks for an
-# overlap with old versions before it turns features on. SASL (17, 36) is not served, so it is not here and clients do
-# not try it.
+# ApiVersions advertises exactly these rows, except those that need an ability which the log lacks: clients then report
+# by themselves that the broker cannot do it. Ranges begin as low as possible, because librdkafka before 2.12 turns
+# features on only if its old versions overlap. SASL (17, 36) is not served; it is left out so that clients do not try
+# it.
 class Row(NamedTuple):
     """``handler`` is "module.function" below `apis`; it is imported with its first request.
 
-    ``single``: likewise who is asked first, because most requests of this key are alike: see `Single`.
+    ``single``: likewise, a function that is tried first, because most requests of this key are alike: see `Single`.
     """
 
     handler: str
     lowest: int
     highest: int
     needs: frozenset[str] = frozenset()
-    """`Abilities` without which nobody is told of it."""
+    """`Abilities` without which the row is not advertised."""
     single: str = ""
 
 
 Single = Callable[[Shared, ClientConnection, memoryview], Awaitable[Pieces | None]]
-"""Answers a request from its bytes, or leaves it to the handler by None; then nothing was done of it."""
+"""Answers a request from its bytes, or returns None, without side effects, to leave it to the handler."""
 
 
 _TOPICS, _OPTIONS, _SIZES, _DELETION, _SEQUENCES, _NUMBERED, _EPOCHS, _TRANSACTIONS = (
@@ -335,8 +345,8 @@ _TOPICS, _OPTIONS, _SIZES, _DELETION, _SEQUENCES, _NUMBERED, _EPOCHS, _TRANSACTI
     for each in ("topics", "options", "sizes", "deletion", "sequences", "numbered", "epochs", "transactions")
 )
 TABLE: Final[Mapping[int, Row]] = {
-    # Versions 0-2 carry message formats that nobody may produce any more; they are answered with an error (KAFKA-18659:
-    # librdkafka turns its producer off where they are not advertised).
+    # Versions 0-2 have message formats that may not be produced any more; they are answered with an error. They must be
+    # advertised, because librdkafka turns its producer off otherwise (KAFKA-18659).
     0: Row("produce.produce", 0, 13, single="produce.produce_single"),
     1: Row("fetch.fetch", 4, 18, single="fetch.fetch_single"),
     2: Row("fetch.list_offsets", 1, 11),
@@ -390,18 +400,18 @@ TABLE: Final[Mapping[int, Row]] = {
 
 
 FEATURES: Final[Mapping[str, int]] = {"group.version": 1, "transaction.version": 2}
-"""Features by the level that is on (KIP-584). Transactions of the second version (KIP-890) begin with Produce v12 and
-TxnOffsetCommit v5; clients that do not know them, or are told less, use the first. Groups of level 1 are those of
-KIP-848 beside the older ones. What is not served has no level."""
+"""Features with their finalized level (KIP-584). Transactions of the second version (KIP-890) begin with Produce v12
+and TxnOffsetCommit v5; clients that do not know them, or see a lower level, use the first. Group level 1 adds KIP-848
+groups to the classic ones. Features that are not served have no level."""
 
 
 def offered(abilities: Abilities) -> Mapping[int, Row]:
-    """The rows for which the log behind can do what they need."""
+    """The rows whose needs the log behind meets."""
     return {key: row for key, row in TABLE.items() if not abilities.lacks(row.needs)}
 
 
 def features(abilities: Abilities) -> Mapping[str, int]:
-    """The features that are on over such a log."""
+    """The enabled features over such a log."""
     return {name: level for name, level in FEATURES.items() if abilities.transactions or name != "transaction.version"}
 
 
@@ -414,7 +424,7 @@ def handler(key: int) -> Handler:
 
 @functools.cache
 def single(key: int) -> Single | None:
-    """Who is asked before the handler of a key, if anybody is."""
+    """The function that is tried before the handler of a key; None if there is none."""
     row = TABLE.get(key)
     found: Single | None = _function(row.single) if row is not None and row.single else None
     return found
@@ -425,32 +435,34 @@ def _function(name: str) -> Any:
     return getattr(importlib.import_module(f"penstock.protocols.kafka.server.apis.{module}"), function)
 
 
-# What Kafka's clients make a node keep, and how much of it one address and one connection may have.
+# Limits on what clients make a node keep, in total, per address and per connection.
 #
-# A real broker has no such totals. Requests and answers of many entries are limited by sessions and `RequestPacer`, and
-# fetch sessions by `fetch_sessions`.
+# A real broker has no such totals. Fetch sessions are limited by `fetch_sessions`, large requests and answers by
+# `RequestPacer`.
 MORE_ROOM: Final = "raise the option in brackets, or use fewer"
-"""What to do about a refusal of `Shares`, whose text names the share and the option."""
+"""The hint for a refusal of `Shares`, whose text names the share and the option."""
 _REQUEST_BYTES, _PARTITION_OF_REQUEST_BYTES = 2_000, 400
 _TRANSACTION_BYTES, _PARTITION_OF_TRANSACTION_BYTES = 800, 200
 _PARTITION_BYTES = 1_600
-"""What an empty partition takes in the embedded log: measured."""
+"""Memory of an empty partition in the embedded log: measured."""
 NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""For what a real broker has no limit of: clients back off and try again, and by then others may have gone."""
+"""The code for limits that a real broker does not have: clients back off and retry, and there may be room by then."""
 _LOOK_AGAIN_S = 1.0
-"""A request may ask for thousands of topics that are all refused."""
+"""The pause between two recounts: a request may ask for thousands of topics that are all refused."""
 _PART = 8
-"""Held requests, and partitions, may take such a part of the memory each."""
+"""Held requests, and partitions, may each take this fraction of the memory."""
 
 
 def no_room(why: PenstockError) -> ErrorCode:
-    """The code of a refusal by a coordinator; the log gets its text."""
+    """The code for a coordinator's refusal; its text goes to the log."""
     return ErrorCode(code_of(Refused(NO_ROOM, why.message, hint=MORE_ROOM)))
 
 
 class Limits:
-    """One front's. ``ids``: transactional ids with their transactions; ``members``: what members of groups bring;
-    ``groups``: with members or without; ``room``: for partitions of topics.
+    """The limits of a front.
+
+    ``ids``: transactional ids with their transactions; ``members``: data of group members; ``groups``: with or without
+    members; ``room``: partitions of topics.
     """
 
     def __init__(self, options: KafkaFrontOptions, memory: Memory, room: PartitionQuota) -> None:
@@ -466,29 +478,29 @@ class Limits:
         self.room = room
 
     def hold(self, line: ClientConnection, partitions: int = 0) -> str | None:
-        """A connection's request is about to wait: why it may not, or None, and then `let_go` ends that."""
+        """Register a connection's waiting request. Returns the reason if it may not wait; else ends with `let_go`."""
         return self._held.put(line, line, _REQUEST_BYTES + partitions * _PARTITION_OF_REQUEST_BYTES)
 
     def let_go(self, line: ClientConnection) -> None:
-        """The request waits no more."""
+        """The request no longer waits."""
         self._held.drop(line)
 
     @property
     def held(self) -> int:
-        """Requests that wait now."""
+        """The number of waiting requests."""
         return len(self._held)
 
     @staticmethod
     def size_of_transaction(partitions: int) -> int:
-        """Bytes that a transactional id takes with the partitions of its transaction."""
+        """Memory of a transactional id with the partitions of its transaction, in bytes."""
         return _TRANSACTION_BYTES + partitions * _PARTITION_OF_TRANSACTION_BYTES
 
 
 class PartitionQuota:
-    """For partitions of topics in the embedded log: all count, and those that a client made count as its address's.
+    """The limit on partitions in the embedded log: in total, and per address that created them.
 
-    Topics that were there when the node started, or that another front made, have no owner. A cluster behind the node
-    has its own limits.
+    Topics that existed at the node's start, or that another front created, have no owner. A cluster behind the node has
+    its own limits.
     """
 
     def __init__(self, options: KafkaFrontOptions, memory: Memory, enode: Enode, now: Callable[[], float]) -> None:
@@ -508,7 +520,7 @@ class PartitionQuota:
         return len(self._shares)
 
     async def look(self) -> None:
-        """Count what there is: topics come and go by other fronts, too."""
+        """Count the existing topics: other fronts create and delete topics, too."""
         if not self._enode.near:
             return
         self._looked_at = self._now()
@@ -517,7 +529,7 @@ class PartitionQuota:
                 topic.name: topic.partitions for topic in await self._enode.topics() if not is_internal(topic.name)
             }
         except UpstreamLost:
-            return  # next time
+            return  # counted next time
         for name in [each for each in self._shares if each not in there]:
             self._shares.drop(name)
         for name, partitions in there.items():
@@ -525,27 +537,27 @@ class PartitionQuota:
                 self._shares.take(name, None, 0, partitions)
 
     async def take(self, topic: str, partitions: int, host: str) -> None:
-        """A client at ``host`` is about to make a topic of so many. Raises Refused (POLICY_VIOLATION)."""
+        """Reserve the partitions of a new topic for ``host``. Raises Refused (POLICY_VIOLATION)."""
         if not self._enode.near:
             return
         why = self._shares.put(topic, host, partitions * _PARTITION_BYTES, partitions)
         if why is not None and self._now() - self._looked_at >= _LOOK_AGAIN_S:
-            await self.look()  # some may have gone
+            await self.look()  # some topics may be gone
             why = self._shares.put(topic, host, partitions * _PARTITION_BYTES, partitions)
         if why is not None:
             raise Refused(ErrorCode.POLICY_VIOLATION, why, hint=MORE_ROOM)
 
     async def correct(self, topic: str) -> None:
-        """The topic was not made, or is deleted: if it is not there, it counts no more."""
-        with suppress(UpstreamLost):  # the next look will tell
+        """Release a topic that was not created, or was deleted, unless it exists."""
+        with suppress(UpstreamLost):  # the next count corrects it
             if self._enode.near and await self._enode.topic(topic) is None:
                 self._shares.drop(topic)
 
 
-# What requests that are answered from their bytes have in common: reading the header, and answers made once.
+# Shared parts of handlers that answer from a request's bytes: reading the header, and answers that are encoded once.
 #
-# What is in any way unusual is left to the usual handler by None, which alone says what is wrong; so nothing may have
-# been done of it by then. Source: Kafka protocol guide; KIP-482.
+# Any unusual request is left to the usual handler by returning None, which then reports its errors; so there must be no
+# side effects before. Source: Kafka protocol guide; KIP-482.
 _HEAD: Final = struct.Struct(">hhih")
 
 
@@ -557,7 +569,7 @@ class Head(NamedTuple):
 
 
 def read_head(reader: Reader, flexible: int) -> Head | None:
-    """Go past the header; None where it has tags. ``flexible``: the first version that may.
+    """Skip the header; None if it has tags. ``flexible``: the first version that may have them.
 
     Raises ProtocolViolation.
     """
@@ -570,21 +582,21 @@ def read_head(reader: Reader, flexible: int) -> Head | None:
 
 
 def text(reader: Reader, compact: bool) -> str:
-    """Raises ProtocolViolation, also for a null."""
+    """Read a string. Raises ProtocolViolation, also for a null."""
     return reader.text(reader.uvarint() - 1 if compact else reader.i16())
 
 
 def text_or_none(reader: Reader, compact: bool) -> str | None:
-    """Raises ProtocolViolation."""
+    """Read a string or a null. Raises ProtocolViolation."""
     size = reader.uvarint() - 1 if compact else reader.i16()
     return None if size == -1 else reader.text(size)
 
 
 def unchanging(message: object, version: int) -> bytes:
-    """An answer that is the same each time but for its correlation id, for `framed`."""
+    """An answer that is always the same but for its correlation id, for `framed`."""
     return b"".join(bytes(piece) for piece in response(message, version, 0))  # type: ignore[arg-type]
 
 
 def framed(answer: bytes, correlation: int) -> bytes:
-    """That answer to this request."""
+    """That answer with the request's correlation id."""
     return answer[:4] + correlation.to_bytes(4, "big", signed=True) + answer[8:]

@@ -1,4 +1,8 @@
-"""From refusals to error codes, and from error codes in answers to the words of the node's log."""
+"""Errors and error codes of the server.
+
+`code_of` turns an error into a code; `codes_in` and `coded_in` find the codes in an answer, for counting and logging;
+`log_refusals` logs them with the reasons that `note` has collected.
+"""
 
 from __future__ import annotations
 
@@ -47,15 +51,15 @@ __all__ = [
     "note",
 ]
 
-# Why an answer says no, in the words of the error that became its code: for the node's log, not for clients.
+# The reasons behind error codes, for the node's log; clients do not get them.
 #
-# A code is made of an error far below whoever writes the log, in handlers that know of no connection. What must not
-# live here: what is done about it.
+# A code is often made from an error far below the code that logs it, in handlers that know no connection. So the
+# reasons are collected in a context variable.
 _MOST: Final = 100
 
 
 class Note(NamedTuple):
-    """What was wrong, and what to do; of a topic, or of none in particular."""
+    """An error's text and hint, with its topic if it has one."""
 
     code: int
     why: str
@@ -67,24 +71,24 @@ _notes: ContextVar[list[Note] | None] = ContextVar("why a request is refused", d
 
 
 def begin() -> list[Note]:
-    """What is noted from here on, in this task and those that it begins."""
+    """Start collecting notes, in this task and the tasks that it starts."""
     notes: list[Note] = []
     _notes.set(notes)
     return notes
 
 
 def note(code: int, error: PenstockError) -> None:
-    """An error has become that code. It is not kept: whatever it holds goes as soon as it can."""
+    """Note that an error became this code. Only its texts are kept, so that the objects it refers to can be freed."""
     notes = _notes.get()
     if notes is not None and len(notes) < _MOST:
         notes.append(Note(code, error.message, error.hint or "", error.topic))
 
 
-# Which error code a refusal of the store or of a check becomes: rows, the most particular class first.
+# From errors of the store and of checks to error codes: rows, the most specific class first.
 class Refused(PenstockError):
-    """A part of a request that cannot be done: its error code, and what a person should know.
+    """A part of a request that is refused: its error code, and a text for people.
 
-    ``rows`` says of single records of a batch what is wrong with them.
+    ``rows`` has an error text for single records of a batch.
     """
 
     def __init__(
@@ -97,8 +101,8 @@ class Refused(PenstockError):
 
 _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (
     (CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
-    (OutcomeUnknown, ErrorCode.UNKNOWN_SERVER_ERROR),  # the one that no producer tries again on
-    (UpstreamLost, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # the one that every client tries again on, whatever it asked
+    (OutcomeUnknown, ErrorCode.UNKNOWN_SERVER_ERROR),  # the one code that no producer retries
+    (UpstreamLost, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # the one code that every client retries, for any request
     (Unsupported, ErrorCode.UNSUPPORTED_VERSION),
     (UnknownTopic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (UnknownPartition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -117,14 +121,14 @@ _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (
 
 
 def code_of(error: PenstockError) -> ErrorCode:
-    """The code of an error; what has no row (disk, damage) is KAFKA_STORAGE_ERROR, which clients try again on."""
+    """The code of an error; errors without a row (disk, damage) become KAFKA_STORAGE_ERROR, which clients retry."""
     code = error.code if isinstance(error, Refused) else code_for(error, _ROWS, ErrorCode.KAFKA_STORAGE_ERROR)
     note(code, error)
     return code
 
 
 def bare(error: PenstockError) -> PenstockError:
-    """The error without the frames it came from: what was inflated in them would stay until garbage is collected."""
+    """The error without its tracebacks: their frames would keep inflated records alive until garbage collection."""
     link: BaseException | None = error
     while link is not None:
         link.__traceback__ = None
@@ -132,28 +136,27 @@ def bare(error: PenstockError) -> PenstockError:
     return error
 
 
-# Which error codes an answer carries: at its top, or in any of its parts. For counting and for the log; nobody is
-# answered from here.
+# The error codes in an answer, at its top or in any of its parts; for counting and for the log only.
 #
-# Where a code stands follows from an answer's declaration, and is worked out once a kind of answer.
+# The places of codes follow from an answer's declaration, and are determined once per kind of answer.
 _CODE: Final = "error_code"
 _NAMES: Final = {int(each): each.name for each in ErrorCode}
 
 
 def name_of(code: int) -> str | None:
-    """A code's name, if a node of ours sends it."""
+    """A code's name, if a penstock node sends it."""
     return _NAMES.get(code)
 
 
 class Coded(NamedTuple):
-    """A code, and the structs it stands in, from the inside out."""
+    """A code, and the structs around it, from the inside out."""
 
     code: int
     within: Sequence[object]
 
 
 def codes_in(answer: object) -> list[int]:
-    """Every code in it that is not 0, as often as it is there."""
+    """All codes in the answer except 0, with repetitions."""
     kind: Any = type(answer)
     found: list[int] = []
     _finder(kind)(answer, found)
@@ -161,7 +164,7 @@ def codes_in(answer: object) -> list[int]:
 
 
 def coded_in(answer: object, around: tuple[object, ...] = ()) -> Iterator[Coded]:
-    """The same with where they stand, which takes longer: for answers that have some."""
+    """The same with their structs, which takes longer: for answers that have codes."""
     kind: Any = type(answer)
     codes, lists = _shape(kind)
     within = (answer, *around)
@@ -174,12 +177,12 @@ def coded_in(answer: object, around: tuple[object, ...] = ()) -> Iterator[Coded]
 
 
 _Find = Callable[[Any, list[int]], None]
-"""Adds the codes of one struct."""
+"""Adds the codes of one struct to a list."""
 
 
 @functools.cache
 def _shape(kind: Any) -> tuple[Sequence[str], Sequence[tuple[str, Any]]]:
-    """Names of a struct's codes, and of its lists of structs that may have some, with their kind."""
+    """Names of a struct's codes, and of its lists of structs that may have codes, with their kinds."""
     codes: list[str] = []
     lists: list[tuple[str, Any]] = []
     for field in all_fields(kind):
@@ -193,7 +196,7 @@ def _shape(kind: Any) -> tuple[Sequence[str], Sequence[tuple[str, Any]]]:
 
 @functools.cache
 def _finder(kind: Any) -> _Find:
-    """Looks through answers of this kind."""
+    """A function that finds the codes in answers of this kind."""
     codes, inner = _shape(kind)
     lists = [(name, _finder(item)) for name, item in inner]
 
@@ -216,9 +219,7 @@ def _has_codes(kind: Any) -> bool:
     return any(field.name.endswith(_CODE) for field in fields) or any(map(_has_codes, inner))
 
 
-# What of a Kafka client's request was refused, in words for the node's log: who asked, for what, and why.
-#
-# It is looked at only where an answer has codes.
+# Refusals in the node's log: the client, the request, and the reason. Only used for answers with codes.
 def _advice(code: int) -> str:
     return row(code).advice
 
@@ -241,7 +242,7 @@ CODES: Final = Codes(
         }
     ),
 )
-"""Clients act on the usual ones by themselves: join, read on, look elsewhere, or learn that there is nothing to do."""
+"""Clients handle the usual codes by themselves: they join, read on, ask elsewhere, or find that nothing is to do."""
 
 _TOPIC: Final = ("topic", "topic_name", "name", "resource_name")
 _GROUP: Final = ("group_id", "group", "transactional_id")
@@ -252,7 +253,7 @@ _NUMBER: Final = ("partition_index", "partition", "index")
 def log_refusals(
     meter: Meter, asker: Asker, api: int, request: object, found: Iterable[Coded], notes: list[Note]
 ) -> None:
-    """Have each code of an answer told; each of ``notes`` is for one of them."""
+    """Log each code of an answer, with one of ``notes`` for each."""
     for coded in found:
         topic = _said(coded.within, _TOPIC)
         group = _said(coded.within, _GROUP) or _said((request,), _GROUP)
@@ -274,7 +275,7 @@ def log_refusals(
 
 
 def _said(parts: Sequence[object], names: Sequence[str]) -> str:
-    """The first text under one of these names, from the inside out."""
+    """The first non-empty text under one of these names, from the inside out."""
     for part in parts:
         for name in names:
             found: Any = getattr(part, name, None)
@@ -288,13 +289,13 @@ def _number(part: object) -> int | None:
 
 
 def _id(parts: Sequence[object]) -> str:
-    """Of a topic whose name nobody said."""
+    """The id of a topic without a known name."""
     found = next((each for part in parts if isinstance(each := getattr(part, "topic_id", None), bytes)), b"")
     return f"of id {UUID(bytes=found)}" if len(found) == _ID_BYTES and any(found) else ""
 
 
 def _noted(code: int, topic: str, notes: list[Note]) -> Note | None:
-    """What was noted of that code, and not told yet: of this topic, or of none that is another one."""
+    """The next unused note with that code: of this topic, else of no topic."""
     fitting = [each for each in notes if each.code == code]
     same = [each for each in fitting if each.topic == topic]
     found = next(iter([*same, *(each for each in fitting if not topic or each.topic is None)]), None)

@@ -1,4 +1,4 @@
-"""Options of a topic as Kafka clients see them: types and rules, the table of all, values in force."""
+"""Options of topics as Kafka clients see them: types and rules, the table of all options, effective values."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ __all__ = [
 ]
 
 
-# What an option of a topic, a group or a broker may be: types and rules, and Kafka's words for what breaks them.
+# Types and rules of options of topics, groups and brokers, with Kafka's error texts.
 #
-# Which options there are stands in the tables beside this (`topic_options`, …). Source: Kafka documentation,
-# "Configuration"; the words are those that Apache Kafka 4.3.1 answers with.
+# Source: Kafka documentation, "Configuration"; the texts are those of Apache Kafka 4.3.1.
 class Kind(enum.IntEnum):
-    """Types as DescribeConfigs v3 numbers them."""
+    """Types by their numbers in DescribeConfigs v3."""
 
     BOOLEAN = 1
     STRING = 2
@@ -54,7 +53,7 @@ class Kind(enum.IntEnum):
 
 
 class Source(enum.IntEnum):
-    """Where a value comes from, as DescribeConfigs numbers it."""
+    """Sources of values by their numbers in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -65,14 +64,14 @@ class Source(enum.IntEnum):
 
 
 class Rule(NamedTuple):
-    """``allowed``, for people; ``fault``: what is wrong with a canonical value, in Kafka's words, or None."""
+    """``allowed``, for people; ``fault``: the error of a canonical value in Kafka's words, or None."""
 
     allowed: str
     fault: Callable[[str], str | None]
 
 
 class Option(NamedTuple):
-    """One option. ``broker`` is the broker's option that gives its default, where it has another name or value."""
+    """One option. ``broker`` is the broker's option with its default, if that has another name or value."""
 
     kind: Kind
     default: str
@@ -80,7 +79,7 @@ class Option(NamedTuple):
     rule: Rule | None = None
     broker: tuple[str, str] | None = None
     here: str = ""
-    """What is different on this node, for the documentation; nothing where it is obeyed as by Kafka."""
+    """The difference on this node, for the documentation; empty if the option is obeyed as by Kafka."""
 
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+")
@@ -89,7 +88,7 @@ _BITS: Final = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
 
 
 def canonical(name: str, option: Option, text: str, code: ErrorCode = ErrorCode.INVALID_CONFIG) -> str:
-    """The value as it is kept and shown: trimmed, numbers in plain digits. Raises Refused."""
+    """The value as it is stored and shown: trimmed, numbers in plain digits. Raises Refused."""
     value = _converted(option.kind, text)
     if value is None:
         raise Refused(code, f"Invalid value {text} for configuration {name}: {_WANTED[option.kind]}")
@@ -152,17 +151,17 @@ def between(low: int, high: int) -> Rule:
 
 
 def one_of(*words: str) -> Rule:
-    """One of these words; of a list, each entry."""
+    """One of these words; for a list, each entry."""
     wanted = f"String must be one of: {', '.join(words)}"
     return Rule(", ".join(words), lambda value: None if value in words else wanted)
 
 
-# Options of a topic as Kafka clients see them: all of Kafka's, with types, defaults and ranges. A table.
+# The table of all topic options of Kafka, with types, defaults and ranges.
 #
-# The store obeys what is about its files and compaction, the front what is about batches; what means nothing on a
-# single node is taken, kept and shown all the same, because tools set it, and its row says so: docs/kafka has a table
-# of it. Source: Kafka documentation, "Topic-Level Configs"; names, types, defaults and ranges as Apache Kafka 4.4.0
-# answers.
+# The store obeys those about files and compaction, the front those about batches. Options that mean nothing on a single
+# node are still accepted, stored and shown, because tools set them; their rows say so, and docs/kafka has a table of
+# them. Source: Kafka documentation, "Topic-Level Configs"; names, types, defaults and ranges are those of Apache Kafka
+# 4.4.0.
 _LONGEST: Final = str(2**63 - 1)
 _REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 _ALONE: Final = "No effect: there is one replica."
@@ -449,11 +448,12 @@ BROKER_NAMES: Final[Mapping[str, str]] = {
     **{name: option.broker[0] for name, option in OPTIONS.items() if option.broker is not None},
     **_IN_MILLISECONDS,
 }
-"""By a topic's option the broker's one, in the same unit, that gives its default while the broker runs."""
+"""By topic option: the broker's option in the same unit that gives its default, and can change while the broker
+runs."""
 
 
 def check_options(given: Mapping[str, str | None], abilities: Abilities | None = None) -> dict[str, str]:
-    """The options that are set, known and well-formed, in canonical form; and possible there. Raises Refused."""
+    """The options that are set, checked, and in canonical form. Raises Refused."""
     for name, value in given.items():
         if value is None:
             raise Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
@@ -493,17 +493,17 @@ def _check_together(options: Mapping[str, str]) -> None:
 
 _LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 
-# Options of a resource as they are in force, and where each value comes from.
+# Effective options of a resource, with the source of each value.
 #
-# What was set while the node ran comes before what it was started with, and what one broker was told before what all
-# were. Source: Kafka documentation, "Updating Broker Configs" (KIP-226); the order is that of Apache Kafka 4.3.1.
+# A value set while the node runs precedes one from its start, and one for a single broker precedes one for all brokers.
+# Source: Kafka documentation, "Updating Broker Configs" (KIP-226); the order is that of Apache Kafka 4.3.1.
 EVERY_BROKER: Final = ""
-"""The name of the resource whose options hold for all brokers."""
+"""The name of the resource whose options apply to all brokers."""
 Said = Mapping[str, Mapping[str, str]]
 
 
 class Synonym(NamedTuple):
-    """One of the places that a value may come from."""
+    """One of the possible sources of a value."""
 
     name: str
     value: str
@@ -511,7 +511,7 @@ class Synonym(NamedTuple):
 
 
 class Described(NamedTuple):
-    """One option of a resource as it is in force; ``synonyms`` are the values that are set, the strongest first."""
+    """One effective option of a resource; ``synonyms`` are the values that are set, the strongest first."""
 
     name: str
     value: str | None
@@ -531,13 +531,13 @@ def described(config: Mapping[str, str], shared: Shared, said: Said) -> list[Des
             synonyms.insert(0, Synonym(name, config[name], Source.TOPIC))
         value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (option.default, Source.DEFAULT)
         if source is Source.DEFAULT:
-            value = option.default  # the broker's may be in other units: log.retention.hours
+            value = option.default  # the broker's option may have another unit: log.retention.hours
         rows.append(Described(name, value, option.kind, source, tuple(synonyms), option.meaning))
     return rows
 
 
 def of_the_broker(name: str, shared: Shared, said: Said) -> Iterator[Synonym]:
-    """What the broker has for topics that do not say, of the topic's option of that name."""
+    """The broker's defaults for the topic option of that name."""
     option = OPTIONS[name]
     theirs = BROKER_NAMES.get(name)
     for scope, source in ((str(shared.node_id), Source.DYNAMIC_BROKER), (EVERY_BROKER, Source.DYNAMIC_DEFAULT_BROKER)):

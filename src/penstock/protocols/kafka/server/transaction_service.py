@@ -1,4 +1,8 @@
-"""Runs the transaction coordinator: ids for producers, its log, its markers, its timeouts."""
+"""Runs the transaction coordinator.
+
+`TransactionKeeper` serves one request at a time per transactional id; `TransactionLog` is its journal, `Markers` writes
+the markers, and `ProducerIds` gives out producer ids.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,8 @@ from penstock.records.batch import end_marker
 
 __all__ = ["EndedTransaction", "GivesProducerIds", "Markers", "ProducerIds", "TransactionKeeper", "TransactionLog"]
 
-# Where transactional ids are kept: the journal ``__transaction_state``, in Kafka's own format.
-#
-# Everything is read back at start, last record wins; who keeps the journal compacts it.
+# The journal of transactional ids: ``__transaction_state``, in Kafka's own format. All of it is read back at start; the
+# last record of an id wins. The node's journal code compacts it.
 _TOPIC: Final = "__transaction_state"
 _CONFIG: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
@@ -47,18 +50,18 @@ _CONFIG: Final[Mapping[str, str]] = {
 
 
 class TransactionLog:
-    """``partitions`` of the journal are chosen when it is made, with the first transactional id, and stay."""
+    """``partitions`` of the journal are fixed when it is created, with the first transactional id."""
 
     def __init__(self, journals: Journals, partitions: int) -> None:
         self._journal = journals.journal(_TOPIC, places=partitions, config=_CONFIG)
-        self._hash = OffsetsLog()  # ids are spread as groups are
+        self._hash = OffsetsLog()  # ids are distributed as groups are
 
     async def load(self) -> dict[str, Transaction]:
-        """All that are known. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is forgotten in silence."""
+        """All ids. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is dropped silently."""
         found: dict[str, Transaction] = {}
 
         def follow(place: int, each: Noted | Ended) -> None:
-            from penstock.protocols.kafka.transactions import read_entry  # spares most nodes the codec
+            from penstock.protocols.kafka.transactions import read_entry  # most nodes need not load the codec
 
             said = None if isinstance(each, Ended) or each.key is None else read_entry(each.key, each.value)
             if said is not None and said[1] is None:
@@ -70,7 +73,7 @@ class TransactionLog:
         return dict(found)
 
     async def store(self, transaction: Transaction) -> None:
-        """Durable as any acknowledged record when it returns. Raises StoreError."""
+        """Returns when the record is as durable as any acknowledged one. Raises StoreError."""
         from penstock.protocols.kafka.transactions import entry_of
 
         entry = entry_of(transaction)
@@ -78,16 +81,16 @@ class TransactionLog:
         await self._journal.append(place, lambda: [entry])
 
 
-# Writes the markers of a transaction whose end is decided: into every partition that takes part, until all have one.
+# The markers of a transaction whose end is decided: written into every one of its partitions, until all have one.
 #
-# The decision is in the log, so that giving up is not possible: what fails is tried again. A partition that is gone, or
-# in which a later epoch has written, needs no marker.
+# The decision is in the log, so giving up is not possible: a failure is retried. A deleted partition, or one with
+# records of a later epoch, needs no marker.
 
 _NEEDS_NONE: Final = (UnknownTopic, UnknownPartition, StaleProducerEpoch)
 
 
 class Markers:
-    """Over the node's services: partitions of topics, and places of groups' offsets."""
+    """Writes into partitions of topics, and into the journal's partitions with groups' offsets."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -112,7 +115,7 @@ class Markers:
     async def _attempt(
         self, partitions: Iterable[Partition], producer_id: int, marker: bytes, *, commit: bool
     ) -> list[Partition]:
-        """Write the marker once into each partition; returns those where it must be tried again."""
+        """Write the marker once into each partition; returns those that must be retried."""
         wanted = sorted(partitions)
         places = [each for each in wanted if each.topic == OffsetsLog.topic]
         plain = [each for each in wanted if each.topic != OffsetsLog.topic]
@@ -141,22 +144,22 @@ def _must_repeat(partition: Partition, result: object) -> bool:
     return True
 
 
-# Ids for idempotent producers, each given out once, ever.
+# Producer ids, each given out only once.
 @runtime_checkable
 class GivesProducerIds(Protocol):
-    """What Kafka's enode adds to its relay: ids of the cluster behind, whose other producers have some, too."""
+    """Kafka's enode as a source of ids: the cluster behind has other producers, so it must give them out."""
 
     async def producer_id(self) -> int:
-        """An id that nobody has. Raises UpstreamLost."""
+        """An unused id. Raises UpstreamLost."""
         ...
 
 
 class ProducerIds:
     """The node's epoch in the high half and a counter in the low half of an i64.
 
-    Kafka keeps blocks of ids in its metadata log; here the epoch, which is durable and grows with each start, does the
-    same with nothing to write. An epoch's four billion ids last longer than any process. Where a Kafka cluster is
-    behind, it is ``asked``: its log tells producers apart by their ids, and gives them out itself.
+    Kafka stores blocks of ids in its metadata log. Here the epoch, which is durable and grows with each start, achieves
+    the same without a write. An epoch's four billion ids last longer than any process. If a Kafka cluster is behind the
+    node, ``asked`` gets the ids from it: its log tells producers apart by their ids, and it gives them out itself.
     """
 
     def __init__(self, epoch: int, asked: Callable[[], Awaitable[int]] | None = None) -> None:
@@ -164,30 +167,30 @@ class ProducerIds:
         self._asked = asked
 
     def new(self) -> int:
-        """An id that nobody has, for a transactional producer of this node's own."""
+        """An unused id for a transactional producer of this node's own."""
         return next(self._next)
 
     async def idempotent(self) -> int:
-        """An id that nobody has. Raises UpstreamLost."""
+        """An unused id. Raises UpstreamLost."""
         return next(self._next) if self._asked is None else await self._asked()
 
 
-# Runs the transaction coordinator: one request at a time for each transactional id; its log, markers and timeouts.
+# The service around the coordinator: one request at a time for each transactional id.
 #
-# Whatever is begun is finished, also when the client who asked for it has gone: work runs in tasks of the node's own. A
-# killed node takes up again what was decided, before it serves anybody. An end is answered when all markers are
-# written, which Kafka does not wait for: whoever commits here can read what he has written.
+# A step that has begun is finished even if its client disconnects: the work runs in tasks of the node. A killed node
+# first finishes the decided transactions, and serves requests afterwards. EndTxn is answered when all markers are
+# written, which Kafka does not wait for: so a producer that has committed can read its records at once.
 T = TypeVar("T")
 _log = logging.getLogger("penstock.node")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _FORGETTABLE: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 EndedTransaction = tuple[ErrorCode, int, int]
-"""An error code, and the producer id and epoch to go on with (-1 where there is an error)."""
+"""An error code, and the producer id and epoch for the next transaction (-1 after an error)."""
 
 
 class TransactionKeeper:
-    """The transaction coordinator of this node, alive. Methods raise StoreError where the log refuses."""
+    """The transaction coordinator of this node. Methods raise StoreError if the log refuses a write."""
 
     def __init__(
         self, services: Services, ids: ProducerIds, *, partitions: int, max_timeout_ms: int, kept: Shares[str]
@@ -206,7 +209,7 @@ class TransactionKeeper:
         self._drained: dict[str, Promise[None]] = {}
 
     async def start(self) -> None:
-        """Take over what the log knows, and finish what was decided. Raises ProtocolViolation for damaged records."""
+        """Load the ids, and finish decided transactions. Raises ProtocolViolation for damaged records."""
         self._known = await self._log.load()
         for transactional_id in self._known:
             self._kept.take(transactional_id, None, 0)
@@ -218,7 +221,7 @@ class TransactionKeeper:
                 self._watch(it)
 
     def stop(self) -> None:
-        """No more timeouts."""
+        """Cancel all timeouts."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -226,20 +229,20 @@ class TransactionKeeper:
     # Views.
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """What is known of an id."""
+        """The id with its present transaction; None if it is unknown."""
         return self._known.get(transactional_id)
 
     def all(self) -> Collection[Transaction]:
-        """All ids. To be read only."""
+        """All ids; not to be changed."""
         return self._known.values()
 
     def may_write(self, transactional_id: str, producer_id: int, epoch: int, partition: Partition) -> ErrorCode:
-        """Whether a batch may be stored; to be asked, and the batch to be stored, within `appending`."""
+        """Whether a batch may be stored. Call this, and store the batch, within `appending`."""
         return may_write(self._known.get(transactional_id), producer_id, epoch, partition)
 
     @contextmanager
     def appending(self, transactional_id: str | None) -> Iterator[None]:
-        """Until this is left, no marker ends a transaction of the id: none stands in the log before its records."""
+        """While this is held, no marker of the id is written: so none precedes its transaction's records in the log."""
         if transactional_id is None:
             yield
             return
@@ -258,9 +261,9 @@ class TransactionKeeper:
     async def init(
         self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int, host: str | None = None
     ) -> EndedTransaction:
-        """InitProducerId: take the id over; an open transaction is aborted, its producer fenced.
+        """InitProducerId: take over the id; an open transaction is aborted, its producer fenced.
 
-        The id counts as that of a client at ``host`` from then on.
+        From then on the id counts against the limit of ``host``.
         """
         if not 0 < timeout_ms <= self._max_timeout_ms:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT, -1, -1
@@ -296,7 +299,7 @@ class TransactionKeeper:
         second: bool,
         host: str | None = None,
     ) -> ErrorCode:
-        """They take part in the transaction, which begins if it has not; its client is at ``host``."""
+        """Add partitions to the transaction, which begins if there is none; its client is at ``host``."""
 
         async def work() -> ErrorCode:
             return await self._add(transactional_id, producer_id, epoch, frozenset(partitions), second, host)
@@ -317,9 +320,9 @@ class TransactionKeeper:
         second: bool,
         host: str | None = None,
     ) -> ErrorCode:
-        """Offsets of a group whose place takes part; in the second version it does by this.
+        """Commit a group's offsets in the transaction. In the second version this also adds the group to it.
 
-        ``look`` asks the group, at the last moment: the id's turn may have been long in coming.
+        ``look`` checks the group at the last moment: this request may have waited long for its turn.
         """
 
         async def work() -> ErrorCode:
@@ -352,7 +355,7 @@ class TransactionKeeper:
         return await self._exclusively(transactional_id, work)
 
     async def forget_unused(self, after_ms: int) -> None:
-        """Forget ids that nobody has used for so long."""
+        """Delete ids that were not used for ``after_ms``."""
 
         async def forget(transactional_id: str) -> None:
             it = self._known.get(transactional_id)
@@ -386,9 +389,9 @@ class TransactionKeeper:
         return code
 
     def _no_room(self, it: Transaction | None, transactional_id: str, host: str | None, partitions: int) -> ErrorCode:
-        """Count the id, with its partitions, as that host's: why it may not have so many, for which clients back off.
+        """Count the id and its partitions against the host's limit; returns an error on which clients back off.
 
-        An id that the node has already is never refused for itself, only for more partitions than it has.
+        A known id is only refused if it needs more partitions than it has.
         """
         size = Limits.size_of_transaction(partitions)
         if it is not None and partitions <= len(it.partitions):
@@ -430,7 +433,7 @@ class TransactionKeeper:
         return it
 
     async def _mark(self, it: Transaction) -> Transaction:
-        # It is decided: who asks from now on may not write. Who was allowed to before has to be through.
+        # The end is decided, which refuses later batches. Batches that passed their check before must be stored first.
         if it.transactional_id in self._appends:
             drained = self._drained[it.transactional_id] = self._runtime.promise()
             await drained
@@ -441,7 +444,7 @@ class TransactionKeeper:
                 marked, _ = await self._happen(it, Event.MARKED)
                 return marked
             except PenstockError as error:
-                # Nobody else would take this up: who asks for the end is told that it is on its way.
+                # Nothing else would retry this: a repeated EndTxn is only answered that the end is under way.
                 _log.warning("cannot note that %r is ended, will try again: %s", it.transactional_id, error)
                 await self._runtime.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -456,18 +459,18 @@ class TransactionKeeper:
             self._kept.shrink(it.transactional_id, Limits.size_of_transaction(len(it.partitions)))
         self._watch(it)
 
-    # Time and turns.
+    # Timeouts and turns.
 
     def _watch(self, it: Transaction) -> None:
-        """Have an open transaction aborted when its time is over."""
+        """Start or cancel the timeout of a transaction."""
         name, watched = it.transactional_id, it.transactional_id in self._timers
         if it.state is not State.ONGOING:
             if watched:
                 self._timers.pop(name).cancel()
         elif not watched:
-            # The wall clock says how much is left of one that the node has found in its log; never more than all of it,
-            # though the clock may have been put back. From here on the node's own time counts, whatever the wall clock
-            # does meanwhile.
+            # For a transaction from the log, the wall clock gives the remaining time; never more than the full timeout,
+            # since the clock may have been set back. From here on the monotonic clock counts, and changes of the wall
+            # clock do not matter.
             left_ms = min(it.timeout_ms, it.started_ms + it.timeout_ms - self._runtime.now_ms())
             self._timers[name] = self._runtime.call_later(max(0, left_ms) / 1_000, lambda: self._time_out(it))
 
@@ -491,7 +494,7 @@ class TransactionKeeper:
         self._runtime.spawn(watched(), f"time out {name}")
 
     async def _exclusively(self, transactional_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of ``work``, which runs to its end in the id's turn, whatever becomes of the caller."""
+        """The result of ``work``, which runs to its end in the id's turn, even if the caller is cancelled."""
         done: Promise[tuple[T | None, Exception | None]] = self._runtime.promise()
 
         async def run() -> None:
@@ -500,7 +503,7 @@ class TransactionKeeper:
             turn = self._turns[transactional_id] = self._runtime.promise()
             try:
                 done.set((await work(), None))
-            except Exception as error:  # a bug, too, is whose request it met
+            except Exception as error:  # a bug, too, belongs to the request that met it
                 done.set((None, error))
             finally:
                 del self._turns[transactional_id]

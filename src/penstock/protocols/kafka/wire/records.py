@@ -1,4 +1,4 @@
-"""Kafka's record formats: record batches v2 and the message sets (v0, v1) before them, to columns and back."""
+"""Kafka's record formats, to columns and back: record batches v2, and the older message sets (v0, v1), read only."""
 
 from __future__ import annotations
 

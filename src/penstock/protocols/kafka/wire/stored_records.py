@@ -1,4 +1,4 @@
-"""Records that coordinators keep: ``__consumer_offsets``, ``__transaction_state``, and our own of newer groups."""
+"""The coordinators' stored records: ``__consumer_offsets``, ``__transaction_state``, and our own of KIP-848 groups."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Handlers by topic: functions that answer one API each; `handlers` says which."""
+"""Handlers by topic: one function per API, as listed in `handlers`."""

@@ -1,4 +1,4 @@
-"""The cluster as tools see it: brokers, partitions, epochs, quorum, replicas, log dirs, quotas."""
+"""APIs about the cluster: brokers, partitions, leader epochs, quorum, replicas, log directories, quotas."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _MOST_PARTITIONS = 2_000
 
 
 async def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Serve DescribeCluster: a cluster of one, which is never fenced."""
+    """Serve DescribeCluster: a cluster of one node, which is never fenced."""
     shared = call.shared
     if request.endpoint_type != _BROKERS:
         return DescribeClusterResponse(
@@ -116,7 +116,7 @@ async def describe_cluster(call: Call, request: DescribeClusterRequest) -> Descr
 async def describe_topic_partitions(
     call: Call, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """Serve DescribeTopicPartitions: topics by name, cut off at the limit, to be continued at the cursor."""
+    """Serve DescribeTopicPartitions: topics by name, up to the limit; the cursor continues the list."""
     names = sorted({topic.name for topic in request.topics} or {topic.name for topic in await call.shared.all_topics()})
     first = 0
     if request.cursor is not None:
@@ -178,7 +178,7 @@ async def _described_topic(
             last_known_elr=(),
         )
         for number in numbers
-        if number < len(places)  # fewer where the topic was made anew in between
+        if number < len(places)  # fewer if the topic was recreated in between
     ]
     return DescribeTopicPartitionsResponseTopic(
         name=name,
@@ -190,7 +190,7 @@ async def _described_topic(
 
 
 async def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    """Serve OffsetForLeaderEpoch: where the newest epoch that is not above the one asked for ends."""
+    """Serve OffsetForLeaderEpoch: the end of the newest epoch up to the requested one."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderEpochResponseTopic(
@@ -214,7 +214,7 @@ async def _epoch_end(
     return OffsetForLeaderEpochResponsePartition(partition=part.partition, leader_epoch=epoch, end_offset=end)
 
 
-# DescribeQuorum: who keeps the cluster's metadata. This node does, alone, and in no log that others could follow.
+# DescribeQuorum: this node alone is the quorum; it has no metadata log that others could follow.
 #
 # Source: Kafka protocol, DescribeQuorum v0-v2 (KIP-595, KIP-836, KIP-853).
 _METADATA = "__cluster_metadata"
@@ -258,9 +258,9 @@ def _node(call: Call) -> DescribeQuorumResponseNode:
     return DescribeQuorumResponseNode(node_id=call.shared.node_id, listeners=[listener])
 
 
-# ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments: replicas, of which each partition has one.
+# ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments: each partition has one replica.
 #
-# Nothing is ever elected or moved, and each request is told so in the words of a broker whose cluster is itself.
+# No leader is ever elected and no replica moved. Each request is answered as by a broker that is alone in its cluster.
 # Source: Kafka protocol, ElectLeaders v0-v2 (KIP-460), AlterPartitionReassignments v0-v1, ListPartitionReassignments v0
 # (KIP-455).
 _PREFERRED, _UNCLEAN = 0, 1
@@ -270,7 +270,7 @@ _Told = tuple[ErrorCode, str | None]
 async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Serve ElectLeaders: every partition has its leader."""
     if request.topic_partitions is None:
-        # All partitions that need it: none.
+        # All partitions that need an election: none.
         topics = [
             ElectLeadersResponseTopic(topic=topic.name)
             async for topic in call.pace.through(await call.shared.all_topics())
@@ -308,7 +308,7 @@ async def _elected(call: Call, name: str, number: int) -> _Told:
 async def alter_reassignments(
     call: Call, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Serve AlterPartitionReassignments: to this node everything has been moved already, and there is no other."""
+    """Serve AlterPartitionReassignments: all partitions are already on this node, and there is no other."""
     topics = []
     for topic in request.topics:
         await call.pace.spend(0, 0.5)
@@ -356,16 +356,16 @@ def _misplaced(replicas: Sequence[int], here: int) -> str:
 async def list_reassignments(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Serve ListPartitionReassignments: nothing is on its way."""
+    """Serve ListPartitionReassignments: there are none."""
     del call, request
     return ListPartitionReassignmentsResponse(error_message=None)
 
 
-# DescribeLogDirs and AlterReplicaLogDirs: where logs lie and how large they are. A node has one directory.
+# DescribeLogDirs and AlterReplicaLogDirs: the directories and sizes of logs. A node has one directory.
 #
 # Source: Kafka protocol, DescribeLogDirs v1-v5 (KIP-113, KIP-827), AlterReplicaLogDirs v1-v2.
 async def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """Serve DescribeLogDirs: all logs, or those asked for that are here."""
+    """Serve DescribeLogDirs: all logs, or the requested ones that exist."""
     try:
         result = await _described_log_dir(call, request)
     except UpstreamLost as error:
@@ -403,7 +403,7 @@ async def _sizes(call: Call, topic: str, numbers: Sequence[int]) -> AsyncIterato
 
 
 async def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    """Serve AlterReplicaLogDirs: a log may go where it is, for there is nowhere else."""
+    """Serve AlterReplicaLogDirs: a log may only move to where it is, because there is no other directory."""
     here = await _here(call)
     topics: dict[str, list[AlterReplicaLogDirsResponsePartition]] = {}
     for folder in request.dirs:
@@ -422,7 +422,7 @@ async def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest
 
 
 async def _here(call: Call) -> str | ErrorCode:
-    """The one directory."""
+    """The directory of the logs."""
     try:
         return (await call.shared.enode.room()).path
     except UpstreamLost as error:
@@ -437,7 +437,8 @@ async def _move(call: Call, partition: Partition) -> ErrorCode:
     return ErrorCode.NONE
 
 
-# DescribeClientQuotas, AlterClientQuotas, DescribeUserScramCredentials, DescribeAcls: no quotas, users and rules here.
+# DescribeClientQuotas, AlterClientQuotas, DescribeUserScramCredentials, DescribeAcls: a node has no quotas, users or
+# ACLs.
 #
 # Source: Kafka protocol, DescribeClientQuotas and AlterClientQuotas v0-v1 (KIP-546), DescribeUserScramCredentials v0
 # (KIP-554), DescribeAcls v1-v3.
@@ -446,7 +447,7 @@ _EXACT, _DEFAULT, _ANY = range(3)
 
 
 async def describe_client_quotas(call: Call, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    """Serve DescribeClientQuotas: none match."""
+    """Serve DescribeClientQuotas: there are none."""
     try:
         for component in request.components:
             await call.pace.spend(1, 0.2)
@@ -466,7 +467,7 @@ def _check(component: DescribeClientQuotasRequestComponent) -> None:
 
 
 async def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """Serve AlterClientQuotas by refusing: a quota that is taken and not kept would be a lie."""
+    """Serve AlterClientQuotas by refusing: a quota must not be accepted if it has no effect."""
     return AlterClientQuotasResponse(
         entries=[
             AlterClientQuotasResponseEntry(
@@ -483,9 +484,9 @@ async def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> 
 
 
 async def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Serve DescribeAcls: nobody is asked what he may do.
+    """Serve DescribeAcls: there are none, because clients are not authorized here.
 
-    Who copies rules from cluster to cluster, as MirrorMaker does, then knows that there are none to copy.
+    The answer lets tools that copy ACLs between clusters, as MirrorMaker, know that there are none to copy.
     """
     del call, request
     why = "No Authorizer is configured on the broker"
@@ -495,7 +496,7 @@ async def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAcl
 async def describe_scram_credentials(
     call: Call, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Serve DescribeUserScramCredentials: nobody has one."""
+    """Serve DescribeUserScramCredentials: there are none."""
     results = [
         DescribeUserScramCredentialsResponseResult(
             user=user.name,

@@ -1,4 +1,4 @@
-"""Options of topics, brokers, groups and client metrics: described and altered."""
+"""Describing and altering options of topics, brokers, groups and client metrics."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ __all__ = [
     "what_was_set",
 ]
 
-# Options of the node that change while it runs: what topics have that do not say, under the broker's names for it.
+# Options of the node that can change while it runs: the defaults of topic options, by the broker's names for them.
 #
-# They are kept with the topics, over a restart. Everything else is given when the node starts, and refused here with
-# the words of Apache Kafka 4.3.1, where most of it cannot be changed either. Source: KIP-226.
+# They are stored with the topics, and survive a restart. All other options are set when the node starts. Changes of
+# those are refused with the texts of Apache Kafka 4.3.1, where most of them cannot be changed either. Source: KIP-226.
 _TOPICS_NAMES: Mapping[str, str] = {theirs: name for name, theirs in BROKER_NAMES.items()}
 
 
 def changeable(name: str) -> Option | None:
-    """What is known of a broker's option that can be changed."""
+    """The option, if it is one of a broker's options that can be changed."""
     topics_name = _TOPICS_NAMES.get(name)
     return None if topics_name is None else OPTIONS[topics_name]
 
@@ -94,7 +94,7 @@ def check_broker(call: Call, name: str, options: Collection[str]) -> None:
 
 
 async def what_was_set(call: Call, name: str) -> Mapping[str, str]:
-    """For that broker, or for all."""
+    """The options set for that broker, or for all brokers."""
     return (await call.shared.enode.node_options()).get(_scope(call, name), {})
 
 
@@ -103,7 +103,7 @@ def _scope(call: Call, name: str) -> str:
 
 
 async def set_broker_options(call: Call, name: str, wanted: Mapping[str, str | None], validate_only: bool) -> None:
-    """Replace what was set for that broker, or for all. Raises Refused."""
+    """Replace the options of that broker, or of all brokers. Raises Refused."""
     checked = {}
     for each, value in wanted.items():
         option = changeable(each)
@@ -120,7 +120,7 @@ async def set_broker_options(call: Call, name: str, wanted: Mapping[str, str | N
 
 
 def check_number(call: Call, name: str, no_number: str, wanted: str) -> None:
-    """Whether that is this node's number. Raises Refused."""
+    """Check that this is the node's number. Raises Refused."""
     try:
         number = int(name)
     except ValueError:
@@ -129,16 +129,16 @@ def check_number(call: Call, name: str, no_number: str, wanted: str) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {wanted} but received {name}")
 
 
-# Options of the node itself as Kafka clients see them: a broker's, where they mean something here.
+# Options of the node as Kafka clients see them: those of a broker that mean something here.
 #
-# Which of them change while the node runs is said by `changeable`. Source: Kafka documentation, "Broker Configs" and
-# "Updating Broker Configs"; the words are those that Apache Kafka 4.3.1 answers with.
+# `changeable` decides which of them can change while the node runs. Source: Kafka documentation, "Broker Configs" and
+# "Updating Broker Configs"; the texts are those of Apache Kafka 4.3.1.
 _Row = tuple[str, Kind, object, object, str]
-"""Name, type, value, Kafka's default (None where it has none), meaning."""
+"""Name, type, value, Kafka's default (None if it has none), meaning."""
 
 
 async def broker_options(call: Call, name: str) -> list[Described]:
-    """What is in force on the broker of that number; or what was set for all of them at once. Raises Refused."""
+    """The effective options of the broker with that number, or the options set for all brokers. Raises Refused."""
     said = await call.shared.enode.node_options()
     if name == EVERY_BROKER:
         return [each for row in _of_topics(call, said) for each in _of_every_broker(row)]
@@ -155,7 +155,7 @@ async def broker_options(call: Call, name: str) -> list[Described]:
 
 
 def _of_every_broker(row: Described) -> Iterator[Described]:
-    """The row as it was set for all brokers, if it was."""
+    """The row with the value that is set for all brokers, if there is one."""
     for each in row.synonyms:
         if each.source is Source.DYNAMIC_DEFAULT_BROKER:
             yield row._replace(value=each.value, source=each.source, synonyms=(each,))
@@ -234,7 +234,7 @@ def _of_transactions(call: Call) -> Iterator[_Row]:
 
 
 def _of_topics(call: Call, said: Said) -> Iterator[Described]:
-    """What topics have that do not say; it can be changed."""
+    """The defaults of topic options, which can be changed."""
     for name, theirs in BROKER_NAMES.items():
         option = OPTIONS[name]
         synonyms = tuple(of_the_broker(name, call.shared, said))
@@ -243,20 +243,20 @@ def _of_topics(call: Call, said: Said) -> Iterator[Described]:
         source = Source.DEFAULT if mine is None else mine.source
         yield Described(theirs, mine and mine.value, option.kind, source, synonyms, meaning)
         for other in synonyms:
-            if other.name != theirs:  # in another unit, and as the node was started
+            if other.name != theirs:  # the same default in another unit, from the node's start
                 yield Described(other.name, other.value, Kind.INT, other.source, (other,), meaning, read_only=True)
 
 
-# Options of groups and of client metrics as Kafka clients see them: named and described, and most without effect here.
+# Options of groups and of client metrics as Kafka clients see them; most of them are only described.
 #
-# Those can be set that the node obeys (`SETTABLE`). The others belong to group protocols and to metrics that it
-# does not serve: what is taken and not obeyed would be a lie. Source: Kafka documentation, "Group Configs"; names,
-# types and defaults are 4.4.0's.
+# Only options that the node obeys can be set (`SETTABLE`). The others belong to group protocols and metrics that it
+# does not serve: an option must not be accepted if it has no effect. Source: Kafka documentation, "Group Configs";
+# names, types and defaults are those of 4.4.0.
 class _Option(NamedTuple):
     kind: Kind
     default: str
     synonym: str = ""
-    """The option that its default is from, where that is not its own name behind ``group.``."""
+    """The broker's option with its default, if that is not its own name after ``group.``."""
 
 
 _INT: Final = Kind.INT
@@ -289,7 +289,7 @@ _METRICS_OPTIONS: Final = {"interval.ms": (_INT, "300000"), "match": (Kind.LIST,
 
 
 def group_options(name: str, newer: ConsumerGroupSettings, own: Mapping[str, str]) -> list[Described]:
-    """What is in force for a group: its ``own``, the node's for groups of KIP-848, else Kafka's defaults.
+    """The effective options of a group: its ``own``, then the node's for KIP-848 groups, then Kafka's defaults.
 
     Raises Refused.
     """
@@ -325,12 +325,12 @@ def _described_group_option(name: str, option: _Option, served: str | None) -> D
 
 
 def _protocol(name: str) -> str:
-    """Which groups an option is of."""
+    """The group protocol that an option belongs to."""
     return "share" if name.startswith("errors.") else name.partition(".")[0]
 
 
 def account_row(call: Call, name: str) -> list[Described]:
-    """What only our own client asks for, by its name: how the group was rebalanced, if there is such a group."""
+    """The group's rebalance history, if it exists; only our own client asks for this option, by its name."""
     groups = call.shared.groups
     group = groups.newer.coordinator.group(name) or groups.coordinator.group(name)
     if group is None or call.version < coordinator_admin.REBALANCES_SINCE:
@@ -343,7 +343,7 @@ def account_row(call: Call, name: str) -> list[Described]:
 
 
 def client_metrics_options() -> list[Described]:
-    """What is in force for clients that would send metrics."""
+    """The effective options of client metrics."""
     meaning = "Of metrics that clients send, which this node does not take."
     return [
         Described(name, default, kind, Source.DEFAULT, (), meaning)
@@ -352,7 +352,7 @@ def client_metrics_options() -> list[Described]:
 
 
 def group_refusal(name: str, options: Collection[str]) -> Refused | None:
-    """Why a group's options cannot be changed; None where none is to be."""
+    """The reason why a group's options cannot be changed; None if none are to be."""
     try:
         _check_group(name)
     except Refused as refused:
@@ -371,7 +371,7 @@ def group_refusal(name: str, options: Collection[str]) -> Refused | None:
 
 
 def client_metrics_refusal(options: Collection[str]) -> Refused | None:
-    """Why options of client metrics cannot be changed; None where none is to be."""
+    """The reason why options of client metrics cannot be changed; None if none are to be."""
     for each in options:
         if each not in _METRICS_OPTIONS:
             return Refused(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {each}")
@@ -384,12 +384,11 @@ def _check_group(name: str) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
 
-# DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: options of all that has some.
+# DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
 #
-# Those of topics can be changed, what the broker has for topics that do not say, and some of single
-# groups; of the others it is said what can be said. Source: Kafka
-# protocol, DescribeConfigs v0-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1 (KIP-339, KIP-226),
-# ListConfigResources v0-v1 (KIP-1142).
+# Options of topics, the broker's defaults for them, and some options of single groups can be changed; others are only
+# described. Source: Kafka protocol, DescribeConfigs v0-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1 (KIP-339,
+# KIP-226), ListConfigResources v0-v1 (KIP-1142).
 _TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
 _STEPS = 50
 _KINDS = {_TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP}
@@ -424,7 +423,7 @@ async def _described_resource(
         )
     await call.pace.spend(len(rows), len(rows) / 5)
     keys = set(resource.configuration_keys or ())
-    # An empty list asks for everything too: old clients cannot say null.
+    # An empty list asks for everything, too: old clients have no null.
     return DescribeConfigsResponseResult(
         error_message=None,
         resource_type=resource.resource_type,
@@ -469,8 +468,9 @@ def _unknown(kind: int) -> Refused:
 
 
 async def list_config_resources(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    """Serve ListConfigResources: the node, its topics, groups with options of their own; before v1 client metrics only,
-    of which there are none.
+    """Serve ListConfigResources: the node, its topics, and groups with options of their own.
+
+    Before v1 it lists client metrics only, of which there are none.
     """
     asked = {_METRICS} if call.version == 0 else set(request.resource_types) or _KINDS
     if not asked <= _KINDS:
@@ -491,7 +491,7 @@ async def list_config_resources(call: Call, request: ListConfigResourcesRequest)
 
 
 async def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Serve AlterConfigs: what is not named falls back to its default."""
+    """Serve AlterConfigs: options that are not named fall back to their defaults."""
     times = Counter((each.resource_type, each.resource_name) for each in request.resources)
     answers = []
     for resource in request.resources:
@@ -522,7 +522,7 @@ async def incremental_alter_configs(
         await call.pace.spend(1, _STEPS)
         code, message = ErrorCode.NONE, None
         try:
-            takes_away = kind == _GROUP  # what is not there can always be taken away from one
+            takes_away = kind == _GROUP  # a group's option can be removed even if it does not exist
             names = [each.name for each in resource.configs if not takes_away or each.config_operation != _DELETE]
             _check_resource(call, kind, name, names, times[kind, name])
             async with _held(call, kind, name):
@@ -544,12 +544,12 @@ async def incremental_alter_configs(
 
 
 def _held(call: Call, kind: int, name: str) -> AbstractAsyncContextManager[None]:
-    """From the look at what was set to its replacement nobody else changes it."""
+    """Keeps other requests from changing the options between reading and replacing them."""
     return call.shared.services.locks.held(("config", name) if kind == _TOPIC else ("config",))
 
 
 def _check_resource(call: Call, kind: int, name: str, options: Collection[str], times: int) -> None:
-    """Whether options of this can be changed at all. Raises Refused."""
+    """Check that the options of this resource can be changed at all. Raises Refused."""
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     refusal: Refused | None = None
@@ -599,7 +599,7 @@ def _changed(
 
 
 async def _set(call: Call, kind: int, name: str, wanted: Mapping[str, str | None], validate_only: bool) -> None:
-    """Replace what was set of a topic, of a group or of the brokers; of anything else nothing is to be."""
+    """Replace the options of a topic, a group or the brokers; other resources have none to change."""
     if kind == _BROKER:
         await set_broker_options(call, name, wanted, validate_only)
     if kind == _GROUP:

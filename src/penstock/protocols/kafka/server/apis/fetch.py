@@ -1,4 +1,4 @@
-"""Fetch and ListOffsets: within sessions or not; one partition in a shorter way."""
+"""Fetch, with and without sessions, and ListOffsets; a shorter path for a fetch of one partition."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ __all__ = [
     "steps_of",
 ]
 
-# Reading partitions for a Fetch: whole batches as stored, within a budget shared by all partitions.
+# Reading partitions for a Fetch: whole batches as stored, within a budget that all partitions share.
 #
 # Source: Kafka protocol, Fetch; KIP-74 (limits), KIP-320 and KIP-595 (epochs).
 _NAMING_STEPS: Final = 0.2
 _NOWHERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Here Kafka answers with an empty list of aborted transactions, with other errors with none."""
+"""With these errors Kafka answers an empty list of aborted transactions, with others null."""
 
 
 async def partitions_of(
@@ -65,7 +65,7 @@ async def partitions_of(
 ) -> dict[Key, Partition | ErrorCode]:
     """The partitions that a request names by topic name or topic id.
 
-    UNKNOWN_TOPIC_ID for an id that nobody has; ``lost`` where nobody can tell now.
+    UNKNOWN_TOPIC_ID for an unknown id; ``lost`` if it cannot be looked up now.
     """
     names: dict[str | bytes, str | ErrorCode] = {}
     partitions: dict[Key, Partition | ErrorCode] = {}
@@ -131,7 +131,7 @@ def _partition_answer(key: Key, found: Fetched | PenstockError, committed: bool)
         ]
         if committed
         else None,
-        records=cast(Buffer, found.data),  # the codec leaves a stretch where it is
+        records=cast(Buffer, found.data),  # the codec passes a file's stretch through
     )
 
 
@@ -144,9 +144,9 @@ def _partition_refused(key: Key, code: ErrorCode) -> FetchResponsePartition:
     )
 
 
-# Fetch: reads what is there, or waits until there is enough; with and without sessions.
+# Fetch: returns the records there are, or waits until there are enough.
 #
-# What v17 and v18 add is said by followers only (KIP-853, KIP-1166), and a node has none. Source: Kafka protocol, Fetch
+# Only followers use the fields of v17 and v18 (KIP-853, KIP-1166), and a node has none. Source: Kafka protocol, Fetch
 # v4-v18; KIP-227 (sessions), KIP-516 (topic ids from v13 on).
 _FETCH = 1
 _IDS_SINCE = 13
@@ -154,18 +154,18 @@ _SHARE = 4
 _LEAST = 64 * 1024
 _AT_ONCE = 64 * 1024
 _PARTITION_STEPS = 2
-"""That it takes to look into a partition."""
+"""The cost of looking at a partition."""
 _AT_A_TURN = 100
 _LONGEST_LARGE_WAIT_MS = 500
-"""Of a fetch with thousands of partitions, whatever it asks for: as long as clients wait by default."""
+"""The longest wait of a fetch with thousands of partitions, whatever it asks for: the default of clients."""
 _LONGEST_THROTTLE_S = 1.0
 ROUNDING_S = 1e-6
-"""A timer for what is left of the time may ring so much early: a difference and a sum of times round differently."""
+"""A timer for the remaining time may fire this much early, because differences and sums of times round differently."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """What is to be read, in which order, and the session that will remember it."""
+    """The partitions to read, in order, and the session that remembers them."""
 
     parts: Mapping[Key, FetchRequestPartition]
     session: FetchSession | None = None
@@ -182,7 +182,7 @@ async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
     if session is None:
         return FetchResponse(throttle_time_ms=throttle_ms, responses=await _grouped(call, answers))
     if plan.incremental:
-        # Who ends his session, or changes it by another connection, while this request waits gets what is left of it.
+        # If another connection ends or changes the session while this request waits, the rest of it is answered.
         watched = session.watched
         answers = {key: answer for key, answer in answers.items() if key in watched and _is_news(watched[key], answer)}
     for key, answer in answers.items():
@@ -190,7 +190,7 @@ async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
     return FetchResponse(throttle_time_ms=throttle_ms, session_id=session.id, responses=await _grouped(call, answers))
 
 
-# Which partitions.
+# The partitions to read.
 
 
 async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
@@ -214,10 +214,10 @@ async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
         return ErrorCode.INVALID_FETCH_SESSION_EPOCH
     if session.by_id != (call.version >= _IDS_SINCE):
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    session.advance(now)  # before it waits: the same number does not come twice
+    session.advance(now)  # before any wait, so that a repeated number is refused
     session.update(parts.items(), _forgotten(call, request))
     if not sessions.resized(session, now):
-        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # its client begins anew, with all it wants, or does without
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # the client begins a new session, or does without
     if not session.watched:
         sessions.remove(session.id)
         return _Plan({})
@@ -242,13 +242,13 @@ def _forgotten(call: Call, request: FetchRequest) -> Iterator[Key]:
 
 
 async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
-    """Read; while that is less than the client wants, wait for arrivals and read again, until its time is over.
+    """Read; while there is less than the client wants, wait for arrivals and read again, until its time is over.
 
-    Where no more requests are held for the client, it is answered at once, and told for how long not to ask again.
+    If the limit of held requests is reached, answer at once, with a throttle time.
     """
     shared = call.shared
     runtime = shared.services.runtime
-    # What a large request takes in memory is kept from others like it, which is no reason to wait for long.
+    # A large request's memory counts against the limit for such requests, so it must not wait for long.
     wait_ms = min(request.max_wait_ms, _LONGEST_LARGE_WAIT_MS) if call.large else request.max_wait_ms
     deadline = runtime.monotonic() + wait_ms / 1_000
     while True:
@@ -270,14 +270,14 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[
 
 def _not_held(call: Call, why: str) -> None:
     meter = call.shared.meter
-    meter.refused(_FETCH, ErrorCode.THROTTLING_QUOTA_EXCEEDED)  # counted as such; the answer itself has no code
+    meter.refused(_FETCH, ErrorCode.THROTTLING_QUOTA_EXCEEDED)  # only counted; the response has no code
     meter.tell(Asker(call.client_id, call.line.address), _FETCH, 0, why=why, advice=MORE_ROOM)
 
 
 async def news(shared: Shared, line: ClientConnection, known: Mapping[Partition, int], within_s: float) -> str | None:
-    """Return when a partition ends elsewhere than is known, when the time is over, or when the client is gone.
+    """Return when a partition's end has changed, when the time is over, or when the client has disconnected.
 
-    At once, and why, where the request may not be held.
+    Returns the reason at once if the request may not be held.
     """
     if (why := shared.limits.hold(line, len(known))) is not None:
         return why
@@ -306,19 +306,19 @@ async def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dic
 
 
 def budget_of(shared: Shared, max_bytes: int) -> Budget:
-    """What may be read for an answer to somebody who wants so much at most."""
-    # Answers that nobody reads take less and less of what is left, never all of it.
+    """The budget of a response with at most ``max_bytes``."""
+    # Unread responses get less and less of the remaining memory, but never all of it.
     room = max(_LEAST, shared.services.memory.free // _SHARE)
     return Budget(min(max_bytes, shared.options.fetch_max_bytes), min(_AT_ONCE, room), room)
 
 
 def steps_of(budget: Budget, partitions: int) -> int:
-    """Of a turn: to read what is read at once, and to look into so many partitions."""
+    """The cost of reading so many bytes at once, and of looking at so many partitions."""
     return budget.quick // STEP_BYTES + partitions * _PARTITION_STEPS
 
 
 def _is_urgent(answers: Mapping[Key, FetchResponsePartition]) -> bool:
-    """Nothing to wait for, or something that must not wait: an error, a log that went another way."""
+    """Whether the response must not wait: no partitions, an error, or a diverging log."""
     return not answers or any(answer.error_code or answer.diverging_epoch.epoch >= 0 for answer in answers.values())
 
 
@@ -338,7 +338,7 @@ def _is_news(watched: Watched, answer: FetchResponsePartition) -> bool:
 def _remember(session: FetchSession, key: Key, answer: FetchResponsePartition) -> None:
     if (watched := session.watched.get(key)) is None:
         return
-    # After an error the cached watermark is none, so that the recovery is news.
+    # After an error there is no cached watermark, so that the recovery is news.
     watched.high_watermark = -1 if answer.error_code else answer.high_watermark
     watched.log_start = answer.log_start_offset
     if answer.records:
@@ -357,32 +357,33 @@ async def _grouped(call: Call, answers: Mapping[Key, FetchResponsePartition]) ->
     ]
 
 
-# Fetch of one partition outside of any session: the reading, the waiting and the answer of `fetch`, and no more.
+# Fetch of one partition outside sessions: the reading, the waiting and the response of `fetch`, and no more.
 #
-# That is what librdkafka asks of a broker that leads one of its partitions. What is in any way unusual (several
-# partitions, sessions, an error) is left to `fetch`, which reads once more. Source: Kafka protocol, Fetch v7-v11.
+# librdkafka sends this to a broker that leads one of its partitions. Any unusual request (several partitions, sessions,
+# an error) is left to `fetch`, which reads again. Source: Kafka protocol, Fetch v7-v11.
 _FIRST, _EPOCHS_SINCE, _LAST = 7, 9, 11
 _HEAD: Final = struct.Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
 _WANTS: Final = struct.Struct(">4xiiibiiih")
-"""Behind it: (replica,) patience, least and most bytes, isolation level, session, its epoch, topics, length of name."""
+"""The fields after it: (replica,) wait, least and most bytes, isolation level, session, its epoch, topics, length of
+name."""
 _PART: Final = struct.Struct(">iiq8xii")
-"""How many partitions, which one, from where, (start of the log,) most bytes; how many are forgotten."""
+"""Number of partitions, the partition, offset, (log start,) most bytes; number of forgotten topics."""
 _PART_WITH_EPOCH: Final = struct.Struct(">iiiq8xii")
-"""With the leader's epoch before the offset."""
+"""With the leader epoch before the offset."""
 _RACK: Final = struct.Struct(">h")
 
 _BEGIN: Final = struct.Struct(">iiihiih")
-"""Of the answer: size, correlation id, throttle time, error code, session, topics, length of the name."""
+"""In the response: size, correlation id, throttle time, error code, session, topics, length of the name."""
 _FOUND: Final = struct.Struct(">iihqqq")
-"""Partitions, which one, error code, high watermark, last stable offset, start of the log."""
+"""Partitions, the partition, error code, high watermark, last stable offset, log start."""
 _COUNT: Final = struct.Struct(">i")
 _ABORTED: Final = struct.Struct(">qq")
 _NO_LIST: Final = _COUNT.pack(-1)
 _NO_REPLICA: Final = _COUNT.pack(-1)
 _SIZE_BYTES: Final = 4
 _JOINED_BYTES: Final = 16 * 1024
-"""Records that are copied sooner than sent by themselves."""
+"""Up to this size records are copied rather than sent on their own."""
 
 
 class _Asked(NamedTuple):
@@ -396,7 +397,7 @@ class _Asked(NamedTuple):
 
 
 async def fetch_single(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
-    """The answer, or None for a request that `apis.fetch.fetch` has to look at."""
+    """The response, or None for a request that is left to `fetch`."""
     enode = shared.services.enode
     asked = _read(body) if enode.near else None
     if asked is None:
@@ -419,7 +420,7 @@ async def fetch_single(shared: Shared, line: ClientConnection, body: memoryview)
 
 
 def _read(body: memoryview) -> _Asked | None:
-    """What is asked, where it is one partition outside of sessions."""
+    """The request, if it is for one partition outside sessions."""
     try:
         _, version, correlation, size = _HEAD.unpack_from(body)
         if not _FIRST <= version <= _LAST or size < -1:
@@ -458,7 +459,7 @@ def _read(body: memoryview) -> _Asked | None:
 
 
 def _single_answer(asked: _Asked, found: Fetched) -> bytes:
-    """All of it before the records."""
+    """The response up to the records."""
     size = len(found.data)
     said = b"%b%b%b%b%b" % (
         asked.name,
@@ -475,7 +476,7 @@ def _aborted(found: Fetched) -> bytes:
     return _COUNT.pack(len(found.aborted)) + b"".join(_ABORTED.pack(*each) for each in found.aborted)
 
 
-# Leader epochs as clients check them: theirs against the log's (KIP-320).
+# Clients' leader epochs checked against the log's (KIP-320).
 def check_leader_epoch(epoch: int, claimed: int) -> None:
     """``epoch`` is the log's, ``claimed`` the client's, -1 if it has none. Raises Refused."""
     if 0 <= claimed < epoch:
@@ -524,7 +525,7 @@ async def _offset_answer(
         if abilities.epochs:
             check_leader_epoch(here.epoch, part.current_leader_epoch)
         if not abilities.times and (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP):
-            # As of logs without timestamps; clients take it for "there is none".
+            # The code for logs without timestamps; clients take it for "no such record".
             raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         offset, timestamp = await _find(call, partition, here, part.timestamp, committed=committed)
     except PenstockError as error:
@@ -538,7 +539,7 @@ async def _offset_answer(
 
 
 async def _find(call: Call, partition: Partition, here: Extent, timestamp: int, *, committed: bool) -> tuple[int, int]:
-    """(offset, timestamp); both -1 where there is none. Readers of committed records end at the last stable offset."""
+    """(offset, timestamp), or -1 and -1. For read-committed readers the log ends at the last stable offset."""
     enode = call.shared.enode
     start, end = here.start, here.stable if committed else here.end
     if timestamp >= 0:

@@ -1,4 +1,4 @@
-"""Requests of groups' members, classic and newer, and of operators about groups."""
+"""APIs of groups, classic and KIP-848: requests of members and of operators."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ __all__ = [
     "sync_group",
 ]
 
-# JoinGroup, SyncGroup, Heartbeat, LeaveGroup: wire messages to and from the coordinator's own requests.
+# JoinGroup, SyncGroup, Heartbeat, LeaveGroup: translates messages to and from the coordinator's requests.
 #
 # Source: Kafka protocol, JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
 _REBALANCE_TIMEOUT_SINCE = 1
@@ -112,9 +112,9 @@ _NAMES_SINCE = 5
 _MANY_LEAVERS_SINCE = 3
 _LONGEST_REASON = 255
 _MOST_PROTOCOLS = 2_000
-"""That a member may offer; consumers have one an assignor."""
+"""The most protocols of a member; consumers have one per assignor."""
 _MANY = 1_000
-"""Leavers that go in one rebalance, and assignments that only a leader may bring."""
+"""The most leavers in one rebalance, and the most assignments from a member that is not the leader."""
 
 
 async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
@@ -147,7 +147,7 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
 
 
 def _said(reason: str | None) -> str:
-    """What a member gives as its reason, as far as it is kept."""
+    """A member's reason, cut to the length that is kept."""
     return (reason or "")[:_LONGEST_REASON]
 
 
@@ -175,7 +175,7 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
     if call.version >= _NAMES_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     leads = call.shared.groups.leads(request.group_id, request.member_id)
-    if len(request.assignments) > _MANY and not leads:  # no consumer does that
+    if len(request.assignments) > _MANY and not leads:  # no consumer sends this
         return SyncGroupResponse(error_code=ErrorCode.INVALID_REQUEST)
     promise: Promise[SyncAnswer] = call.shared.services.runtime.promise()
     sync = Sync(
@@ -185,7 +185,7 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
         instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        # Only a leader's are read; others' would be kept while they wait.
+        # Only the leader's assignments are used; others would occupy memory while the request waits.
         assignments={each.member_id: bytes(each.assignment) for each in request.assignments} if leads else {},
         reply=promise.set,
     )
@@ -208,7 +208,7 @@ async def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
 
 
 async def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Serve LeaveGroup; before v3 its one member's error is the answer's own."""
+    """Serve LeaveGroup; before v3 the error of its one member is that of the response."""
     if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     groups = call.shared.groups
@@ -232,16 +232,16 @@ async def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupRespo
     return LeaveGroupResponse(members=members)
 
 
-# Heartbeat of a member to whom nothing is new, which is most of what a node with many groups is asked.
+# A heartbeat without news for its member: most requests to a node with many groups are of this kind.
 #
-# Who is told something else is answered by `heartbeat`. Source: Kafka protocol, Heartbeat v0-v4.
+# All others are left to `heartbeat`. Source: Kafka protocol, Heartbeat v0-v4.
 _FLEXIBLE: Final = 4
 _LAST: Final = 4
 _INSTANCE_SINCE: Final = 3
 
 
 async def quick_heartbeat(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
-    """The answer, or None for one that `heartbeat` has to give; that it is asked twice then does no harm."""
+    """The answer, or None to leave the request to `heartbeat`; asking the coordinator twice does no harm."""
     try:
         reader = Reader(body)
         head = read_head(reader, _FLEXIBLE)
@@ -262,7 +262,7 @@ def _calm(version: int) -> bytes:
     return unchanging(HeartbeatResponse(), version)
 
 
-# ConsumerGroupHeartbeat, ConsumerGroupDescribe: groups of the newer protocol (KIP-848); share groups are refused.
+# ConsumerGroupHeartbeat, ConsumerGroupDescribe: KIP-848 groups; share groups are refused.
 #
 # Source: Kafka protocol, ConsumerGroupHeartbeat v0-v1, ConsumerGroupDescribe v0-v1 (KIP-1099), ShareGroupHeartbeat v1
 # (KIP-932).
@@ -273,7 +273,7 @@ _SPEAKS_OLDER, _SPEAKS_NEWER = range(2)
 async def consumer_group_heartbeat(
     call: Call, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
-    """Serve ConsumerGroupHeartbeat: durable before it is answered."""
+    """Serve ConsumerGroupHeartbeat: the decision is durable before the response."""
     answer = await call.shared.groups.newer.beat(_beat(call, request))
     return ConsumerGroupHeartbeatResponse(
         error_code=answer.error,
@@ -288,7 +288,7 @@ async def consumer_group_heartbeat(
 async def share_heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
     """Refuse a share consumer, as a broker whose feature ``share.version`` is off: the consumer fails.
 
-    Where the API is not advertised, share consumers poll for ever and find nothing.
+    If the API were not advertised, share consumers would poll for ever without records.
     """
     error = Refused(
         ErrorCode.UNSUPPORTED_VERSION,
@@ -351,7 +351,7 @@ async def _described_consumer_group(call: Call, name: str, operations: int) -> C
         group = call.shared.groups.newer.coordinator.group(name)
         await call.pace.spend(1 + (len(group.members) if group else 0), 1 + (10 * len(group.members) if group else 0))
         names = await _names(call, group) if group is not None else {}
-        # Looked for again, because a name may have had to be asked for elsewhere.
+        # Looked up again: the lookup of names may have waited for another node.
         group = call.shared.groups.newer.coordinator.group(name)
         known = group is not None or (name and await call.shared.groups.known(name) is not None)
     except PenstockError as error:
@@ -380,12 +380,12 @@ def _missing(name: str, *, known: bool) -> ConsumerGroupDescribeResponseGroup:
 
 
 async def _names(call: Call, group: ConsumerGroup) -> dict[bytes, str]:
-    """What the topics are called that members have or are to have; without those that are not there any more."""
+    """The names of topics that members have or are to have; without topics that no longer exist."""
     members = list(group.members.values())
     topics = {topic for each in members for topic, _ in (*each.owned, *each.target)}
     shared = call.shared
     found = [
-        # Where nobody can tell now, nothing is left out: it would look as if the topic was gone.
+        # Retried while the log behind is unreachable: a topic that is left out would look deleted.
         await retry_while_unreachable(shared.services.runtime, functools.partial(shared.enode.topic_by_id, each))
         for each in sorted(topics)
     ]
@@ -431,21 +431,21 @@ _NO_GROUPS = (
     "the log behind this node keeps no groups: start the node with --journals file:DIRECTORY, where they go then"
 )
 _CONSUMER = "consumer"
-"""Of groups of KIP-848 both the protocol type and the type of the group."""
+"""For KIP-848 groups both the protocol type and the type of the group."""
 
 
 async def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Serve FindCoordinator: this node, for groups and, so that InitProducerId can refuse them, for transactions."""
+    """Serve FindCoordinator: this node, for groups and for transactional ids (whose InitProducerId may be refused)."""
     shared = call.shared
     code = ErrorCode.NONE if request.key_type in (_GROUP, _TRANSACTION) else ErrorCode.INVALID_REQUEST
     node = -1 if code else shared.node_id
     host, port = ("", -1) if code else (shared.advertised.host, shared.advertised.port)
     many = call.version >= _MANY_KEYS_SINCE
-    message = "" if many else ErrorCode.NONE.name  # as a real broker says that nothing is wrong
+    message = "" if many else ErrorCode.NONE.name  # a real broker's text for no error
     if code:
         message = f"coordinators of type {request.key_type} are unknown"
     elif request.key_type == _GROUP and not shared.enode.abilities.groups:
-        # Of all codes the one that consumers give up on, and show: others they would ask on for ever.
+        # The code on which consumers give up, and which they show: with others they would retry for ever.
         code, message = ErrorCode.GROUP_AUTHORIZATION_FAILED, _NO_GROUPS
     if not many:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=node, host=host, port=port)
@@ -536,7 +536,7 @@ async def _newer(call: Call) -> list[ListGroupsResponseGroup]:
 
 
 async def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Serve DeleteGroups: durable when answered."""
+    """Serve DeleteGroups: the deletion is durable before the response."""
     results = []
     for name in dict.fromkeys(request.groups_names):
         await call.pace.spend(1, _STEPS_TO_DELETE)

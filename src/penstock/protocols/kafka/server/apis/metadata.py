@@ -1,4 +1,4 @@
-"""ApiVersions and Metadata: what clients ask first."""
+"""ApiVersions and Metadata, with which clients begin."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from penstock.protocols.kafka.wire.metadata import (
 
 __all__ = ["CLUSTER_OPERATIONS", "GROUP_OPERATIONS", "TOPIC_OPERATIONS", "api_versions", "metadata", "shown"]
 
-# ApiVersions: what the table says, as far as the log behind can do it.
+# ApiVersions: the rows of the table that the log behind can serve.
 #
-# Source: Kafka protocol, ApiVersions v0-v5; KIP-511 (names), KIP-584 (features), KIP-1242 (the node that is meant).
+# Source: Kafka protocol, ApiVersions v0-v5; KIP-511 (names), KIP-584 (features), KIP-1242 (the intended node).
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _NAMES_SINCE = 3
 _NO_NODE = -1
@@ -41,7 +41,7 @@ async def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsRe
     names = (request.client_software_name, request.client_software_version)
     if call.version >= _NAMES_SINCE and not all(_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    # Before version 5 requests name no node: these are the defaults then.
+    # Before version 5 requests name no node: the fields then have their defaults.
     if (request.cluster_id is None) != (request.node_id == _NO_NODE):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     ours = (call.shared.services.identity.cluster_id, call.shared.node_id)
@@ -66,7 +66,7 @@ async def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsRe
     )
 
 
-# Which operations a client may do, as bit sets: all of them, since nobody is told apart here (KIP-430).
+# The allowed operations of a client, as bit sets: all of them, because a node does not authorize clients (KIP-430).
 _NOT_ASKED: Final = -(1 << 31)
 
 READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 5, 6, 7, 8, 9
@@ -85,18 +85,18 @@ GROUP_OPERATIONS: Final = _bits(READ, DELETE, DESCRIBE)
 
 
 def shown(operations: int, asked: bool) -> int:
-    """The field's value: the operations where they were asked for, else Kafka's "not asked"."""
+    """The field's value: the operations if they were asked for, else Kafka's "not asked"."""
     return operations if asked else _NOT_ASKED
 
 
-# Metadata: the node, its topics and partitions; makes topics that are asked for and missing, where that is on.
+# Metadata: the node, its topics and partitions; creates missing topics on request, if that is enabled.
 #
-# The error code of a whole answer (v13, KIP-1102) asks clients to bootstrap anew, which a node never does. Source:
+# The error code of a whole response (v13, KIP-1102) asks clients to bootstrap again; a node never sends it. Source:
 # Kafka protocol, Metadata v0-v13; KIP-516 (topic ids).
 _IDS_SINCE = 10
 _NAME_MAY_BE_NULL = 12
 _STEPS_TO_MAKE = 500
-"""That it takes to make a topic: the catalog is saved."""
+"""The cost of creating a topic: the catalog is saved."""
 
 
 async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
@@ -106,9 +106,9 @@ async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     if wanted is None or (call.version == 0 and not wanted):
         topics = [await _in_turn(call, request, topic) for topic in await shared.all_topics()]
     else:
-        # Java's consumers leave an empty name beside the id; where anybody gives ids, a real broker reads no names.
+        # Java's consumers send ids with empty names; if any topic has an id, a real broker ignores names.
         by_id = {topic.topic_id: topic for topic in wanted if topic.topic_id != NO_UUID}
-        # Each name once, also as a real broker.
+        # Each name once, as at a real broker.
         once = by_id.values() or {topic.name: topic for topic in wanted}.values()
         topics = [await _asked(call, request, topic) for topic in once]
     return MetadataResponse(
@@ -156,17 +156,17 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
     creates = options.auto_create_topics and enode.abilities_of(topic.name).topics
     if creates and request.allow_auto_topic_creation and not is_internal(topic.name):
         await call.pace.spend(0, _STEPS_TO_MAKE)
-        if call.line.over:  # the client has gone; one that wants the topic asks again
+        if call.line.over:  # the client has disconnected
             return MetadataResponseTopic(error_code=code, name=topic.name, topic_authorized_operations=operations)
         room = call.shared.limits.room
         try:
             await room.take(topic.name, options.default_partitions, call.line.address.host)
             found = await enode.create_topic(topic.name, options.default_partitions, {})
         except Refused as error:
-            note(code, error)  # the code that a real broker answers where a policy lets no more be made
+            note(code, error)  # a real broker's code if a policy forbids another topic
         except TopicExists:
-            code = ErrorCode.INVALID_TOPIC_EXCEPTION  # one whose name differs only in "." and "_"
-            found = await enode.topic(topic.name)  # or this one: somebody was quicker
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION  # its name differs from another one's only in "." and "_"
+            found = await enode.topic(topic.name)  # or another request has created this one
         except UpstreamLost:
             raise
         except PenstockError as error:

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetDelete and OffsetFetch; a plain commit in a shorter way."""
+"""OffsetCommit, OffsetDelete and OffsetFetch, and a shorter path for plain commits."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ __all__ = ["commit", "delete", "fetch", "quick_commit"]
 # OffsetCommit and OffsetDelete.
 #
 # Source: Kafka protocol, OffsetCommit v2-v10, OffsetDelete v0; KIP-848 (topic ids in OffsetCommit v10). A commit's own
-# retention time (v2-v4) stands with its offsets, whatever the node's option says (`group_service`).
+# retention time (v2-v4) is stored with its offsets, and overrides the node's option (`group_service`).
 _GROUP_NOT_FOUND_SINCE = 9
 _KNOWS_EPOCHS_SINCE = 9
 _IDS_SINCE = 10
 _AS_OTHERS = -1
 _STEPS, _STEPS_TO_COMMIT = 1, 2
 _LUMP = 500
-"""Offsets that are written together: all that a request of so many brings are committed, or none."""
+"""Offsets that are written in one batch: up to this number a request's offsets are all committed, or none is."""
 _LAST_MS = 2**63 - 1
 
 
 async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Serve OffsetCommit: durable before it is answered."""
+    """Serve OffsetCommit: durable before the response."""
     rows: dict[Key, OffsetCommitRequestPartition] = {}
     for topic in request.topics:
         await call.pace.spend(len(topic.partitions), len(topic.partitions) * _STEPS)
@@ -87,7 +87,7 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
             offsets[place] = _committed(part, now_ms, request.retention_time_ms)
     for lump in _lumps(offsets):
         if refused := await _commit(call, request, lump):
-            # What is committed stays so; what is left would be refused as well.
+            # Batches that are committed stay so; the rest would be refused as well.
             faults.update((key, faults[key] or refused) for key in rows if found[key] in offsets)
             break
         for partition in lump:
@@ -119,7 +119,7 @@ def _committed(part: OffsetCommitRequestPartition, now_ms: int, retention_ms: in
     offset, metadata, epoch = part.committed_offset, part.committed_metadata or "", part.committed_leader_epoch
     if retention_ms == _AS_OTHERS:
         return Committed(offset, metadata, epoch, now_ms)
-    # A real broker's sum wraps: what is to be kept for ever it forgets at once.
+    # A real broker's sum overflows, so it would drop an offset that should be kept for ever.
     return CommittedUntil(offset, metadata, epoch, now_ms, expires_ms=min(now_ms + retention_ms, _LAST_MS))
 
 
@@ -175,7 +175,7 @@ def _commit_fault(call: Call, part: OffsetCommitRequestPartition, group_fault: E
 
 
 async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Serve OffsetDelete: not for topics that members of the group still read."""
+    """Serve OffsetDelete: refused for topics that members of the group still read."""
     group = request.group_id
     if not group:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
@@ -191,7 +191,7 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
     faults: dict[Partition, ErrorCode] = {}
 
     def look() -> None:
-        # At the last moment: no member joins and reads them in between.
+        # Checked at the last moment, so that no member can join in between.
         if code := call.shared.groups.may_delete_offsets(group, has_offsets=has_offsets):
             raise Refused(code)
         faults.update((each, _delete_fault(call, group, each.topic, fault)) for each, fault in known.items())
@@ -229,10 +229,10 @@ async def _deleted(
     ]
 
 
-# OffsetCommit of a group's member, where nothing is wrong: the checks and the answer of `offsets.commit`, and no more.
+# OffsetCommit of a group's member without any error: the checks and the response of `commit`, and no more.
 #
-# What is in any way unusual (a topic that is not there, metadata that is too large, a refusal) is left to that, which
-# alone says what is wrong. Source: Kafka protocol, OffsetCommit v5-v10; KIP-848 (topic ids in v10).
+# Any unusual request (an unknown topic, large metadata, a refusal) is left to `commit`, which alone reports errors.
+# Source: Kafka protocol, OffsetCommit v5-v10; KIP-848 (topic ids in v10).
 _FIRST, _FLEXIBLE, _LAST = 5, 8, 10
 _LEADER_EPOCHS_SINCE: Final = 6
 _INSTANCE_SINCE: Final = 7
@@ -240,7 +240,7 @@ _MEMBER_EPOCHS_SINCE: Final = 9
 _QUICK_IDS_SINCE: Final = 10
 _ID_BYTES: Final = 16
 _MOST: Final = 100
-"""Topics, and partitions of each: their answers are kept."""
+"""The most topics, and partitions of each: their encoded responses are cached."""
 _KEPT: Final = 1_024
 
 
@@ -252,7 +252,7 @@ class _QuickPart(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """``topics`` by name, or from v10 on by id."""
+    """``topics`` by name, or by id from v10 on."""
 
     version: int
     correlation: int
@@ -261,9 +261,9 @@ class _Asked(NamedTuple):
 
 
 async def quick_commit(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
-    """The answer, or None for a request that `offsets.commit` has to look at; nothing is committed then."""
+    """The response, or None to leave the request to `commit`; then nothing was committed."""
     if not shared.enode.near:
-        return None  # a commit whose answer was lost on the way there must not be made again
+        return None  # a commit whose answer was lost must not be repeated
     try:
         asked = _read(body, line.address.host)
     except ProtocolViolation:
@@ -281,13 +281,13 @@ async def quick_commit(shared: Shared, line: ClientConnection, body: memoryview)
     try:
         await shared.offsets.commit(asked.identity.group, offsets, look, asked.identity.host)
     except PenstockError:
-        return None  # where the log has refused it, it does so again
+        return None  # the log will refuse the general path's write as well
     shape = tuple([(topic, tuple([part.number for part in parts])) for topic, parts in asked.topics])
     return (framed(_answer(asked.version, shape), asked.correlation),)
 
 
 async def _offsets(shared: Shared, asked: _Asked) -> dict[Partition, Committed] | None:
-    """What is to be committed; None where something is wrong with any of it."""
+    """The offsets to commit; None if any of them has an error."""
     enode, longest = shared.enode, shared.options.offset_metadata_max_bytes
     now_ms = shared.services.runtime.now_ms()
     offsets: dict[Partition, Committed] = {}
@@ -304,7 +304,7 @@ async def _offsets(shared: Shared, asked: _Asked) -> dict[Partition, Committed] 
 
 
 def _read(body: memoryview, host: str) -> _Asked | None:
-    """What is asked. Raises ProtocolViolation."""
+    """The request. Raises ProtocolViolation."""
     reader = Reader(body)
     head = read_head(reader, _FLEXIBLE)
     if head is None or not _FIRST <= head.version <= _LAST:
@@ -356,29 +356,29 @@ def _answer(version: int, topics: tuple[tuple[str | bytes, tuple[int, ...]], ...
     return unchanging(OffsetCommitResponse(topics=made), version)
 
 
-# OffsetFetch: of one group by topic, of many, by topic names or by topic ids.
+# OffsetFetch: of one group or of many, by topic names or by topic ids.
 #
-# Source: Kafka protocol, OffsetFetch v1-v10; KIP-447 (offsets that are undecided), KIP-709 (many groups at once),
-# KIP-848 (topic ids in v10).
+# Source: Kafka protocol, OffsetFetch v1-v10; KIP-447 (unstable offsets), KIP-709 (many groups at once), KIP-848 (topic
+# ids in v10).
 _Part = TypeVar("_Part", OffsetFetchResponsePartition, OffsetFetchResponseGroupTopicPartition)
-"""A partition's row in an answer about one group, or about many; both have the same fields."""
+"""A partition's row in a response about one group, or about many; both have the same fields."""
 
 _MANY_GROUPS_SINCE = 8
 _EPOCHS_SINCE = 9
 
 _NONE = Committed(-1)
 _UNDECIDED = Committed(-1)
-"""An open transaction wants to commit an offset there."""
+"""Stands for an offset that an open transaction is about to commit."""
 _Wanted = Sequence[tuple[str | bytes, Sequence[int]]]
 """Topics, by name or by id, and partitions of them."""
 
 
 _Found = list[tuple[str | bytes, list[_Part]]]
-"""Topics as they were asked for, by name or by id, one that was named twice twice; with the rows of their answer."""
+"""The requested topics, by name or by id, with repetitions, and the rows of their answers."""
 
 
 async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Serve OffsetFetch: -1 without an error where nothing was committed."""
+    """Serve OffsetFetch: -1 without an error for partitions without a committed offset."""
     stable = request.require_stable
     if call.version >= _MANY_GROUPS_SINCE:
         return OffsetFetchResponse(groups=[await _group(call, group, stable=stable) for group in request.groups])
@@ -420,10 +420,10 @@ async def _group(call: Call, group: OffsetFetchRequestGroup, *, stable: bool) ->
 async def _found(
     call: Call, group: str, wanted: _Wanted | None, shape: Callable[..., _Part], *, stable: bool
 ) -> _Found[_Part]:
-    """What is committed of the topics that were asked for; of all that the group has where ``wanted`` is None.
+    """The committed offsets of the wanted topics; all of the group's if ``wanted`` is None.
 
-    Raises UpstreamLost where nobody can tell now. ``stable``: where an open transaction wants to commit an offset, the
-    answer is to ask again later (KIP-447).
+    Raises UpstreamLost if they cannot be determined now. ``stable``: for an offset that an open transaction is about to
+    commit, the answer is to retry later (KIP-447).
     """
     lost = ErrorCode.COORDINATOR_NOT_AVAILABLE
     keys = ((topic, number) for topic, numbers in wanted or () for number in numbers)
@@ -434,7 +434,7 @@ async def _found(
     if wanted is None:
         named = {(each.topic, each.id): each for each in committed}
         wanted = _by_topic(committed)
-    # As they are now: others commit while this goes on.
+    # The present values: others commit while this request yields.
     offsets = {
         each: _UNDECIDED if stable and each in undecided else committed.get(each, _NONE)
         for each in named.values()
@@ -473,5 +473,5 @@ def _by_topic(partitions: Iterable[Partition]) -> _Wanted:
 
 
 async def _with_ids(call: Call, found: _Found[_Part]) -> _Found[_Part]:
-    """By topic ids; without topics that are not there any more, which have none. Raises UpstreamLost."""
+    """By topic ids; without deleted topics, which have none. Raises UpstreamLost."""
     return [(topic.id, rows) for name, rows in found if (topic := await call.shared.enode.topic(str(name)))]

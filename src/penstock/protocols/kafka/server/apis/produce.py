@@ -1,4 +1,8 @@
-"""Produce and InitProducerId: checks of each batch, appends, answers; one small batch in a shorter way."""
+"""Produce and InitProducerId.
+
+`check_batch` has Kafka's checks of a batch, by the topic's `Rules`; `produce` serves requests in general, and
+`produce_single` the most frequent one, a small batch for one partition.
+"""
 
 from __future__ import annotations
 
@@ -78,13 +82,13 @@ _FENCED_SINCE = 4
 
 
 async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Serve InitProducerId: a new id, or for a transactional id its own, in a new epoch."""
+    """Serve InitProducerId: a new id, or a transactional id's own in a new epoch."""
     if request.transactional_id is None:
         return await _idempotent(call)
     if not request.transactional_id or (request.producer_id < 0) != (request.producer_epoch < 0):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
     if not call.shared.enode.abilities.transactions:
-        # Of all codes the one that producers give up on: librdkafka asks on for ever where a version is unsupported.
+        # The code on which producers give up: after an unsupported version librdkafka would retry for ever.
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
     try:
@@ -109,7 +113,7 @@ async def _idempotent(call: Call) -> InitProducerIdResponse:
         return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1)
 
 
-# What a batch must be like to be stored: Kafka's checks of a Produce request's records, in Kafka's order.
+# Checks of a batch before it is stored: Kafka's checks of a Produce request's records, in Kafka's order.
 #
 # The checksum is computed once, here; the log itself checks an idempotent producer's sequence. Source: Kafka protocol,
 # record batch v2 (KIP-98); Kafka's log validator.
@@ -120,26 +124,26 @@ _CODEC: Final = 7
 _KNOWN_CODECS: Final = len(Codec)
 _ANY_AGE: Final = 2**63 - 1
 _AHEAD_MS: Final = 3_600_000
-"""How far a record's time may be ahead where nothing else is set: Kafka 4's default."""
+"""How far a record's time may lie in the future if no option is set: Kafka 4's default."""
 _LIMITS: Final = {"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
 _NO_TIME: Final = -1
 _RATIO: Final = 32
-"""How many times what the topic takes a batch may inflate to: text rarely shrinks to less than a thirtieth."""
+"""A batch may inflate to this many times the topic's limit: text rarely shrinks to less than a thirtieth."""
 _LEAST_INFLATED: Final = 1 << 20
 _QUICK_PACKED, _QUICK_RECORDS = 64 << 10, 20_000
-"""What can be looked into within a few milliseconds, in one request."""
+"""The amount of one request that can be checked within a few milliseconds."""
 QUICK_PLAIN: Final = 512 << 10
-"""Bytes that a batch may inflate to where it is looked into at once."""
+"""The most bytes that a batch may inflate to for being checked on the event loop."""
 _SINGLE_BYTES: Final = 16 << 10
-"""Plain batches up to this size are looked into at once."""
+"""The largest uncompressed batch that is checked on the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a topic asks of batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now.
+    """A topic's rules for batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now.
 
-    With ``timed`` the topic itself says so. With ``append_time`` the log sets the time, whatever the producers' is.
-    ``target`` is the codec they are stored with, where that is not their producer's choice.
+    ``timed``: the topic itself sets these. ``append_time``: the log sets the time, so the producer's does not matter.
+    ``target``: the codec of stored batches, if it is not the producer's choice.
     """
 
     max_bytes: int
@@ -152,21 +156,21 @@ class Rules:
     timed: bool = False
     append_time: bool = False
     max_record_bytes: int = LARGEST_RECORD
-    """Of a compressed batch's records, each by itself."""
+    """The limit for each single record of a compressed batch."""
 
     @property
     def special(self) -> bool:
-        """Whether single records have to be looked at, or batches are stored as others."""
+        """Whether single records must be checked, or batches are stored in another form."""
         return self.keyed or self.oldest_ms < _ANY_AGE or self.target is not None
 
     @property
     def looks(self) -> bool:
-        """Whether the records themselves are looked at."""
+        """Whether the records themselves are checked."""
         return self.check_records or self.keyed or self.timed or self.max_record_bytes < LARGEST_RECORD
 
 
 def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
-    """The rules of a topic with these options set."""
+    """The rules of a topic with these options."""
     append_time = config.get("message.timestamp.type") == "LogAppendTime"
     max_bytes = int(config.get("max.message.bytes", options.max_message_bytes))
     return Rules(
@@ -186,7 +190,7 @@ def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
 def check_batch(
     records: Buffer | None, version: int, rules: Rules, now_ms: int, max_inflated_bytes: int
 ) -> ValidatedBatch:
-    """The one batch in a partition's ``records``, inflated to so many bytes at most. Raises Refused, CorruptBatch."""
+    """Check that ``records`` are one valid batch; inflates at most so many bytes. Raises Refused, CorruptBatch."""
     if records is None or len(records) == 0:
         raise Refused(ErrorCode.INVALID_RECORD, "no batch")
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] != 2:
@@ -204,11 +208,12 @@ def check_batch(
         try:
             return _look_at_records(checked, rules, now_ms, max_inflated_bytes)
         except InflatesTooFar as error:
-            # Java's producer splits it then, and sends it again.
+            # Java's producer then splits the batch, and sends it again.
             why = f"{error.message}, the topic takes {rules.max_bytes} compressed"
             raise Refused(ErrorCode.MESSAGE_TOO_LARGE, why) from error
         except CorruptBatch as error:
-            # The checksum is right, so the producer meant it: sending it again, as CORRUPT_MESSAGE asks for, is vain.
+            # The checksum is right, so the producer wrote it this way: the retry that CORRUPT_MESSAGE asks for would be
+            # vain.
             raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
     if checked.header.attributes & APPEND_TIME:
         raise Refused(ErrorCode.INVALID_TIMESTAMP, "only the log itself sets its append time")
@@ -218,7 +223,7 @@ def check_batch(
 
 
 def check_single(records: memoryview, rules: Rules, now_ms: int) -> ValidatedBatch | None:
-    """A small, plain batch that `check_batch` would take as it is, from any version; None where it is for that."""
+    """A small uncompressed batch that `check_batch` would accept unchanged in any version; None if in doubt."""
     if rules.special or not HEADER_BYTES < len(records) <= min(_SINGLE_BYTES, rules.max_bytes):
         return None
     try:
@@ -242,7 +247,7 @@ def check_single(records: memoryview, rules: Rules, now_ms: int) -> ValidatedBat
 
 
 def quick(batches: Iterable[Buffer | None]) -> bool:
-    """Whether looking into all of these at once, each within `QUICK_PLAIN`, keeps nobody waiting."""
+    """Whether all of these can be checked on the event loop, each within `QUICK_PLAIN`."""
     packed = records = 0
     for batch in batches:
         if batch is not None and len(batch) >= HEADER_BYTES:
@@ -252,19 +257,19 @@ def quick(batches: Iterable[Buffer | None]) -> bool:
 
 
 def looking_takes(records: Buffer | None, rules: Rules) -> int:
-    """Bytes that looking into a batch takes at most: what it inflates to, and a copy of that."""
+    """The most memory in bytes that checking a batch takes: the inflated records, and a copy."""
     if records is None or len(records) < HEADER_BYTES:
         return 0
     return 2 * rules.max_inflated_bytes if records[_CODEC_AT] & _CODEC else len(records)
 
 
 def inflates_too_far(fault: PenstockError) -> bool:
-    """Whether that is all that is known to be wrong with a batch."""
+    """Whether inflating too far is the only known fault of a batch."""
     return isinstance(fault.__cause__, InflatesTooFar)
 
 
 def repacked(batch: ValidatedBatch, rules: Rules) -> ValidatedBatch:
-    """A batch that was checked, in the codec that the topic wants. Takes its time. Raises Refused."""
+    """A checked batch in the topic's codec. Slow: runs in a thread. Raises Refused."""
     assert rules.target is not None
     try:
         stored = recompressed(batch.data, rules.target, rules.max_inflated_bytes)
@@ -282,7 +287,7 @@ def _check_size(records: Buffer, rules: Rules) -> None:
 
 
 def _check_header(records: Buffer, version: int, rules: Rules) -> None:
-    """Fields that parse_header would call corrupt, or does not look at, and Kafka has codes for."""
+    """Check the fields that parse_header ignores or would call corrupt, and that Kafka has other codes for."""
     attributes, last_delta = struct.unpack_from(">hi", records, 21)
     producer, _, sequence, count = struct.unpack_from(">qhii", records, 43)
     codec = attributes & 7
@@ -304,7 +309,7 @@ def _check_header(records: Buffer, version: int, rules: Rules) -> None:
 
 
 def _look_at_records(checked: ValidatedBatch, rules: Rules, now_ms: int, max_inflated_bytes: int) -> ValidatedBatch:
-    """Check the records, and the head against them. What a head says wrong of times is put right, as Kafka does."""
+    """Check the records, and the header against them. Wrong times in the header are corrected, as Kafka does."""
     header = checked.header
     plain = plain_records(checked.data, header, max_inflated_bytes)
     times = walk_records(plain, header.record_count)
@@ -321,7 +326,7 @@ def _look_at_records(checked: ValidatedBatch, rules: Rules, now_ms: int, max_inf
 
 
 def _check_each(plain: bytes, header: BatchHeader, rules: Rules, span: tuple[int, int]) -> None:
-    """Raise Refused with the rows of a batch that are not taken. Wrong times come before missing keys in its code."""
+    """Raise Refused with the refused rows of a batch. A wrong time takes precedence over a missing key in its code."""
     begin, end = span
     mistimed, keyless = {}, {}
     for row, (delta, _, keyed) in enumerate(record_heads(plain, header.record_count)):
@@ -340,22 +345,22 @@ def _check_each(plain: bytes, header: BatchHeader, rules: Rules, span: tuple[int
 
 
 def loads_arrow(records: Buffer | None) -> bool:
-    """Whether to look into these means to load Arrow, which the loop must not wait for."""
+    """Whether checking these would load Arrow, which must not happen on the event loop."""
     if records is None or len(records) < HEADER_BYTES or "penstock.records.compression" in sys.modules:
         return False
     return bool(records[_CODEC_AT] & _CODEC)
 
 
 def load_arrow() -> None:
-    """Load what inflates; in a thread."""
+    """Load the decompressors; in a thread."""
     import_module("penstock.records.compression")
 
 
-# Produce: checks each partition's batch, appends them all, answers each by itself.
+# Produce in general: checks each partition's batch, appends all, answers each on its own.
 #
-# Source: Kafka protocol, Produce v0-v13; KIP-516 (topic ids in v13); spec of the checks at `Rules`.
+# Source: Kafka protocol, Produce v0-v13; KIP-516 (topic ids in v13); the checks follow `Rules`.
 _LUMP_PARTS, _LUMP_BYTES, _LUMP_STEPS = 50, 8 << 20, 1_000
-"""What is appended in one turn of the loop: a log's first batch makes a directory and files, half a millisecond."""
+"""The most that is appended without yielding: a log's first batch creates a directory and files, half a millisecond."""
 _OLDEST_SERVED = 3
 _ABORTABLE_SINCE = 11
 _TAKES_PART_SINCE = 12
@@ -365,12 +370,12 @@ _ATTRIBUTES_LOW_AT = 22
 
 
 _Topic = tuple[ProduceRequestTopic, str | PenstockError]
-"""A topic of the request with its name, or with the reason why it has none."""
+"""A topic of the request with its name, or with the error for its id."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """What is to be stored in one partition, or what is wrong with it. ``topic_id``: None where it goes by its name."""
+    """One partition's batch, or its error. ``topic_id``: None if the request has names."""
 
     partition: Partition
     records: Buffer | None
@@ -381,7 +386,7 @@ class _Part:
 
 
 async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
-    """Serve Produce. With acks=0 there is no answer, and an error ends the connection so that the client notices."""
+    """Serve Produce. With acks=0 there is no response, so an error closes the connection to make the client notice."""
     if any(loads_arrow(part.records) for topic in request.topic_data for part in topic.partition_data):
         await call.shared.services.runtime.in_thread(load_arrow)
     topics = await _named(call, request)
@@ -412,7 +417,7 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
 
 
 async def _named(call: Call, request: ProduceRequest) -> list[_Topic]:
-    """The topics with their names, which the node has to look up from v13 on."""
+    """The topics with their names, which are looked up by id from v13 on."""
     if call.version < _TOPIC_IDS_SINCE:
         return [(topic, topic.name) for topic in request.topic_data]
     return [(topic, await _name_of(call, topic.topic_id)) async for topic in call.pace.again(request.topic_data, 0.5)]
@@ -429,7 +434,7 @@ async def _name_of(call: Call, topic_id: bytes) -> str | PenstockError:
 async def _parts(
     call: Call, fault: PenstockError | None, topic: ProduceRequestTopic, name: str | PenstockError
 ) -> list[_Part]:
-    """Each partition with its rules, or with what is wrong whatever its batch is like."""
+    """Each partition with its rules, or with an error that does not depend on its batch."""
     await call.pace.spend(1, 1)
     topic_id = topic.topic_id if call.version >= _TOPIC_IDS_SINCE else None
     called = name if isinstance(name, str) else ""
@@ -460,7 +465,7 @@ async def _parts(
 
 
 async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str | None) -> None:
-    """Check each batch, or say what is wrong with it; beside the loop where that takes more than a few milliseconds."""
+    """Check each batch, or set its error; in a thread if it takes more than a few milliseconds."""
     runtime = call.shared.services.runtime
     due = [(part, part.rules) for part in parts if part.fault is None and part.rules is not None]
 
@@ -484,7 +489,7 @@ async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str |
 
 
 async def _repack(call: Call, parts: Sequence[_Part]) -> None:
-    """Give each batch the codec that its topic wants; beside the loop, for it takes its time."""
+    """Recompress each batch as its topic requires, in a thread."""
 
     def work() -> None:
         for part, batch, rules in due:
@@ -510,7 +515,7 @@ async def _repack(call: Call, parts: Sequence[_Part]) -> None:
 async def _append(
     call: Call, transactional_id: str | None, parts: Sequence[_Part], refusal: ErrorCode
 ) -> list[Appended | PenstockError]:
-    """Store what is right of the parts; many, or large ones, in several turns of the loop."""
+    """Append the batches without errors; yields to the event loop between parts of a large request."""
     appended: list[Appended | PenstockError] = []
     for lump in _lumps(parts):
         if len(lump) < len(parts):
@@ -524,7 +529,7 @@ async def _append(
 
 
 async def _check_ids(call: Call, parts: Sequence[_Part]) -> None:
-    """Refuse what was meant for a topic that was deleted, and maybe made anew, while its batches were looked into."""
+    """Refuse batches for a topic that was deleted, and perhaps recreated, while they were checked."""
     for part in parts:
         if part.fault is None and part.topic_id is not None:
             name = await _name_of(call, part.topic_id)
@@ -533,7 +538,7 @@ async def _check_ids(call: Call, parts: Sequence[_Part]) -> None:
 
 
 def _numbered(call: Call, parts: Sequence[_Part]) -> Iterator[tuple[int, Numbers]]:
-    """Rows of the parts that have producers' numbers at which the log behind does not look."""
+    """Rows with a producer's sequence numbers that the log behind does not check."""
     abilities = call.shared.enode.abilities
     if abilities.numbered and not abilities.sequences:
         for row, part in enumerate(parts):
@@ -569,13 +574,14 @@ def _lumps(parts: Sequence[_Part]) -> Iterator[Sequence[_Part]]:
 
 
 def _request_fault(call: Call, request: ProduceRequest) -> PenstockError | None:
-    """What is wrong with the request as a whole."""
+    """The error of the request as a whole; None if it has none."""
     if request.acks not in (-1, 0, 1):
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks}")
     if request.transactional_id is None and any(
         _says_transactional(part.records) for topic in request.topic_data for part in topic.partition_data
     ):
-        # As a broker does, which lets nobody write transactions without an id: the whole request is refused.
+        # As a broker does: without a transactional id nothing transactional may be written, so the whole request is
+        # refused.
         return Refused(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without transactional id"
         )
@@ -596,7 +602,7 @@ def _check_partition(topic: TopicState | None, partition: Partition) -> None:
 
 
 async def _take_part(call: Call, request: ProduceRequest, topics: Sequence[_Topic]) -> ErrorCode:
-    """From v12 on a batch is its partition's request to take part in the transaction (KIP-890)."""
+    """From v12 on a batch also adds its partition to the transaction (KIP-890)."""
     if request.transactional_id is None or call.version < _TAKES_PART_SINCE:
         return ErrorCode.NONE
     enode = call.shared.enode
@@ -630,7 +636,7 @@ def _check_transactional(transactional_id: str | None, header: BatchHeader) -> N
 
 
 def _check_abilities(abilities: Abilities, header: BatchHeader) -> None:
-    """What brokers say whose log is in a format that knows no producers, where the log behind knows none."""
+    """If the log behind has no producers or no transactions, answer as brokers with an old log format do."""
     if not abilities.numbered and header.producer_id >= 0:
         raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this topic has no sequence numbers")
     if not abilities.transactions and header.transactional:
@@ -638,7 +644,7 @@ def _check_abilities(abilities: Abilities, header: BatchHeader) -> None:
 
 
 def _check_transactions(call: Call, transactional_id: str | None, parts: Sequence[_Part], refusal: ErrorCode) -> None:
-    """To be asked within `appending`: the transaction cannot be ended between this and the append."""
+    """Call this within `appending`: the transaction then cannot end between this check and the append."""
     if transactional_id is None:
         return
     for part in parts:
@@ -664,7 +670,7 @@ def _hang_up_on_errors(results: list[tuple[Partition, Appended | PenstockError]]
 
 
 async def answer_of(call: Call, partition: Partition, result: Appended | PenstockError) -> ProduceResponsePartition:
-    """What is said of one partition."""
+    """One partition's part of the response."""
     if not isinstance(result, PenstockError):
         return ProduceResponsePartition(
             index=partition.id,
@@ -688,28 +694,28 @@ async def answer_of(call: Call, partition: Partition, result: Appended | Penstoc
 async def _start(call: Call, partition: Partition) -> int:
     try:
         return (await extent(call.shared.enode, partition)).start
-    except PenstockError:  # deleted while the other batches were being written
+    except PenstockError:  # deleted while the other batches were written
         return -1
 
 
-# Produce of one small batch, the most frequent request of all: the checks and the answer of `produce`, and no more.
+# Produce of one small batch, the most frequent request of all: the checks and the response of `produce`, and no more.
 #
-# What is in any way unusual (several topics, transactions, compression, a refusal) is left to `produce`, which alone
-# says what is wrong. Source: Kafka protocol, Produce v5-v13 (topic ids in v13: KIP-516).
+# Any unusual request (several topics, transactions, compression, a refusal) is left to `produce`, which alone reports
+# errors. Source: Kafka protocol, Produce v5-v13 (topic ids in v13: KIP-516).
 _PRODUCE: Final = 0
 _SINGLE_FIRST, _SINGLE_FLEXIBLE, _SINGLE_IDS_SINCE, _SINGLE_LAST = 5, 9, 13, 13
 _HEAD: Final = struct.Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
 _OLD: Final = struct.Struct(">hhiih")
 _NEW: Final = struct.Struct(">BBhiBB")
-"""What follows it: (no tags,) no transactional id, acks, timeout, how many topics, length of the name."""
+"""The fields after it: (tags,) transactional id, acks, timeout, number of topics, length of the name."""
 _BY_ID: Final = struct.Struct(">BBhiB16s")
-"""With the id of the topic instead of its name."""
+"""With the topic's id instead of its name."""
 _OLD_PART: Final = struct.Struct(">iii")
 _NEW_PART: Final = struct.Struct(">Bi")
-"""How many partitions, which one(, how many bytes)."""
+"""Number of partitions, the partition(, length of its records)."""
 _RUN: Final = struct.Struct(">ihqqq")
-"""Of the answer: partition, code, base offset, append time, log start."""
+"""In the response: partition, code, base offset, append time, log start."""
 _SHOWN: Final = (0x5A5A5A5A, 0x5A5A, *(3 * (0x5A5A5A5A_5A5A5A5A,)))
 _NO_TAGS: Final = b"\0\0\0"
 _KEPT: Final = 4_096
@@ -725,7 +731,7 @@ class _Asked(NamedTuple):
 
 
 async def produce_single(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
-    """The answer, or None for a request that `apis.produce.produce` has to look at."""
+    """The response, or None for a request that is left to `produce`."""
     asked = _read(body)
     if asked is None:
         return None
@@ -738,11 +744,11 @@ async def produce_single(shared: Shared, line: ClientConnection, body: memoryvie
     except PenstockError:
         return None
     if batch is None or (batch.header.producer_id >= 0 and not enode.abilities.sequences):
-        return None  # what came before such a batch is for `produce` to know
+        return None  # only `produce` knows the producer's failed batches
     partition = Partition(topic.name, asked.partition)
     (result,) = await enode.append_all(((partition, batch),))
     if isinstance(result, PenstockError):
-        refusals.begin()  # what is noted here is no other request's
+        refusals.begin()  # keeps this request's notes apart
         said = await answer_of(Call(shared, line, asked.version, "", shared.pace()), partition, result)
         shared.meter.refused(_PRODUCE, said.error_code)
         shared.meter.tell(
@@ -767,7 +773,7 @@ async def produce_single(shared: Shared, line: ClientConnection, body: memoryvie
 
 
 def _read(body: memoryview) -> _Asked | None:
-    """What is asked, where it is one batch for one partition, to be acknowledged."""
+    """The request, if it is one batch for one partition, with acks."""
     try:
         _, version, correlation, size = _HEAD.unpack_from(body)
         at = _HEAD.size + max(size, 0)
@@ -804,7 +810,7 @@ def _read(body: memoryview) -> _Asked | None:
 
 
 def _length(body: memoryview, at: int) -> tuple[int, int]:
-    """(where the bytes begin, how many they are); 0 for a length of more than three bytes."""
+    """(where the bytes begin, their length); length 0 if its varint has more than three bytes."""
     value = shift = 0
     while shift < 21:
         byte = body[at]
@@ -824,7 +830,7 @@ def _checked(shared: Shared, asked: _Asked, topic: str, rules: Rules) -> Validat
 
 
 def _rules(shared: Shared, topic: TopicState, defaults: Mapping[str, str]) -> Rules:
-    """The topic's, which are made anew only when it, or what holds for all, is another one."""
+    """The topic's rules; made again only if the topic or the defaults have changed."""
     known = shared.rules.get(topic.name)
     if known is not None and known[0] is topic and known[1] is defaults:
         return known[2]

@@ -47,7 +47,7 @@ _IDS_SINCE = 6
 _NAME_MAY_BE_NULL = 6
 _WHOLE_LOG = -1
 _STEPS = 500
-"""That it takes to change a topic: the catalog is saved, and synced, each time."""
+"""The cost of changing a topic: the catalog is saved, and synced, each time."""
 _STEPS_TO_CHECK = 50
 
 
@@ -92,7 +92,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
             await limits.room.take(topic.name, partitions, call.line.address.host)
             created = await _made(call, topic.name, partitions, options)
         except TopicExists as error:
-            if await enode.topic(topic.name) is not None:  # somebody was quicker
+            if await enode.topic(topic.name) is not None:  # another request was faster
                 raise _exists(topic.name) from error
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, error.message) from error
         finally:
@@ -113,7 +113,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
 
 
 async def _made(call: Call, name: str, partitions: int, options: Mapping[str, str]) -> TopicState:
-    """A new topic. It was not there just now: where the answer is lost, and it is there, it was made."""
+    """Create a topic. It did not exist before: if the answer is lost and it exists now, this call created it."""
     enode = call.shared.enode
     try:
         return await enode.create_topic(name, partitions, options)
@@ -155,7 +155,7 @@ def _partitions(call: Call, topic: CreateTopicsRequestTopic) -> int:
 
 
 async def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Serve DeleteTopics; the offsets that groups committed for a topic go with it."""
+    """Serve DeleteTopics; offsets that groups have committed for a topic are deleted with it."""
     if call.version < _IDS_SINCE:
         wanted = [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
     else:
@@ -173,7 +173,7 @@ async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsRe
         found = await (enode.topic_by_id(topic_id) if name is None else enode.topic(name))
         if found is None:
             if name is not None:
-                await _forget_offsets(call, name)  # as far as a deletion that was lost has left some
+                await _forget_offsets(call, name)  # an earlier deletion may have been interrupted before this
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise Refused(unknown, "no such topic")
         name, topic_id = found.name, found.id
@@ -191,7 +191,7 @@ async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsRe
 
 
 async def _delete_topic(call: Call, topic: TopicState) -> None:
-    """Take it away. It was there just now: where the answer is lost, and it is gone, it was deleted."""
+    """Delete the topic. It existed a moment ago: if the answer is lost and it is gone now, it was deleted by this."""
     enode = call.shared.enode
     try:
         await enode.delete_topic(topic.name)
@@ -202,7 +202,7 @@ async def _delete_topic(call: Call, topic: TopicState) -> None:
 
 
 async def _forget_offsets(call: Call, topic: str) -> None:
-    # With patience: the topic is gone, and who asks for its deletion again is told so.
+    # Retried: the topic is gone already, so a repeated DeleteTopics would be answered with an error.
     await retry_while_unreachable(call.shared.services.runtime, lambda: _forget(call, topic))
 
 
@@ -241,7 +241,7 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
 
 
 async def _grow(call: Call, topic: CreatePartitionsRequestTopic) -> None:
-    """Add partitions. There were fewer just now: where the answer is lost, and all are there, they were added."""
+    """Add partitions. There were fewer before: if the answer is lost and all exist now, this call added them."""
     enode = call.shared.enode
     try:
         await enode.add_partitions(topic.name, topic.count)
@@ -252,7 +252,7 @@ async def _grow(call: Call, topic: CreatePartitionsRequestTopic) -> None:
 
 
 async def _check_growth(call: Call, topic: CreatePartitionsRequestTopic) -> int:
-    """How many partitions the topic has, if it may have as many as that. Raises Refused."""
+    """The topic's number of partitions, if it may grow to the wanted number. Raises Refused."""
     found = await call.shared.enode.topic(topic.name)
     if found is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
@@ -278,7 +278,7 @@ async def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRec
     for topic in request.topics:
         await call.pace.spend(0, 0.5)
         answers = []
-        # Each partition once, before the last offset that is said of it, also as a real broker.
+        # Each partition once, with the last offset given for it, as at a real broker.
         for part in {part.partition_index: part for part in topic.partitions}.values():
             await call.pace.spend(1, 2)
             partition = Partition(topic.name, part.partition_index)

@@ -1,4 +1,4 @@
-"""Transactions: what producers ask of their coordinator, and what operators ask about them."""
+"""Transaction APIs: requests of transactional producers, and requests of operators about transactions."""
 
 from __future__ import annotations
 
@@ -64,23 +64,23 @@ __all__ = [
     "write_markers",
 ]
 
-# AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn: what a transactional producer asks its coordinator.
+# Requests of transactional producers: AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
 #
-# Source: Kafka protocol, AddPartitionsToTxn v0-v3 (later ones are for brokers among themselves), AddOffsetsToTxn v0-v4,
+# Source: Kafka protocol, AddPartitionsToTxn v0-v3 (later versions are for brokers only), AddOffsetsToTxn v0-v4,
 # TxnOffsetCommit v0-v6, EndTxn v0-v5; KIP-98, KIP-447, KIP-890, KIP-1319 (topic ids in TxnOffsetCommit v6).
 _FENCED_SINCE = 2
 _LUMP = 500
-"""Offsets that are written together."""
+"""Offsets that are written in one batch."""
 _SECOND_END_SINCE = 5
 _SECOND_COMMIT_SINCE = 5
 _IDS_SINCE = 6
 _SINCE_IDS = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH)
-"""Older versions say ILLEGAL_GENERATION."""
+"""Older versions have ILLEGAL_GENERATION instead."""
 _AFTER_THE_GROUP = (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
 async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    """Serve AddPartitionsToTxn: all partitions or none."""
+    """Serve AddPartitionsToTxn: adds all partitions or none."""
     asked = [
         Partition(topic.name, each)
         async for topic in call.pace.again(request.v3_and_below_topics, 0.5)
@@ -125,7 +125,7 @@ async def _add(call: Call, request: AddPartitionsToTxnRequest, partitions: list[
 
 
 async def add_offsets(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    """Serve AddOffsetsToTxn: the place where the group's offsets are kept takes part."""
+    """Serve AddOffsetsToTxn: adds the journal's partition that stores the group's offsets."""
     shared = call.shared
     try:
         place = await shared.offsets.place_of(request.group_id)
@@ -143,7 +143,7 @@ async def add_offsets(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsets
 
 
 async def end(call: Call, request: EndTxnRequest) -> EndTxnResponse:
-    """Serve EndTxn: the decision is durable, and all markers are written, when it is answered."""
+    """Serve EndTxn: answered when the decision is durable and all markers are written."""
     try:
         code, producer_id, epoch = await call.shared.transactions.end(
             request.transactional_id,
@@ -158,7 +158,7 @@ async def end(call: Call, request: EndTxnRequest) -> EndTxnResponse:
 
 
 async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Serve TxnOffsetCommit: durable, and undecided until the transaction ends."""
+    """Serve TxnOffsetCommit: the offsets are durable, and pending until the transaction ends."""
     rows = {
         _key(call, topic, each): each
         async for topic in call.pace.again(request.topics, 0.5)
@@ -168,10 +168,10 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
     named = [(each.topic, each.id) for each in found.values() if isinstance(each, Partition)]
     told: dict[Key, ErrorCode] = {}
     offsets = await _offsets(call, rows, found, told)
-    # And once more when it is this request's turn.
+    # This is checked once more in the transactional id's turn.
     code = _may_commit(call, request, named)
     if code:
-        # A topic that is not there is said first, then what is wrong with the group, then with the metadata.
+        # The order of precedence: an unknown topic, then the group's error, then that of the metadata.
         told = {key: code if each in _AFTER_THE_GROUP else each for key, each in told.items()}
     else:
         left = list(offsets.items())
@@ -227,7 +227,7 @@ async def _offsets(
     found: Mapping[Key, Partition | ErrorCode],
     told: dict[Key, ErrorCode],
 ) -> Mapping[Partition, Committed]:
-    """What can be committed; every row gets its code in ``told``."""
+    """The offsets that can be committed; every row gets its code in ``told``."""
     now_ms = call.shared.services.runtime.now_ms()
     offsets: dict[Partition, Committed] = {}
     for key, each in rows.items():
@@ -276,23 +276,23 @@ async def _fault(call: Call, partition: Partition) -> ErrorCode:
 
 
 def _inability(call: Call, partition: Partition) -> ErrorCode:
-    """Where the topic's log has no transactions, and another one's has: producers abort, and say which topic it was."""
+    """The code if this topic's log has no transactions but others have: producers then abort, and report the topic."""
     able = call.shared.enode.abilities_of(partition.topic).transactions
     return ErrorCode.NONE if able else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _in_version(call: Call, code: ErrorCode) -> ErrorCode:
-    """Older versions have another word for a producer that was fenced."""
+    """The code for a fenced producer in this version."""
     if code is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_SINCE:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
 
 
-# DescribeTransactions, ListTransactions, DescribeProducers, WriteTxnMarkers: transactions as operators see them.
+# Requests of operators: DescribeTransactions, ListTransactions, DescribeProducers, WriteTxnMarkers.
 #
 # Source: Kafka protocol, DescribeTransactions v0, ListTransactions v0-v2, DescribeProducers v0, WriteTxnMarkers v1-v2;
-# KIP-664 (tools), KIP-994 (duration filter), KIP-1152 (pattern of ids). WriteTxnMarkers is how an operator ends a
-# transaction that hangs.
+# KIP-664 (tools), KIP-994 (duration filter), KIP-1152 (pattern of ids). An operator ends a hanging transaction with
+# WriteTxnMarkers.
 _STATES = {state.value for state in State}
 _LARGEST_SEQUENCE = 2**31 - 1
 
@@ -326,7 +326,7 @@ def _described(call: Call, transactional_id: str) -> DescribeTransactionsRespons
 
 
 async def list_all(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """Serve ListTransactions; a transaction that has begun has a duration."""
+    """Serve ListTransactions; only a transaction that has begun has a duration."""
     now_ms = call.shared.services.runtime.now_ms()
     wanted, producers = set(request.state_filters), set(request.producer_id_filters)
     all_of_them, pattern = list(call.shared.transactions.all()), request.transactional_id_pattern
@@ -350,7 +350,7 @@ async def list_all(call: Call, request: ListTransactionsRequest) -> ListTransact
 
 
 def _meant(pattern: str, ids: Collection[str]) -> frozenset[str]:
-    """Return the ids that match as a whole. Raises Refused."""
+    """The ids that match the whole pattern. Raises Refused."""
     if (flaw := flaw_of(pattern)) is not None:
         raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"`{pattern}` is not a valid regular expression: {flaw}")
     return matching(pattern, ids)
