@@ -1,1 +1,1 @@
-"""Speed, as ratios to rivals measured in the same run: scenarios, rivals at their best settings, tables, goals."""
+"""Benchmarks: ratios to rivals measured in the same run. Scenarios, rivals at their best settings, tables, goals."""

@@ -1,4 +1,4 @@
-"""Cases in processes of their own: start one, read the JSON object it prints last or those it tells on its way."""
+"""Runs cases in separate processes, and reads the JSON object that a case prints last, or those it prints before."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bench.servers import ROOT, environment
 __all__ = ["READY", "CaseFailed", "begun", "child", "last_words", "lines"]
 
 READY = "@ready"
-"""What a case says when others may begin."""
+"""The line that a case prints when the others may begin."""
 
 
 class CaseFailed(Exception):
-    """A case gave no figure; the text is the end of what it said."""
+    """A case gave no figure; the text is the end of its output."""
 
 
 def child(module: str, job: Mapping[str, object], *, timeout_s: float = 300.0) -> dict[str, object]:
-    """Run ``python -m module JOB`` (JSON) and return what it printed last. Raises CaseFailed."""
+    """Run ``python -m module JOB`` (JSON) and return the object that it printed last. Raises CaseFailed."""
     line = [sys.executable, "-m", module, json.dumps(job)]
     try:
         run = subprocess.run(
@@ -39,9 +39,9 @@ def child(module: str, job: Mapping[str, object], *, timeout_s: float = 300.0) -
 
 
 def lines(module: str, job: Mapping[str, object]) -> Iterator[dict[str, Any]]:
-    """Run ``python -m module JOB`` (JSON) and give what it tells, as it comes: JSON objects in lines that begin with @.
+    """Run ``python -m module JOB`` (JSON) and yield its results as they come: JSON objects in lines that begin with @.
 
-    What else it prints is Spark's. Raises CaseFailed at its end if that was a bad one.
+    All other output is Spark's. Raises CaseFailed at its end if it failed.
     """
     line = [sys.executable, "-m", module, json.dumps(job)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as process:
@@ -55,7 +55,7 @@ def lines(module: str, job: Mapping[str, object]) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def begun(module: str, job: Mapping[str, object]) -> Iterator[subprocess.Popen[str]]:
-    """``python -m module JOB`` (JSON), once it has said `READY`; it has ended after the block. Raises CaseFailed."""
+    """``python -m module JOB`` (JSON), after it has printed `READY`; the block waits for its end. Raises CaseFailed."""
     line = [sys.executable, "-m", module, json.dumps(job)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as process:
         try:
@@ -69,7 +69,7 @@ def begun(module: str, job: Mapping[str, object]) -> Iterator[subprocess.Popen[s
 
 
 def last_words(process: subprocess.Popen[str]) -> dict[str, object]:
-    """What a case that was begun prints last, at its end: a JSON object. Raises CaseFailed."""
+    """Wait for a case from `begun`; returns the JSON object that it prints last. Raises CaseFailed."""
     assert process.stdout is not None
     said = process.stdout.read().strip().splitlines()
     if process.wait() or not said:

@@ -1,6 +1,6 @@
-"""One consumer case in a process of its own: ``python -m bench.consume_case JOB`` prints its result as JSON.
+"""One consumer case in its own process: ``python -m bench.consume_case JOB`` prints its result as JSON.
 
-Run by `bench.scenarios.consume`, which says in JOB what to read and how.
+`bench.scenarios.consume` runs it; JOB says what to read and how.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODULES: Mapping[str, str] = {
     "aiokafka": "bench.clients.aiokafka_client:consume",
     "kafka-python": "bench.clients.kafka_python:consume",
 }
-"""Case to function; Java's is not among them, it is a process by itself."""
+"""The function of each case; Java's case is a separate program."""
 
 
 def main(job: Mapping[str, object]) -> None:
@@ -41,5 +41,5 @@ def main(job: Mapping[str, object]) -> None:
 
 if __name__ == "__main__":
     main(json.loads(sys.argv[1]))
-    # The figure is out; what a rival's threads do while its library is torn down is nobody's concern.
+    # The figure is printed; exit without waiting for a rival's library to shut down its threads.
     os._exit(0)

@@ -1,7 +1,5 @@
-"""CPU seconds of a process and all under it, between two looks, though processes come, end and are orphaned meanwhile.
-
-What must not live here: Spark, wall clocks.
-"""
+"""CPU seconds of a process and its descendants between two points in time, even if processes start, end or are orphaned
+meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ __all__ = ["Usage", "look", "used_s"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of one process: seconds of its own, and of those of its children that have ended and were waited for."""
+    """CPU seconds of one process: its own, and those of its children that have ended and were waited for."""
 
     parent: int
     own_s: float
@@ -24,16 +22,16 @@ class Usage:
 
     @property
     def total_s(self) -> float:
-        """What its parent will have on top when it ends."""
+        """The seconds that its parent gets when it ends."""
         return self.own_s + self.ended_s
 
 
 Look = Mapping[int, Usage]
-"""By pid."""
+"""The usage of each process, by pid."""
 
 
 def look(root: psutil.Process) -> Look:
-    """All processes under ``root``, and itself."""
+    """The usage of ``root`` and all its descendants."""
     found = {}
     for process in [root, *root.children(recursive=True)]:
         with contextlib.suppress(psutil.Error):
@@ -46,8 +44,8 @@ def look(root: psutil.Process) -> Look:
 def used_s(before: Look, after: Look) -> float:
     """Seconds used between two looks.
 
-    What a process that has ended had used before is taken off again, because its parent has all of it now. Not so where
-    the parent has ended too: PySpark's daemons do not wait for the workers that they kill, and nobody has their time.
+    The earlier usage of a process that has ended is subtracted, because its parent has all of it now. It is not if the
+    parent has ended too: PySpark's daemons do not wait for the workers that they kill, whose time is then lost.
     """
     used = 0.0
     for pid, now in after.items():

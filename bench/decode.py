@@ -1,8 +1,8 @@
-"""Record batches to Arrow columns, no network: ours against aiokafka's Cython reader and kafka-python's.
+"""Record batches to Arrow columns, without a network: ours against the readers of aiokafka (Cython) and kafka-python.
 
-``python bench/decode.py [--seconds S] [--json FILE]`` decodes the same bytes with each in turn, checksums on, and
-prints records per second and our ratios. Each reader ends with Arrow arrays of key, value, offset and timestamp,
-made in the way that is fastest for it; all of them are compared with each other before anything is measured.
+``python bench/decode.py [--seconds S] [--json FILE]`` decodes the same bytes with each in turn, with checksums, and
+prints records per second and our ratios. Each reader builds Arrow arrays of key, value, offset and timestamp in its
+fastest way; all results are compared with each other before anything is measured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock.records import decode_v2, encode_v2
 from penstock.records.arrow import TYPES
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its schemas in an old way
+    warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python uses a deprecated way to read its schemas
     from kafka.record import MemoryRecords as PythonRecords
 
 Reader = Callable[[bytes], pa.RecordBatch]
@@ -121,7 +121,7 @@ READERS: Mapping[str, Reader] = {
     "kafka-python": kafka_python,
 }
 RIVALS = ("aiokafka", "kafka-python")
-NOT_READ_BY_KAFKA_PYTHON = (Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)  # without libraries of its own for each
+NOT_READ_BY_KAFKA_PYTHON = (Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)  # it needs an additional library for each of them
 
 
 def readers_of(codec: Codec) -> Mapping[str, Reader]:
@@ -131,7 +131,7 @@ def readers_of(codec: Codec) -> Mapping[str, Reader]:
 
 
 def measure(data: bytes, readers: Mapping[str, Reader], seconds: float) -> dict[str, float]:
-    """Median records per second of each reader. They take turns of 50 ms, so that each sees the same noise."""
+    """Median records per second of each reader. They run in turns of 50 ms, so that each has the same noise."""
     expected = penstock(data)
     for name, reader in readers.items():
         found = reader(data)

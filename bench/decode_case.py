@@ -1,7 +1,7 @@
-"""One round of the readers of `bench.decode` in a process of its own: ``python -m bench.decode_case JOB``.
+"""One round of the readers of `bench.decode` in its own process: ``python -m bench.decode_case JOB``.
 
-Each reader gets a stretch of time for itself, begun with a call that does not count: right behind another reader, a
-call also pays for the memory and the caches that the other one left.
+Each reader runs alone for some time. Its first call does not count, since it also pays for the state of memory and
+caches that the previous reader left.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["main"]
 
 
 def main(job: Mapping[str, object]) -> None:
-    """Records per second of every reader over ``seconds`` each, backwards if the job says so."""
+    """Print records per second of every reader over ``seconds`` each, in reverse order if the job says so."""
     kernels.load()
     value_bytes, codec = decode.CASES[str(job["variant"])]
     data = decode.run_of_batches(value_bytes, codec)
     readers = decode.readers_of(codec)
-    decode.measure(data, readers, 0.0)  # compares what they read
+    decode.measure(data, readers, 0.0)  # compares their results
     order = list(readers)[:: -1 if job["backwards"] else 1]
     rates = {case: _rate(readers[case], data, float(str(job["seconds"]))) for case in order}
     print(json.dumps({case: rates[case] for case in readers}), flush=True)

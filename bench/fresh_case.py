@@ -14,7 +14,7 @@ __all__ = ["idle", "read"]
 
 
 def read(job: Mapping[str, Any]) -> Mapping[str, object]:
-    """Seconds since the process was started (``begun``, by the monotonic clock): first record, and all."""
+    """Seconds since the start of the process (``begun``, by the monotonic clock) to the first and the last record."""
     from bench.clients import fresh
 
     first, ended = fresh.READERS[job["case"]](job["bootstrap"], job["topic"], job["count"])
@@ -27,7 +27,7 @@ def read(job: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def idle(job: Mapping[str, Any]) -> Mapping[str, object]:
-    """Percent of a core."""
+    """CPU of an idle consumer, in percent of a core."""
     from bench.clients import fresh
 
     share = fresh.IDLE[job["case"]](job["bootstrap"], job["topic"], job["seconds"])
@@ -35,7 +35,7 @@ def idle(job: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def _peak_mb() -> float:
-    """Of this program; ``ru_maxrss`` would count what its parent held when it forked."""
+    """Peak memory of this program; ``ru_maxrss`` would include its parent's memory at the fork."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
     return int(peak) / 1024

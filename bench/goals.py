@@ -1,7 +1,4 @@
-"""The table of musts and goals: which ratio of which samples decides, and what it has to be.
-
-What must not live here: measuring.
-"""
+"""The table of musts and goals: the ratio of samples that decides, and its required value."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ _FEW = "160 records a batch"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """``case`` ÷ ``rival`` (or its bare median where there is no rival) against a must, if there is one, and a goal."""
+    """``case`` ÷ ``rival`` (the median of ``case`` without a rival), against a must (if there is one) and a goal."""
 
     what: str
     scenario: str

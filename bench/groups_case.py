@@ -1,6 +1,6 @@
-"""One server's groups in a process of their own: python -m bench.groups_case JOB prints phases and memory as JSON.
+"""The members of one server's groups, in their own process: python -m bench.groups_case JOB prints phases and memory.
 
-A phase is what all members do together; it has seconds, and CPU seconds of the server and of this process.
+In a phase all members do the same thing; its figures are seconds, and CPU seconds of the server and of this process.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from penstock.protocols.kafka.wire.coordinator_admin import (
 __all__ = ["PARTS", "Meter", "run"]
 
 LAPS = 3
-"""Of heartbeats of everybody, and of commits."""
+"""Rounds of heartbeats and of commits by all members."""
 
 
 class Meter:
-    """What was measured of one server."""
+    """The figures of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -44,7 +44,7 @@ class Meter:
         self.memory: dict[str, float] = {}
 
     async def phase(self, name: str, work: Callable[[], Awaitable[Any]], *, count: int = 1) -> Any:
-        """Do and measure it; ``count`` requests, where requests are what it is about."""
+        """Run and measure ``work``; ``count`` is its number of requests, if the phase is about requests."""
         client, server, begun = time.process_time(), self.server.cpu_s(), time.perf_counter()
         result = await work()
         seconds = time.perf_counter() - begun
@@ -57,13 +57,13 @@ class Meter:
         return result
 
     def look(self, when: str) -> None:
-        """Note how much memory it takes now."""
+        """Record the server's memory now."""
         self.memory[when] = self.server.resident_mb()
 
 
 @asynccontextmanager
 async def lines_to(bootstrap: str, count: int, group: str) -> AsyncIterator[list[Line]]:
-    """Connections, until the block ends."""
+    """``count`` connections, until the block ends."""
     raise_limit(count)
     lines = await opened(bootstrap, count, group)
     try:
@@ -85,7 +85,7 @@ async def classic(meter: Meter, job: Mapping[str, Any]) -> None:
         await meter.phase("heartbeats", lambda: _laps(members, _beat_calmly), count=LAPS * count)
         await meter.phase("one more joins", lambda: settle([*members, last], [last]))
         check_dealt([*members, last], partitions)
-        first = members[0]  # it leads
+        first = members[0]  # the group's leader
         await meter.phase("one leaves", lambda: _without(first, [*members[1:], last]))
         check_dealt([*members[1:], last], partitions)
         await at_once(member.leave() for member in [*members[1:], last])
@@ -137,7 +137,7 @@ async def _converged_without(leaver: NewerMember, others: Sequence[NewerMember],
 
 
 async def many(meter: Meter, job: Mapping[str, Any]) -> None:
-    """Many groups of one member: they join, commit, beat, are listed and described."""
+    """Many groups of one member: they join, commit, send heartbeats, are listed and described."""
     count, topic, bootstrap = job["groups"], job["topic"], meter.server.bootstrap
     names = [f"{job['group']}-{number:05d}" for number in range(count)]
     meter.look("before")
@@ -171,7 +171,7 @@ async def _described(line: Line, names: Sequence[str]) -> None:
 
 async def _by_admin(meter: Meter, names: Sequence[str]) -> None:
     async with AsyncAdmin(f"kafka://{meter.server.bootstrap}") as admin:
-        await admin.describe_group(names[0])  # it has its connection then
+        await admin.describe_group(names[0])  # opens its connection
         listed = await meter.phase("Admin.groups()", admin.groups)
         if missing := set(names) - {each.group for each in listed}:
             raise RuntimeError(f"{len(missing)} groups are not listed")
@@ -209,7 +209,7 @@ PARTS: Mapping[str, Callable[[Meter, Mapping[str, Any]], Awaitable[None]]] = {
 
 
 async def run(job: Mapping[str, Any]) -> Mapping[str, object]:
-    """Measure the part that ``job`` names."""
+    """Measure the part named in ``job``."""
     meter = Meter(Server("", job["bootstrap"], job["pid"]))
     await PARTS[job["part"]](meter, job)
     return {"phases": meter.phases, "memory": meter.memory}

@@ -1,8 +1,8 @@
-"""The files that one request or record runs through: ``python -m bench.hops_case JOB`` prints their names as JSON.
+"""The files that one request or record passes through: ``python -m bench.hops_case JOB`` prints their names as JSON.
 
-A way is taken thirty times after a warm-up, and every Python function that begins meanwhile is noted by its file. What
-runs by timer now and then is not part of the way: the shortest of the thirty counts. A node is in this process, its
-clients are not; a client is in this process, its node is not.
+Each path is run thirty times after a warm-up, and the file of every Python function that starts meanwhile is noted.
+The shortest of the thirty lists counts, so that work by timers is left out. To measure a node, it runs in this process
+and its clients in another one; to measure a client, the other way round.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ TIMES: Final = 30
 WARM: Final = 200
 SOURCE: Final = str(Path(__file__).resolve().parent.parent / "src" / "penstock") + os.sep
 NOT_OURS: Final = ("testing" + os.sep,)
-"""What only tests have between a node and its clients."""
+"""Folders whose code is between a node and its clients only in tests."""
 
 
 class Files:
-    """Which files' functions were called, in all threads, while it listens."""
+    """Notes the files of all functions that are called, in all threads."""
 
     def __init__(self) -> None:
         self._listening = False
@@ -41,7 +41,7 @@ class Files:
             self._found.add(frame.f_code.co_filename)
 
     def during(self, act: Callable[[], None]) -> list[str]:
-        """The package's files that ``act`` ran through."""
+        """The package's files that ``act`` passed through."""
         self._found.clear()
         self._listening = True
         try:
@@ -53,7 +53,7 @@ class Files:
 
 
 def files_of(way: str) -> list[str]:
-    """The shortest list of files of that way."""
+    """The shortest list of files of that path."""
     files = Files()
     with ExitStack() as stack:
         act = WAYS[way](stack)
@@ -76,7 +76,7 @@ def _send_and_wait(scheme: str) -> Callable[[ExitStack], Callable[[], None]]:
 
 
 def _lone_record(stack: ExitStack) -> Callable[[], None]:
-    """A record that comes alone, to ``poll``; sent by librdkafka, which is none of these files."""
+    """A single record that arrives in ``poll``; librdkafka sends it, so that the sender adds no files."""
     import confluent_kafka
 
     import penstock
@@ -107,7 +107,7 @@ def _in_the_node(scheme: str) -> Callable[[ExitStack], Callable[[], None]]:
 
 
 def _relayed(stack: ExitStack) -> Callable[[], None]:
-    """A RocketMQ client's pull through a Snode that stands before a broker."""
+    """A RocketMQ client's pull through a Snode in front of a broker."""
     from penstock.testing import Broker
 
     behind = stack.enter_context(_node("rocketmq"))
@@ -127,7 +127,7 @@ WAYS: Mapping[str, Callable[[ExitStack], Callable[[], None]]] = {
 
 @contextmanager
 def _node(scheme: str) -> Iterator[str]:
-    """A node in a process of its own: the address of its listener."""
+    """The address of a node in another process."""
     from bench.servers import snode
 
     also = "" if scheme == "kafka" else scheme
@@ -137,7 +137,7 @@ def _node(scheme: str) -> Iterator[str]:
 
 @contextmanager
 def _other(address: str, reads_from: str = "") -> Iterator[Callable[[], None]]:
-    """A client in a process of its own, which sends (or reads) one record each time that it is called."""
+    """A client in another process, as a function that sends (or reads) one record per call."""
     job = json.dumps({"client": address, "sends_to": reads_from})
     with subprocess.Popen(
         [sys.executable, "-m", "bench.hops_case", job], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -160,7 +160,7 @@ def _other(address: str, reads_from: str = "") -> Iterator[Callable[[], None]]:
 
 
 def client(address: str, sends_to: str) -> None:
-    """Send one record for each line of standard input; with ``sends_to``, send it there and read it here."""
+    """Send one record per line of standard input to ``address``; with ``sends_to``, send it there, and read it."""
     import penstock
 
     with ExitStack() as stack:
@@ -179,7 +179,7 @@ def client(address: str, sends_to: str) -> None:
 
 
 def main(job: Mapping[str, Any]) -> None:
-    """One way, or a client for one."""
+    """Measure one path, or be the client for one."""
     if "client" in job:
         client(job["client"], job["sends_to"])
     else:

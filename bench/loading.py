@@ -1,4 +1,4 @@
-"""Fill a benchmark topic, on any Kafka server, with confluent-kafka: neither ours nor what is measured."""
+"""Fills benchmark topics on any Kafka server with confluent-kafka; this is never measured."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _numbers = itertools.count()
 
 
 def load(bootstrap: str, topic: Topic, *, server: str) -> float:
-    """See that ``topic`` is there and complete; returns the seconds it took, 0.0 if it was there already.
+    """Create and fill ``topic`` unless it is complete; returns the seconds it took, 0.0 if it was complete.
 
-    ``server`` names whose data it is among those that are kept.
+    ``server`` names the server whose data is kept.
     """
     note = kept() / f"loaded-{server}-{topic.name}.json"
     there = ends(bootstrap, topic.name)
@@ -51,7 +51,7 @@ def load(bootstrap: str, topic: Topic, *, server: str) -> float:
 
 
 def fill(bootstrap: str, name: str, partitions: int, count: int, value_bytes: int = 100) -> None:
-    """Put the first ``count`` records into a topic that was just made: record i into partition i modulo all."""
+    """Write the first ``count`` records into a new topic: record i into partition i modulo ``partitions``."""
     _produce(bootstrap, name, partitions, count, value_bytes, "none")
 
 
@@ -75,14 +75,14 @@ def _produce(bootstrap: str, name: str, partitions: int, count: int, value_bytes
 
 def create(bootstrap: str, name: str, partitions: int = PARTITIONS) -> None:
     """Create a topic. Raises KafkaException."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # held: futures of one that is collected fail
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # held: futures of a collected client fail
     for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
         future.result(30)
     _until(lambda: len(_partitions(bootstrap, name)) == partitions, f"topic {name} did not appear")
 
 
 def fresh(bootstrap: str, prefix: str, partitions: int = 1) -> str:
-    """A topic that has never been there: its name."""
+    """Create a topic with a new name; returns the name."""
     topic = f"{prefix}-{time.monotonic_ns()}-{next(_numbers)}"
     create(bootstrap, topic, partitions)
     return topic
@@ -97,13 +97,13 @@ def delete(bootstrap: str, name: str) -> None:
 
 
 def ends(bootstrap: str, name: str) -> list[int]:
-    """End offsets by partition; [] where there is no such topic."""
+    """End offsets by partition; [] if there is no such topic."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
             return _ends(bootstrap, name)
         except KafkaException as error:
-            # A broker answers before it leads what it finds on its disk.
+            # A broker responds before it leads the partitions on its disk.
             if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
                 raise
             if time.monotonic() > deadline:
@@ -121,7 +121,7 @@ def _ends(bootstrap: str, name: str) -> list[int]:
 
 
 def _partitions(bootstrap: str, name: str) -> list[int]:
-    # All topics are listed: asking for one by name may create it.
+    # List all topics, since a request for one by name may create it.
     topic = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=20).topics.get(name)
     if topic is None or (topic.error is not None and topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
         return []

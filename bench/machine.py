@@ -1,4 +1,4 @@
-"""What the machine is that a figure was measured on. A figure without it cannot be compared with anything."""
+"""Facts about the machine on which a figure was measured; without them figures cannot be compared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def facts() -> Mapping[str, str]:
 
 
 def load() -> float:
-    """The load average of the last minute: above the number of cores, figures are worth little."""
+    """The load average of the last minute; if it exceeds the number of cores, figures are worth little."""
     return round(os.getloadavg()[0], 2)
 
 

@@ -1,6 +1,6 @@
 """The stopwatch of a consumer: it starts with the first batch, whose records it does not count, and adds up checksums.
 
-So start-up, connecting and compiling kernels are outside, for everyone alike, and are told apart.
+So start-up, connecting and compiling kernels are excluded for all clients, and measured separately.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _WORD = (1 << 64) - 1
 
 
 class Meter:
-    """Give it every batch (columns value, offset, timestamp) as soon as it is there.
+    """Takes every batch (columns value, offset, timestamp) as soon as it has been read.
 
-    ``thorough`` also binds values to offsets, which costs time: for the rounds that are thrown away.
+    ``thorough`` also binds values to offsets, which costs time, and so is only for rounds that are thrown away.
     """
 
     def __init__(self, *, thorough: bool) -> None:
@@ -56,14 +56,14 @@ class Meter:
             _, ends, data = value.buffers()
             edges = np.frombuffer(ends, np.int32, len(value) + 1, 4 * value.offset).astype(np.int64)
             summed = np.add.reduceat(np.frombuffer(data, np.uint8), edges[:-1], dtype=np.uint64)
-            if edges[-1] < len(data):  # the last sum ran to the end of the buffer
+            if edges[-1] < len(data):  # otherwise the last sum would include the rest of the buffer
                 summed[-1] = np.frombuffer(data, np.uint8)[edges[-2] : edges[-1]].sum(dtype=np.uint64)
             offsets = np.asarray(part.column("offset")).astype(np.uint64) + np.uint64(1)
             self._binding = (self._binding + int((offsets * summed).sum(dtype=np.uint64))) & _WORD
 
     @property
     def digest(self) -> Digest:
-        """What was added up so far."""
+        """The sums so far."""
         return Digest(self.records, self._offsets, self._timestamps, self._binding if self._thorough else None)
 
     def result(self) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""One producer case in a process of its own: ``python -m bench.produce_case JOB`` prints its result as JSON.
+"""One producer case in its own process: ``python -m bench.produce_case JOB`` prints its result as JSON.
 
-Run by `bench.scenarios.produce`, which makes the topic and counts what arrived.
+`bench.scenarios.produce` runs it, creates the topic and counts the records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CASES: Mapping[str, str] = {
     "penstock send_batch (Arrow)": "send_batch",
     "confluent-kafka produce()": "confluent",
 }
-"""Case to function of `bench.clients.producers`."""
+"""The function in `bench.clients.producers` of each case."""
 
 
 def main(job: Mapping[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""Tables of samples as text and as Markdown, and the page RESULTS.md. Reads samples, measures nothing."""
+"""Tables of samples as text and as Markdown, and the page RESULTS.md. It only reads samples."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def tables(samples: Sequence[Sample], rivals: Mapping[str, Sequence[str]]) -> list[tuple[str, Rows]]:
-    """A table a (scenario, variant, metric), in order of first appearance: title, and rows, the first the head."""
+    """A table per (scenario, variant, metric), in order of first appearance: title and rows; the first is the head."""
     keys = dict.fromkeys((sample.scenario, sample.variant, sample.metric) for sample in samples)
     found = []
     for scenario, variant, metric in keys:
@@ -82,7 +82,7 @@ def _figure(value: float) -> str:
 
 
 def text(rows: Rows) -> str:
-    """Rows in columns, numbers to the right."""
+    """Rows in aligned columns, numbers to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -100,7 +100,7 @@ def markdown(rows: Rows) -> str:
 
 
 def verdict_rows(samples: Sequence[Sample]) -> Rows:
-    """Goals against what was measured."""
+    """Goals and measured values."""
     rows = [["what", "must", "goal", "measured", "verdict"]]
     for verdict in judge(samples):
         goal = verdict.goal

@@ -1,4 +1,4 @@
-"""Results files, one a scenario: JSON lines, the machine's facts first, then a sample a line."""
+"""Results files, one per scenario: JSON lines, first the machine's facts, then one sample per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One RocketMQ case of ours in a process of its own: ``python -m bench.rocketmq_case JOB`` prints a result as JSON."""
+"""One RocketMQ case of ours in its own process: ``python -m bench.rocketmq_case JOB`` prints its result as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One raw case in a process of its own: ``python -m bench.rocketmq_raw_case JOB`` prints a result as JSON."""
+"""One raw case in its own process: ``python -m bench.rocketmq_raw_case JOB`` prints its result as JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """``./dev bench [SCENARIO…] [--quick] [--runs N] [--write]``: measure, print tables and verdicts, keep the samples.
 
-A full run's samples go to bench/results, one file a scenario, which is what ``--write`` takes. Those of a quick run,
-which says only that the harness works, and of chosen variants or parts go to the temporary folder.
+A full run's samples go to bench/results, one file per scenario, from which ``--write`` makes RESULTS.md. Samples of a
+quick run, which only tests the harness, and of selected variants or parts go to the temporary folder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # the file is run by its path, not as a module
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # this file is run by its path, not as a module
 
 from confluent_kafka import KafkaException  # noqa: E402
 
@@ -31,7 +31,7 @@ PAGE = Path(__file__).resolve().parent / "RESULTS.md"
 def main(words: Sequence[str]) -> int:
     """Exit code 0 if every case gave figures, else 1."""
     options = _arguments().parse_args(words)
-    for told in (signal.SIGINT, signal.SIGTERM):  # also where a shell in the background has it ignored
+    for told in (signal.SIGINT, signal.SIGTERM):  # also if a background shell ignores it
         signal.signal(told, _end)
     if unknown := [name for name in options.scenario if name not in SCENARIOS]:
         print(f"bench knows {', '.join(SCENARIOS)}, not {', '.join(unknown)}", file=sys.stderr)
@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _fault_of_parts(parts: Sequence[str], wanted: Sequence[str]) -> str:
-    """What is wrong with ``--part``, "" if nothing is: each scenario that is wanted must have what was chosen."""
+    """The error in ``--part``, "" if there is none: each wanted scenario must have all selected parts."""
     for name in wanted if parts else ():
         known = SCENARIOS[name].parts
         if unknown := [part for part in parts if part not in known]:
@@ -54,7 +54,7 @@ def _fault_of_parts(parts: Sequence[str], wanted: Sequence[str]) -> str:
 
 
 def _end(number: int, _: object) -> NoReturn:
-    """Leave by way of what closes the servers."""
+    """End with SystemExit, so that the servers are closed."""
     sys.exit(128 + number)
 
 
@@ -81,7 +81,7 @@ def _run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
 
 
 def _measure(session: Session, name: str) -> None:
-    """Run a scenario; a server that cannot be had, or dies, ends this one only."""
+    """Run a scenario; a server that is not available, or dies, ends only this scenario."""
     try:
         SCENARIOS[name].run(session)
     except (Unavailable, RuntimeError, OSError, KafkaException) as error:

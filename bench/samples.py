@@ -1,4 +1,4 @@
-"""What is measured: one sample a case and round, and what a run of samples says: spreads and paired ratios."""
+"""Samples (one per case and round) and their statistics: spreads and paired ratios."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Ratio", "Sample", "Spread", "ratio", "select", "spread"]
 class Sample:
     """One figure: ``value`` of ``metric`` (with its unit, like "M records/s") of one case in one round.
 
-    ``variant`` says what was worked on (a topic, a server); only samples of one scenario, variant and metric compare.
+    ``variant`` is the topic or server; only samples of the same scenario, variant and metric can be compared.
     ``detail`` is kept in the results file and not shown.
     """
 
@@ -29,7 +29,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of a case over its rounds."""
+    """Minimum, median and maximum of a case over its rounds."""
 
     least: float
     median: float
@@ -39,7 +39,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Ours ÷ rival, formed round by round, so that noise that both saw cancels."""
+    """Ours ÷ rival, computed round by round, so that common noise cancels."""
 
     least: float
     median: float
@@ -47,7 +47,7 @@ class Ratio:
 
 
 def select(samples: Iterable[Sample], scenario: str, variant: str, metric: str) -> Sequence[Sample]:
-    """Samples that compare with each other."""
+    """The samples that can be compared with each other."""
     wanted = (scenario, variant, metric)
     return [sample for sample in samples if (sample.scenario, sample.variant, sample.metric) == wanted]
 

@@ -1,4 +1,4 @@
-"""Servers under measurement: a real Kafka broker whose data outlives it, and our snode as a process of its own."""
+"""Servers under measurement: a real Kafka broker, whose data is kept, and our snode in its own process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READY_WITHIN_S = 30.0
 
 
 def kept() -> Path:
-    """A folder of this user that keeps loaded topics between runs; it may be deleted whenever no bench runs."""
+    """A folder of this user that keeps loaded topics between runs; it may be deleted while no bench runs."""
     folder = Path(tempfile.gettempdir()) / f"penstock-bench-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
@@ -34,7 +34,7 @@ def kept() -> Path:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Two benches would share the kept data, and measure each other: the second waits."""
+    """A lock: two benches would share the kept data and disturb each other, so the second waits."""
     import fcntl
 
     with (kept() / ".lock").open("w") as file:
@@ -47,10 +47,10 @@ def alone() -> Iterator[None]:
 
 
 def environment() -> dict[str, str]:
-    """The environment of child processes: they find this checkout, whether it is installed or not.
+    """The environment of child processes, which find this checkout even if it is not installed.
 
-    Modules are compiled once and kept, as those of installed packages are, whatever the caller's shell says: else every
-    start would be measured with the compiler.
+    Compiled modules are kept, as for installed packages, even if the caller's shell disables that. Otherwise every
+    start would include the compiler.
     """
     path = [str(ROOT), str(ROOT / "src"), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -61,7 +61,7 @@ def environment() -> dict[str, str]:
 def broker() -> Iterator[kafka.Broker]:
     """Kafka, newest version, 1 GB heap, on the kept data.
 
-    No topic comes into being unasked: Java producers that Spark keeps would bring back what was deleted.
+    Topics are not created automatically, because Java producers that Spark keeps would recreate deleted ones.
     """
     home = kept() / f"kafka-{kafka.NEWEST}"
     settings = {"auto.create.topics.enable": "false"}
@@ -71,7 +71,7 @@ def broker() -> Iterator[kafka.Broker]:
 
 @dataclass(frozen=True, slots=True)
 class Snode:
-    """A running snode: its Kafka front's address, its pid, and how long from exec to its ready line.
+    """A running snode: its Kafka front's address, its pid, and the time from exec to its ready line.
 
     ``other_port``: of another protocol's front, 0 without one.
     """
@@ -86,22 +86,22 @@ class Snode:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where requests go to, and whose CPU is counted."""
+    """A server's address, and the processes whose CPU is counted."""
 
     name: str
     bootstrap: str
     pid: int
 
     def cpu_s(self) -> float:
-        """Seconds that it has used, and the processes under it."""
+        """CPU seconds of the server and its child processes."""
         return float(sum(times.user + times.system for times in (each.cpu_times() for each in self._processes())))
 
     def resident_mb(self) -> float:
-        """Memory of all of them now, in millions of bytes; what they share counts for each."""
+        """Memory of all its processes now, in millions of bytes; shared memory counts for each."""
         return float(sum(each.memory_info().rss for each in self._processes())) / 1e6
 
     def pids(self) -> list[int]:
-        """Of all of them."""
+        """The ids of all its processes."""
         return [each.pid for each in self._processes()]
 
     def _processes(self) -> list[psutil.Process]:
@@ -111,7 +111,7 @@ class Server:
 
 @contextmanager
 def snode(store: str, *words: str, also: str = "") -> Iterator[Snode]:
-    """``penstock snode`` with a Kafka listener on a free port, and one of a protocol, until the block ends.
+    """``penstock snode`` with a Kafka listener on a free port, and one for ``also``, until the block ends.
 
     ``words``: further arguments.
     """
@@ -122,7 +122,7 @@ def snode(store: str, *words: str, also: str = "") -> Iterator[Snode]:
 
 @contextmanager
 def before(cluster: str, name: str, *words: str) -> Iterator[Server]:
-    """``penstock snode --enode CLUSTER``, which listens for the cluster's own protocol, until the block ends.
+    """``penstock snode --enode CLUSTER`` with a listener for the cluster's own protocol, until the block ends.
 
     ``words``: further arguments.
     """
@@ -132,7 +132,7 @@ def before(cluster: str, name: str, *words: str) -> Iterator[Server]:
 
 
 _Running = tuple[subprocess.Popen[bytes], Mapping[str, int], float, float]
-"""The process, its ports by scheme, when it was begun, and how many seconds later it was ready."""
+"""The process, its ports by scheme, the time of its start, and the seconds until it was ready."""
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def _running(words: Sequence[str], schemes: Sequence[str]) -> Iterator[_Running]
 
 
 def _ready(process: subprocess.Popen[bytes], log: Path) -> dict[str, int]:
-    """The ports that the ready line names, by scheme. Raises RuntimeError with the node's last words."""
+    """The ports in the ready line, by scheme. Raises RuntimeError with the end of the node's log."""
     assert process.stdout is not None
     said = b""
     deadline = time.monotonic() + READY_WITHIN_S
@@ -164,7 +164,7 @@ def _ready(process: subprocess.Popen[bytes], log: Path) -> dict[str, int]:
             break
         chunk = os.read(process.stdout.fileno(), 65536)
         said += chunk
-        # A port in half a line may be half a port; what follows names what lies behind the node.
+        # Only complete lines, since a port may be cut off; the part after "store=" has the addresses behind the node.
         listening = said.rpartition(b"\n")[0].decode(errors="replace").partition(" store=")[0]
         if found := READY.findall(listening):
             return {scheme: int(port) for scheme, port in found}

@@ -1,4 +1,4 @@
-"""One run of the bench: what was asked for, the samples so far, the failures, and the servers that scenarios share."""
+"""One run of the bench: its options, the samples so far, the failures, and the servers that scenarios share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Session"]
 
 @dataclass
 class Session:
-    """Options and results of a run. Close it to end the broker."""
+    """Options and results of a run. `close` ends the broker."""
 
     quick: bool = False
     runs: int = 5
@@ -33,15 +33,15 @@ class Session:
     _broker: kafka.Broker | None = None
 
     def chosen(self, default: tuple[str, ...]) -> tuple[str, ...]:
-        """The variants to measure: those asked for, or the scenario's own choice."""
+        """The variants to measure: those of the command line, or the scenario's default."""
         return self.variants or default
 
     def wants(self, part: str) -> bool:
-        """Whether that part of a scenario is to be measured: all are where none was asked for."""
+        """Whether to measure that part of a scenario; all parts by default."""
         return not self.parts or part in self.parts
 
     def kafka(self, *topics: Topic) -> kafka.Broker:
-        """The real broker, started when first asked for, with these topics loaded."""
+        """The real broker, started on first use, with these topics loaded."""
         if self._broker is None:
             self.say("starting Kafka")
             self._broker = self._stack.enter_context(broker())
@@ -52,7 +52,7 @@ class Session:
         return self._broker
 
     def stop_kafka(self) -> None:
-        """End the broker, for scenarios that want the machine for themselves."""
+        """End the broker, for scenarios that need the whole machine."""
         self._stack.close()
         self._broker = None
 
@@ -68,16 +68,16 @@ class Session:
             )
 
     def failed(self, scenario: str, variant: str, case: str, error: CaseFailed) -> None:
-        """A case without a figure: said, counted, left out of further rounds; the run goes on."""
+        """Report and count a case without a figure; it is left out of further rounds, and the run continues."""
         self.broken.add((scenario, variant, case))
         text = f"{scenario}, {variant}: {case} FAILED: {error}"
         self.failures.append(text.splitlines()[0] + " … " + (text.splitlines() or [""])[-1])
         self.say(text)
 
     def say(self, text: str) -> None:
-        """Progress; results go to standard output, this does not."""
+        """Print progress to standard error; results go to standard output."""
         print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """End what was started."""
+        """End the servers."""
         self._stack.close()

@@ -1,6 +1,6 @@
-"""One case of small requests in a process of its own: ``python -m bench.small_case JOB`` prints its result as JSON.
+"""One case of small requests in its own process: ``python -m bench.small_case JOB`` prints its result as JSON.
 
-Run by `bench.scenarios.small`. A reader says ``@ready``, so that its writer begins; a writer keeps to a pace.
+`bench.scenarios.small` runs it. A reader prints ``@ready`` to start its writer; a writer keeps a constant rate.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def send(job: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def read(job: Mapping[str, Any]) -> Mapping[str, object]:
-    """Read what comes."""
+    """Read records as they arrive."""
     from bench.clients import small_reading
 
     given = small_reading.TrickleJob(job["bootstrap"], job["topic"], job["count"], job["warm"])
@@ -43,7 +43,7 @@ def commit(job: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def ask(job: Mapping[str, Any]) -> Mapping[str, object]:
-    """Ask, and wait for the answer."""
+    """Send a question, and wait for the answer."""
     from bench.clients import small_round_trips
     from bench.clients.small_reading import TrickleJob
 
@@ -53,7 +53,7 @@ def ask(job: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def answer(job: Mapping[str, Any]) -> Mapping[str, object]:
-    """Answer who asks."""
+    """Answer questions."""
     from bench.clients import small_round_trips
     from bench.clients.small_reading import TrickleJob
 
@@ -62,7 +62,7 @@ def answer(job: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def pace(job: Mapping[str, Any]) -> Mapping[str, object]:
-    """Write ``count`` records with ``rate`` a second by confluent-kafka, each with its time in front."""
+    """Write ``count`` records at ``rate`` per second with confluent-kafka; each value begins with its time."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": job["bootstrap"], "linger.ms": 0, "acks": "all"})
@@ -89,7 +89,7 @@ def raw(job: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def connections(job: Mapping[str, Any]) -> Mapping[str, object]:
-    """Send from many producers of a real client's."""
+    """Send from many producers of a real client."""
     from bench.clients import small_connections
 
     rest = {name: value for name, value in job.items() if name not in {"part", "case"}}

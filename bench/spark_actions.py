@@ -1,7 +1,7 @@
-"""What is done with a topic's frame, and how it is known that every side did the same.
+"""The actions on a topic's frame, and the check that all sides did the same work.
 
-Each action can be timed (`Action.run`), and checked (`Action.sums`): checked it does the same work, and gives checksums
-of what came out. What must not live here: the order of cases, other sinks.
+Each action can be timed (`Action.run`) and checked (`Action.sums`): the check does the same work, and returns checksums
+of the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.spark_jvm import Spent, Stopwatch, folder
 
 __all__ = ["ACTIONS", "Action", "action"]
 
-# Sums, so that those of a stream's batches add up; hashes kept small enough not to overflow.
+# Sums, because those of a stream's batches can be added; hashes are small enough not to overflow.
 ROWS = (
     "count(*)",
     "sum(offset)",
@@ -27,7 +27,7 @@ ROWS = (
 VALUES = ("count(*)", "sum(length(value))", "sum(pmod(xxhash64(value), 1000000007))")
 
 LEAST_BATCHES = 4
-"""Of a stream with a limit: what one reads as many as another is compared, but not with one that ignores it."""
+"""Minimum number of batches of a stream with a limit; a stream that ignores the limit must not be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Action:
 
 
 def action(case: str) -> Action:
-    """That of a case: its words behind the reader and "tuned"."""
+    """The action of a case: the words after the reader and "tuned"."""
     return ACTIONS[" ".join(word for word in case.split()[1:] if word != "tuned")]
 
 
@@ -143,4 +143,4 @@ ACTIONS: Mapping[str, Action] = {
     "window": Action("windows", _sums_of_windows, _window),
     "parquet": Action("rows", _sums_of_parquet, _parquet),
 }
-"""By the words behind a case's reader. Without any: all rows into the noop sink."""
+"""Actions by the words after a case's reader. Without words: all rows into the noop sink."""

@@ -1,7 +1,7 @@
-"""One Spark session with streams whose micro-batches hold next to nothing: ``python -m bench.spark_batches_case JOB``.
+"""One Spark session with streams of tiny micro-batches: ``python -m bench.spark_batches_case JOB``.
 
-Spark runs no batch without new data, so each has a few records: what is measured is what a batch costs by itself. All
-figures are from Spark's own progress of each batch. Run by `bench.scenarios.spark_batches`.
+It measures the fixed cost of a batch. Spark runs no batch without new data, so each has a few records. All figures are
+from Spark's own progress of each batch. `bench.scenarios.spark_batches` runs it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bench.spark_told import told_rounds
 __all__ = ["main"]
 
 FIRST = 3
-"""Batches of a query that are not counted: the first one starts processes, the next ones warm up."""
+"""First batches of a query that are not counted: the first starts processes, the next ones warm up."""
 _PATIENCE_S = 120.0
 
 
@@ -33,9 +33,9 @@ class _Streams:
     spark: SparkSession
     bootstrap: str
     topics: Mapping[str, str]
-    """Number of partitions to topic."""
+    """The topic for each number of partitions."""
     records: int
-    """In each batch."""
+    """Records in each batch."""
 
     def frame(self, case: str) -> DataFrame:
         """ "READER, N partition(s)"; a reader is rate, connector, connector tuned or penstock."""
@@ -75,7 +75,7 @@ class _Streams:
 
 
 def main(job: Mapping[str, Any]) -> None:
-    """All rounds of all cases."""
+    """Measure all rounds of all cases."""
     spark = session()
     streams = _Streams(spark, job["bootstrap"], job["topics"], job["records"])
     touched = Source(spark, job["bootstrap"], streams.topics["1"], 0, partitions=1)
@@ -89,7 +89,7 @@ def main(job: Mapping[str, Any]) -> None:
 
 
 def _wait_for(query: Any, batches: int) -> None:
-    """Until so many are done. Raises what ended the query, or ValueError."""
+    """Wait until so many batches are done. Raises the query's error, or ValueError."""
     deadline = time.monotonic() + _PATIENCE_S
     while (query.lastProgress or {"batchId": -1})["batchId"] < batches:
         if query.awaitTermination(0.1) or time.monotonic() > deadline:

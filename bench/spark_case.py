@@ -1,6 +1,6 @@
-"""One Spark session that measures all readers of a topic in turn: ``python -m bench.spark_case JOB`` tells figures.
+"""One Spark session that measures all readers of a topic in turn: ``python -m bench.spark_case JOB`` prints figures.
 
-Run by `bench.scenarios.spark`.
+`bench.scenarios.spark` runs it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["main", "measure"]
 
 
 def main(job: Mapping[str, Any]) -> None:
-    """A topic of Kafka's."""
+    """Measure with a topic of Kafka."""
     measure(job, lambda spark: Source(spark, job["bootstrap"], job["topic"], job["count"]))
 
 

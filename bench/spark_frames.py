@@ -1,4 +1,4 @@
-"""Frames over one topic, through Spark's own connector or through ours, and streams of them run to their end."""
+"""Frames of one topic, with Spark's own connector or with ours, and a function that runs streams to their end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Drained", "Source", "drain"]
 
 BATCHES_OF_A_LIMITED_STREAM = 5
 _TOUCHED = 100
-"""Records of each partition."""
+"""Records of each partition that `Source.touch` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Source:
     partitions: int = PARTITIONS
 
     def frame(self, case: str) -> DataFrame:
-        """The rows that a case asks for: "connector" or "penstock", and words behind it.
+        """The rows of a case: its first word is "connector" or "penstock".
 
-        " tuned" for an expert's settings, " value" for that column alone, " stream" for a stream, " limited" for one
-        of several batches; words of actions are left alone.
+        Further words: "tuned" for an expert's settings, "value" for only that column, "stream" for a stream, "limited"
+        for a stream with several batches; words of actions are ignored.
         """
         name, *words = case.split()
         reader = self.spark.readStream if "stream" in words else self.spark.read
@@ -48,9 +48,10 @@ class Source:
         return frame.select("value") if "value" in words else frame
 
     def touch(self) -> None:
-        """Read a little through ours, so that Spark's Python processes are there: after an idle minute they end.
+        """Read a little with our source, so that Spark's Python processes run; they end after an idle minute.
 
-        Before every case, whoever's: else a long round would measure their start, and a short one would not.
+        Called before every case of every reader. Otherwise a long round would include their start, and a short one
+        would not.
         """
         start = {"subscribe": self.topic, "kafka.bootstrap.servers": self.bootstrap}
         ends = json.dumps({self.topic: dict.fromkeys(map(str, range(self.partitions)), _TOUCHED)})
@@ -60,7 +61,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What a stream's own progress says it has read: in how many batches that had rows, and how many rows."""
+    """From a stream's progress: the number of batches with rows, and the number of rows."""
 
     batches: int
     rows: int

@@ -1,6 +1,6 @@
-"""What every Spark measurement shares: the session with both sources in it, its stopwatch, and how it tells figures.
+"""The common part of all Spark measurements: the session with both sources, its stopwatch, and the output of figures.
 
-One JVM for both sides, because a JVM's age decides more than its code. What must not live here: what is measured.
+Both sides use the same JVM, because the age of a JVM matters more than its code.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ TUNED: Mapping[str, str] = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
     "kafka.receive.buffer.bytes": str(4 << 20),
-    # At the end of its range the connector asks for offsets behind its own parked fetch: half a second a task.
+    # At the end of its range the connector requests offsets while its own fetch waits: half a second per task.
     "kafka.fetch.max.wait.ms": "10",
 }
-"""What an expert sets for reading with Spark's own connector."""
+"""An expert's settings for reading with Spark's own connector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Spent:
 
 
 class Stopwatch:
-    """Of the JVM that this process has started, and all Python processes under it; the broker is not among them."""
+    """Measures the JVM that this process has started, and its Python processes, without the broker."""
 
     def __init__(self) -> None:
         self._java = _java()
@@ -63,7 +63,7 @@ class Stopwatch:
 
 
 def _java() -> psutil.Process:
-    """The JVM. Spark's launcher starts processes that live for a moment: those that have ended are none."""
+    """The JVM among the child processes; short-lived processes of Spark's launcher are ignored."""
     for each in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             if each.name() == "java":
@@ -72,7 +72,7 @@ def _java() -> psutil.Process:
 
 
 def session(cores: int = 2) -> SparkSession:
-    """As `penstock.spark.session` makes it (Unix sockets on), with Spark's own connector on its class path."""
+    """A session of `penstock.spark.session` (with Unix sockets), with Spark's own connector on its class path."""
     from penstock.spark import session as ours
 
     jars = ":".join(map(str, sorted(kafka.spark_connector_jars().glob("*.jar"))))
@@ -93,5 +93,5 @@ def folder() -> Iterator[str]:
 
 
 def say(line: Mapping[str, object]) -> None:
-    """Tell the scenario something: `bench.children.lines` finds it among whatever Spark prints."""
+    """Print a line for the scenario; `bench.children.lines` finds it in Spark's output."""
     print("@" + json.dumps(line), flush=True)

@@ -1,7 +1,7 @@
-"""One Spark session that plans reads and runs none: ``python -m bench.spark_planning_case JOB`` tells figures.
+"""One Spark session that plans reads and runs none: ``python -m bench.spark_planning_case JOB`` prints figures.
 
-Spark asks a source for its partitions when it needs to know how many tasks there will be; for ours that is a Python
-process, for the connector the driver's own. Run by `bench.scenarios.spark_planning`.
+Spark asks a source for its partitions when it needs the number of tasks; our source answers in a Python process, the
+connector in the driver. `bench.scenarios.spark_planning` runs it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class _Reads:
     spark: SparkSession
     bootstrap: str
     topics: Mapping[str, str]
-    """Number of partitions to topic."""
+    """The topic for each number of partitions."""
 
     def frame(self, case: str) -> DataFrame:
-        """ "READER; N", where N partitions are read; behind penstock may stand ", a task a partition"."""
+        """The frame of "READER; N" with N partitions; after "penstock" there may be ", a task a partition"."""
         reader, _, partitions = case.partition("; ")
         options = {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.topics[partitions]}
         if reader == "connector":
@@ -40,14 +40,14 @@ class _Reads:
         return self.spark.read.format("penstock").options(**options).load()
 
     def measure(self, case: str) -> Mapping[str, object]:
-        """Seconds from naming the source until Spark has its tasks, and how many."""
+        """Seconds from the creation of the frame until Spark has its tasks, and their number."""
         begun = time.perf_counter()
         tasks = self.frame(case).rdd.getNumPartitions()
         return {"seconds": time.perf_counter() - begun, "tasks": tasks}
 
 
 def main(job: Mapping[str, Any]) -> None:
-    """All rounds of all cases."""
+    """Measure all rounds of all cases."""
     spark = session()
     reads = _Reads(spark, job["bootstrap"], job["topics"])
     touched = Source(spark, job["bootstrap"], reads.topics["1"], 0, partitions=1)

@@ -1,6 +1,6 @@
-"""One Spark session that reads a RocketMQ topic: ``python -m bench.spark_rocketmq_case JOB`` tells figures.
+"""One Spark session that reads a RocketMQ topic: ``python -m bench.spark_rocketmq_case JOB`` prints figures.
 
-Run by `bench.scenarios.spark_rocketmq`.
+`bench.scenarios.spark_rocketmq` runs it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _WARMING = 10_000
 
 
 class RocketSource(Source):
-    """``bootstrap`` is a name server's."""
+    """``bootstrap`` is a name server's address."""
 
     def frame(self, case: str) -> DataFrame:
-        """As its parent, always ours."""
+        """The same as in `Source`, always with our source."""
         words = case.split()
         reader = self.spark.readStream if "stream" in words else self.spark.read
         options = {"startingOffsets": "earliest", "rocketmq.pull_batch_size": str(PULL)}
@@ -34,7 +34,7 @@ class RocketSource(Source):
         return reader.format("penstock").options(**options).load(f"rocketmq://{self.bootstrap}/{self.topic}")
 
     def touch(self) -> None:
-        """As its parent, by Spark's own range: it starts the same Python processes."""
+        """The same as in `Source`, but with Spark's own range, which starts the same Python processes."""
         self.spark.range(_WARMING).mapInArrow(_same, "id long").write.format("noop").mode("overwrite").save()
 
 
@@ -43,7 +43,7 @@ def _same(batches: Any) -> Any:
 
 
 def main(job: Mapping[str, Any]) -> None:
-    """A topic of RocketMQ's."""
+    """Measure with a topic of RocketMQ."""
     place = job["bootstrap"], job["topic"], job["count"], job["partitions"]
     measure(job, lambda spark: RocketSource(spark, *place))
 

@@ -1,4 +1,4 @@
-"""Runs a session of Spark in a process of its own and keeps what it tells: rates, CPU, failures, unequal checksums."""
+"""Runs a session of Spark in its own process and keeps its figures: rates, CPU, failures, unequal checksums."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bench.session import Session
 __all__ = ["WARM", "keep_rates", "tell"]
 
 WARM = 1
-"""Rounds to throw away. A session's first query takes seconds longer; but checksums come before all rounds."""
+"""Rounds to throw away. Only one, since the checksums before all rounds already run a session's slow first query."""
 
 
 def keep_rates(
     session: Session, scenario: str, variant: str, module: str, job: Mapping[str, Any], cases: Sequence[str]
 ) -> None:
-    """Run ``python -m module`` with ``job``, whose ``count`` is how many records each of its ``cases`` handles."""
+    """Run ``python -m module`` with ``job``; its ``count`` is the number of records that each of ``cases`` handles."""
     count = job["count"]
     sums: dict[str, dict[str, str]] = {}
     try:
@@ -41,7 +41,7 @@ def keep_rates(
 
 
 def tell(session: Session, scenario: str, variant: str, line: Mapping[str, Any]) -> None:
-    """Say what is no figure; a case's error is a failure."""
+    """Handle a line that is not a figure; a case's error counts as a failure."""
     if "error" in line:
         session.failed(scenario, variant, line["case"], CaseFailed(line["error"]))
     else:

@@ -1,7 +1,7 @@
-"""One Spark session that writes to topics through all sinks in turn: ``python -m bench.spark_sink_case JOB``.
+"""One Spark session that writes to topics with all sinks in turn: ``python -m bench.spark_sink_case JOB``.
 
-``write`` is a batch of rows that are in memory already, ``copy`` an AvailableNow stream from topic to topic, ``read``
-the same stream into nothing. Every topic is new, and counted. Run by `bench.scenarios.spark_sink`.
+``write`` is a batch of rows in memory, ``copy`` an AvailableNow stream from topic to topic, ``read`` the same stream
+without a target. Every topic is new, and its records are counted. `bench.scenarios.spark_sink` runs it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TUNED: Mapping[str, str] = {
     "kafka.receive.buffer.bytes": str(1 << 20),
     "kafka.send.buffer.bytes": str(4 << 20),
 }
-"""What an expert sets for writing with Spark's own connector. Compression is what it is by default: none, as ours."""
+"""An expert's settings for writing with Spark's own connector. Compression has its default: none, as in ours."""
 
 SUMS = ("count(*)", "sum(length(value))", "sum(pmod(xxhash64(key, value), 1000000007))")
 _numbers = itertools.count()
@@ -40,16 +40,16 @@ _numbers = itertools.count()
 class _Sinks:
     source: Source
     rows: DataFrame
-    """In memory."""
+    """The rows, in memory."""
 
     def action(self, case: str, target: str) -> Callable[[], object]:
-        """What a case does, into topic ``target``."""
+        """The function of a case, which writes into topic ``target``."""
         name, *words = case.split()
         if words[-1] == "read":
             return lambda: drain(self.source.frame(f"{name} stream"))
         into = "penstock" if name == "penstock" else "kafka"
         options = {"kafka.bootstrap.servers": self.source.bootstrap, "topic": target}
-        # The default of both, said so that nobody needs to look it up: all replicas, and no batch twice.
+        # The defaults of both sinks, made explicit: all replicas, and no duplicate batches.
         options |= {"kafka.acks": "all", "kafka.enable.idempotence": "true"}
         if "tuned" in words:
             options |= TUNED
@@ -61,7 +61,7 @@ class _Sinks:
         return lambda: drain(self.source.frame(reader).select("key", "value"), into, options)
 
     def sums(self, case: str) -> str:
-        """Checksums of what is in the topic afterwards, of committed records."""
+        """Checksums of the committed records in the topic afterwards."""
         with self._target() as target:
             self.action(case, target)()
             if case.endswith(" read"):
@@ -77,7 +77,7 @@ class _Sinks:
             there = sum(ends(self.source.bootstrap, target))
         if case.endswith(" read"):
             return spent
-        # The ends of transactions take offsets too.
+        # Transaction markers take offsets, too.
         if there < self.source.count or ("exactly-once" not in case.split() and there > self.source.count):
             raise ValueError(f"{self.source.count} records were written, {there} are there")
         return spent
@@ -85,7 +85,7 @@ class _Sinks:
     @contextmanager
     def _target(self) -> Iterator[str]:
         bootstrap, name = self.source.bootstrap, f"bench-spark-sink-{next(_numbers)}"
-        if ends(bootstrap, name):  # what an earlier, killed run has left
+        if ends(bootstrap, name):  # left by an earlier run that was killed
             delete(bootstrap, name)
         create(bootstrap, name)
         try:

@@ -1,4 +1,4 @@
-"""How cases of a Spark session are told, whatever they measure: their figures, or that they failed."""
+"""Runs the cases of a Spark session, and prints their figures or errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Measure = Callable[[str], Mapping[str, object]]
 
 
 def told_cases(job: Mapping[str, Any], sums: Measure, figures: Measure) -> None:
-    """The job's cases: checksums of each first, then the timed rounds of those that gave some."""
+    """Run the job's cases: checksums of each first, then the timed rounds of those without errors."""
     sound = [case for case in job["cases"] if _told(case, sums)]
     told_rounds(sound, figures, warm=job["warm"], runs=job["runs"])
 
 
 def _told(case: str, measure: Measure) -> bool:
-    """Measure and tell; False if it failed, which is told too: the other cases can still be measured."""
+    """Measure and print; False if it failed. The error is printed, too, and the other cases can still be measured."""
     try:
         say({"case": case, **measure(case), "load": os.getloadavg()[0]})
     except Exception as error:  # py4j's, Spark's, ours
@@ -31,7 +31,7 @@ def _told(case: str, measure: Measure) -> bool:
 
 
 def told_rounds(cases: Sequence[str], measure: Measure, *, warm: int, runs: int) -> None:
-    """Each case in each round; one that fails is left out of what follows."""
+    """Run each case in each round; a case that fails is left out of later rounds."""
     sound = set(cases)
     for number, case in rounds(cases, warm=warm, runs=runs):
         if case in sound and not _told(case, _numbered(number, measure)):

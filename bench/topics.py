@@ -1,8 +1,8 @@
-"""What the benchmark topics hold: a rule that gives record i, and what a reader of all of it must have added up to.
+"""The contents of the benchmark topics: a rule for record i, and the sums that a reader of all records must get.
 
 Record i goes to partition i % 4, where it has offset i // 4 and timestamp BASE_MS + i. Keys are 10 bytes, values look
-like small JSON events; both repeat after `CYCLE` records, which no compressor's window spans.
-What must not live here: Kafka (`bench.loading`), clocks.
+like small JSON events; both repeat after `CYCLE` records, which is more than any compressor's window.
+`bench.loading` writes the records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORD = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic's contents. ``value_bytes`` each; batches are those of a Java producer with defaults, 16 KiB."""
+    """A topic's contents: values of ``value_bytes``, in batches of 16 KiB, the default of Java's producer."""
 
     variant: str
     count: int
@@ -33,12 +33,12 @@ class Topic:
 
     @property
     def name(self) -> str:
-        """Says everything that shapes the data, so that a kept topic is never taken for another one."""
+        """A name with everything that determines the data, so that a kept topic is never taken for another one."""
         return f"bench-{self.value_bytes}-{self.codec}-{self.count}"
 
     @property
     def each(self) -> int:
-        """Records in each partition."""
+        """The number of records in each partition."""
         return self.count // PARTITIONS
 
 
@@ -55,7 +55,7 @@ class Digest:
     binding: int | None = None
 
     def agrees(self, other: Digest) -> bool:
-        """Whether both saw the same records; ``binding`` only counts where both have it."""
+        """Whether both read the same records; ``binding`` is compared only if both have it."""
         exact = (self.records, self.offsets, self.timestamps) == (other.records, other.offsets, other.timestamps)
         return exact and (None in {self.binding, other.binding} or self.binding == other.binding)
 
@@ -90,7 +90,7 @@ def records(value_bytes: int) -> Sequence[tuple[bytes, bytes]]:
 
 
 def expected(topic: Topic, partitions: Sequence[int] = range(PARTITIONS)) -> Digest:
-    """What a reader of these partitions must come to."""
+    """The sums that a reader of these partitions must get."""
     sums = np.array([sum(value) for _, value in records(topic.value_bytes)], np.uint64)
     total = Digest(0, 0, 0, 0)
     for partition in partitions:

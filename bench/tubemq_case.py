@@ -1,4 +1,4 @@
-"""One TubeMQ case of ours in a process of its own: ``python -m bench.tubemq_case JOB`` prints its result as JSON."""
+"""One TubeMQ case of ours in its own process: ``python -m bench.tubemq_case JOB`` prints its result as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured, held against the goals. What must not live here: the goals."""
+"""Compares measured values with the goals (`bench.goals`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["Verdict", "judge"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``value`` is None where nothing was measured."""
+    """A goal and its measured value, None if nothing was measured."""
 
     goal: Goal
     value: float | None
 
     @property
     def word(self) -> str:
-        """Where the value stands."""
+        """The verdict in one word."""
         if self.value is None:
             return "not measured"
         sign = -1 if self.goal.smaller_is_better else 1
@@ -32,7 +32,7 @@ class Verdict:
 
 
 def judge(samples: Sequence[Sample]) -> Sequence[Verdict]:
-    """One verdict a goal, in the order of the table."""
+    """One verdict per goal, in the order of the table."""
     return [Verdict(goal, _value(goal, samples)) for goal in GOALS]
 
 

@@ -1,4 +1,4 @@
-"""Clients that write or read steadily, and note how long each partition stood still meanwhile; ours and the rival's."""
+"""Clients that write or read steadily and measure how long each partition stalled; ours and the rival's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROWS = 5
 
 
 class Stalls:
-    """``longest`` is the longest time between two signs of life of one partition since the last ``forget``."""
+    """``longest`` is the longest time between two events of one partition since the last ``forget``."""
 
     def __init__(self) -> None:
         self._last: dict[int, float] = {}
@@ -33,7 +33,7 @@ class Stalls:
         self.longest = 0.0
 
     def seen(self, partition: int) -> None:
-        """A record of it was acknowledged, or read."""
+        """A record of the partition was acknowledged, or read."""
         now = time.monotonic()
         with self._lock:
             self.longest = max(self.longest, now - self._last.get(partition, now))
@@ -41,13 +41,13 @@ class Stalls:
             self._lock.notify_all()
 
     def await_all(self, partitions: int, within_s: float) -> None:
-        """Until each partition was seen: of a client that has not begun, no stall can be told. Raises TimeoutError."""
+        """Wait until each partition was seen, since stalls cannot be measured before that. Raises TimeoutError."""
         with self._lock:
             if not self._lock.wait_for(lambda: len(self._last) == partitions, within_s):
                 raise TimeoutError(f"{len(self._last)} of {partitions} partitions were seen in {within_s:.0f} s")
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Start again without earlier stalls."""
         with self._lock:
             self.longest = 0.0
 

@@ -2,7 +2,7 @@
 
 The table::
 
-    facades = ["penstock.client.wire"]          # packages that only re-export: they go, importers ask the names' homes
+    facades = ["penstock.client.wire"]          # packages that only re-export: they are removed, imports name the homes
 
     [modules]                                   # new module = the old modules that become it, in their order
     "penstock.client.runtime.thread" = ["penstock.client._loop_thread", "penstock.client._brisk"]
@@ -13,9 +13,9 @@ The table::
     [docs]                                      # docstrings of new modules; without one the first old module's stays
     "penstock.client.runtime" = "What runs the asynchronous clients under the synchronous ones."
 
-Without ``--write`` it only says what stands in the way: names that two of the old modules both have, a name of one
-module that hides a builtin in another, a rename that a local variable would catch. With it, files are written, imports
-are rewritten in all Python files, and dotted names and paths in all other text. Sort and format afterwards with
+Without ``--write`` it only prints conflicts: names that two of the old modules both have, a name of one module that
+hides a builtin in another, a rename that collides with a local variable. With it, files are written, imports are
+rewritten in all Python files, and dotted names and paths in all other text. Sort and format afterwards with
 ``./dev check --fix format lint``.
 """
 
@@ -47,7 +47,7 @@ Comprehensions = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 @dataclass(frozen=True)
 class Edit:
-    """``text`` instead of the characters from ``start`` to ``end``."""
+    """Replaces the characters from ``start`` to ``end`` by ``text``."""
 
     start: int
     end: int
@@ -56,13 +56,13 @@ class Edit:
 
 @dataclass
 class Table:
-    """What the file says."""
+    """The content of the table's file."""
 
     modules: dict[str, list[str]]
     names: dict[tuple[str, str], str]
     docs: dict[str, str]
     facades: dict[str, dict[str, tuple[str, str]]]
-    """Package that goes -> what it re-exports -> where that is, and its name there."""
+    """Package that is removed -> name that it re-exports -> (module of the name, name there)."""
 
     @classmethod
     def read(cls, path: Path) -> Table:
@@ -88,7 +88,7 @@ class Table:
         return self.names.get((module, name), name)
 
     def home(self, module: str, name: str) -> tuple[str, str]:
-        """Where a name really is that is imported from there."""
+        """The module and name of the definition of a name that is imported from ``module``."""
         return self.facades.get(module, {}).get(name, (module, name))
 
 
@@ -121,7 +121,7 @@ class Source:
         self.edits: list[Edit] = []
 
     def at(self, line: int, column: int) -> int:
-        """Where that is in ``text``; columns of a tree count bytes."""
+        """The index in ``text`` of a position in the tree, whose columns count bytes."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def span(self, node: ast.stmt | ast.expr | ast.alias) -> tuple[int, int]:
@@ -133,7 +133,7 @@ class Source:
         self.edits.append(Edit(*self.span(node), text))
 
     def remove_lines(self, node: ast.stmt) -> None:
-        """All of the statement's lines; in a block that would be empty, ``pass`` stands instead."""
+        """Remove all lines of a statement; ``pass`` replaces the only statement of a block."""
         assert node.end_lineno is not None
         self.edits.append(Edit(self._starts[node.lineno - 1], self._starts[node.end_lineno], ""))
 
@@ -142,14 +142,14 @@ class Source:
         last = len(text) + 1
         for edit in sorted(set(self.edits), key=lambda each: (each.start, each.end), reverse=True):
             if edit.end > last:
-                continue  # within something that goes as a whole
+                continue  # inside a node that is replaced as a whole
             text = text[: edit.start] + edit.text + text[edit.end :]
             last = edit.start
         return text
 
 
 def bound_here(node: ast.AST) -> set[str]:
-    """Names that a function, a comprehension or a module binds itself, not what is nested in it."""
+    """Names that a function, a comprehension or a module binds itself, without nested scopes."""
     names: set[str] = set()
     elsewhere: set[str] = set()
 
@@ -198,7 +198,7 @@ def binding(alias: ast.alias) -> str:
 
 
 def globals_used(tree: ast.Module) -> Iterator[ast.Name]:
-    """Every name that means one of the module's own (or a builtin), wherever it stands."""
+    """Every use of a global name of the module (or of a builtin), at any depth."""
 
     def visit(node: ast.AST, hidden: frozenset[str]) -> Iterator[ast.Name]:
         if isinstance(node, ast.Name):
@@ -223,7 +223,7 @@ def globals_used(tree: ast.Module) -> Iterator[ast.Name]:
         if isinstance(node, Comprehensions):
             inner = hidden | bound_here(node)
         elif isinstance(node, ast.ClassDef):
-            # A class's own names are seen by its statements, not by its methods.
+            # A class's own names are visible in its statements, not in its methods.
             own = bound_here(node)
             for part in (*node.decorator_list, *node.bases, *(each.value for each in node.keywords)):
                 yield from visit(part, hidden)
@@ -243,20 +243,20 @@ def annotated(arguments: ast.arguments) -> list[ast.expr | None]:
 
 @dataclass
 class Rewritten:
-    """What a file's imports have become: names that mean something else now, in the file's own text."""
+    """The result of rewriting a file's imports: names whose meaning has changed in the file."""
 
     names: dict[str, str] = field(default_factory=dict)
     """Binding -> new binding."""
     dissolved: dict[str, str] = field(default_factory=dict)
-    """Binding of a module that is now this file's own -> the old module."""
+    """Binding of a module that is now part of this file -> the old module."""
     moved: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Binding of a module that is another one now -> the old module, and the new binding."""
+    """Binding of a module with a new name -> the old module, and the new binding."""
     spread: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Binding of a package that goes -> an attribute of it -> what is written instead of both."""
+    """Binding of a package that is removed -> attribute of it -> the text that replaces both."""
 
 
 def rewrite(source: Source, table: Table, own: str | None, me: str | None = None) -> Rewritten:
-    """Edit all imports of ``source``; ``own`` is the new module that it becomes part of, ``me`` the old one it is."""
+    """Edit all imports of ``source``; ``me`` is its old module, ``own`` the new module that it becomes part of."""
     done = Rewritten()
     for (module, name), new in table.names.items():
         if module == me:
@@ -291,7 +291,7 @@ def rewrite(source: Source, table: Table, own: str | None, me: str | None = None
 
 
 def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: Rewritten) -> tuple[str, bool]:
-    """The statement for one imported name ("" if it is this module's own now), and whether it changed."""
+    """The statement for one imported name ("" if it is now in this module), and whether it changed."""
     bound = binding(alias)
     suffix = f" as {alias.asname}" if alias.asname else ""
     if (old := f"{module}.{alias.name}") in table.new:
@@ -318,9 +318,9 @@ def _import(module: str, alias: ast.alias, table: Table, own: str | None, done: 
 def _homes_of(
     facade: str, alias: ast.alias, source: Source, table: Table, own: str | None, done: Rewritten
 ) -> list[str]:
-    """Statements for the modules in which that is what the file uses of a package; most used comes first.
+    """Statements for the modules with the names that the file uses of a package; the most used module comes first.
 
-    What is used as a whole, or has a name that is every module's (``__all__``), is the module with most of its names.
+    Uses of the package as a whole, or of names that every module has (``__all__``), become the first module.
     """
     bound = binding(alias)
     uses = {id(node) for node in globals_used(source.tree)}
@@ -352,7 +352,7 @@ def _homes_of(
 
 
 def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
-    """Edit every use of what has another name now; what a local variable would catch comes back as sentences."""
+    """Edit every use of a renamed name; returns sentences about renames that collide with local variables."""
     trouble: list[str] = []
     if not done.names and not done.dissolved and not done.moved and not done.spread:
         return trouble
@@ -407,7 +407,7 @@ def rename_uses(source: Source, done: Rewritten, table: Table) -> list[str]:
 
 
 def _rename_in_text(source: Source, node: ast.expr, names: dict[str, str]) -> None:
-    """In ``cast("Text", …)``."""
+    """Rename in text such as ``cast("Text", …)``."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         start, end = source.span(node)
         text = re.sub(r"\w+", lambda found: names.get(found[0], found[0]), source.text[start:end])
@@ -416,7 +416,7 @@ def _rename_in_text(source: Source, node: ast.expr, names: dict[str, str]) -> No
 
 @dataclass
 class Section:
-    """One old module on its way into a new one."""
+    """One old module that becomes part of a new one."""
 
     module: str
     text: str
@@ -425,9 +425,9 @@ class Section:
     public: list[str]
     doc: str
     needs: set[str]
-    """Old modules that it imports while it is imported itself."""
+    """Old modules that it imports at import time."""
     defined: dict[str, str]
-    """Top-level names and the text of the statement that binds each."""
+    """Top-level names, and the text of the statement that binds each."""
     used: set[str]
 
 
@@ -474,7 +474,7 @@ def section(module: str, table: Table) -> tuple[Section, list[str]]:
 
 
 def in_order(sections: list[Section]) -> list[Section]:
-    """What others need while they are imported comes first; else the table's order."""
+    """The sections in an order that satisfies imports at import time; otherwise in the table's order."""
     done: list[Section] = []
     left = list(sections)
     while left:
@@ -489,7 +489,7 @@ def in_order(sections: list[Section]) -> list[Section]:
 
 
 def merge(new: str, table: Table) -> tuple[str, list[str]]:
-    """The text of the new module, and what stands in its way."""
+    """The text of the new module, and its conflicts."""
     sections, trouble = [], []
     for old in table.modules[new]:
         made, wrong = section(old, table)
@@ -551,13 +551,13 @@ def _written(new: str, sections: list[Section], first_doc: str, table: Table) ->
 
 
 def _without_warning(doc: str) -> str:
-    """Without "What must not live here": the new module is larger than that."""
+    """The docstring without "What must not live here", which does not fit the larger new module."""
     kept = re.sub(r"\s*What must not live here\b[^.]*(?:\.\w[^.]*)*\.(?=\s|$)", "", doc, flags=re.DOTALL)
     return kept.strip()
 
 
 def _comment(doc: str) -> str:
-    """Wrapped anew, lists and tables item by item; what is indented stays as it is."""
+    """The docstring as a comment, wrapped again, lists and tables by item; indented text stays unchanged."""
     lines = []
     for paragraph in doc.split("\n\n"):
         if paragraph.startswith(" "):
@@ -572,7 +572,7 @@ def _comment(doc: str) -> str:
 
 
 def files() -> list[Path]:
-    """All text that git keeps, apart from what records something, and from the tables, which are about old names."""
+    """All text files in git, except records of the past, and the tables, which are about old names."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     found = [ROOT / line for line in listed.splitlines() if line.endswith(TEXT)]
     kept = {"results", "moves", "CHANGELOG.md"}
@@ -580,7 +580,7 @@ def files() -> list[Path]:
 
 
 def everywhere_else(table: Table, skipped: set[Path]) -> Iterator[tuple[Path, str, list[str]]]:
-    """Files that change because what they import or name does: each with its new text."""
+    """All other files with changed imports or names, each with its new text."""
     for path in files():
         if path in skipped:
             continue
@@ -596,13 +596,13 @@ def everywhere_else(table: Table, skipped: set[Path]) -> Iterator[tuple[Path, st
 
 
 def dotted(text: str, table: Table, python: bool = True) -> str:
-    """Dotted names and paths of old modules, wherever they stand; in Python not after ``from``, which is done."""
+    """Replace dotted names and paths of old modules; in Python not after ``from``, which `rewrite` has handled."""
     moved = {old: new for old, new in table.new.items() if old != new}
     for (module, name), new in table.names.items():
         moved[f"{module}.{name}"] = f"{table.new.get(module, module)}.{new}"
     if not moved:
         return text
-    moved |= {new: new for new in table.modules}  # a new one may begin as an old one does
+    moved |= {new: new for new in table.modules}  # a new name may have an old one as its prefix
     names = "|".join(re.escape(old) for old in sorted(moved, key=len, reverse=True))
     done = "(?<!from )" if python else ""
     text = re.sub(rf"{done}(?<![\w.])({names})(?!\w)", lambda found: moved[found[1]], text)
@@ -616,7 +616,7 @@ def dotted(text: str, table: Table, python: bool = True) -> str:
 
 
 def circles(table: Table) -> Iterator[str]:
-    """New modules that would import each other while they are imported, each with what it needs of the others."""
+    """New modules that would import each other at import time, each with the names it needs from the others."""
     needs: dict[str, set[str]] = {}
     why: dict[tuple[str, str], str] = {}
     for path in sorted(SOURCE.rglob("*.py")):

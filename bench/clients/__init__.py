@@ -1,4 +1,4 @@
-"""Clients under measurement, ours and the rivals at their best settings: how each reads or writes a topic.
+"""Clients under measurement, ours and the rivals with their best settings: functions that read or write a topic.
 
-Each module imports its library only when a case of it runs: a case is a fresh process that holds nothing else.
+Each module imports its library only when one of its cases runs, because a case is a fresh process with nothing else.
 """

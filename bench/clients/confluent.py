@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka), the fastest client that Python has had."""
+"""confluent-kafka (librdkafka), the fastest other client for Python."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Fresh processes: when the first record was there, and when all were, by the machine's monotonic clock; and idle ones.
+"""Fresh processes: the times of the first and the last record, by the machine's monotonic clock; and idle consumers.
 
-Imports are where they are needed: they are a part of what is measured.
+Imports are inside the functions, because they are part of the measurement.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["IDLE", "PARTITIONS", "READERS"]
 
 SILENCE_S = 30.0
 POLL_S = 5.0
-"""An idle consumer's, which looks for nothing else meanwhile."""
+"""Timeout of each poll of an idle consumer."""
 
 PARTITIONS = 4
 
 Times = tuple[float, float]
-"""When the first record was there, and when all were."""
+"""The times of the first and the last record."""
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def _ours(bootstrap: str, topic: str) -> Iterator[Consumer]:
 
 
 def consumer(bootstrap: str, topic: str, count: int) -> Times:
-    """Columns of each poll."""
+    """Our consumer, with the columns of each poll."""
     with _ours(bootstrap, topic) as reader:
         first, left = 0.0, count
         while left > 0:
@@ -50,7 +50,7 @@ def consumer(bootstrap: str, topic: str, count: int) -> Times:
 
 
 def messages(bootstrap: str, topic: str, count: int) -> Times:
-    """A Python object a record."""
+    """Our consumer, with a Python object per record."""
     with _ours(bootstrap, topic) as reader:
         first, left = 0.0, count
         while left > 0:
@@ -86,14 +86,14 @@ def _consumed(reader: ConfluentConsumer, count: int) -> Times:
 
 
 def confluent(bootstrap: str, topic: str, count: int) -> Times:
-    """``consume()`` of up to 10,000 messages at a time, with the settings that it is fastest with."""
+    """``consume()`` of up to 10,000 messages at a time, with its fastest settings."""
     from bench.clients.confluent_tuned import TUNED
 
     return _consumed(_confluent(bootstrap, topic, **TUNED), count)
 
 
 def confluent_defaults(bootstrap: str, topic: str, count: int) -> Times:
-    """The same with its own settings, which hold less ahead."""
+    """The same with its default settings, which prefetch less."""
     return _consumed(_confluent(bootstrap, topic), count)
 
 
@@ -127,19 +127,19 @@ def aiokafka(bootstrap: str, topic: str, count: int) -> Times:
 
 
 def idle_consumer(bootstrap: str, topic: str, seconds: float) -> float:
-    """Share of a core, in percent, of a consumer that waits for records that do not come."""
+    """CPU of a consumer that waits and gets no records, in percent of a core."""
     with _ours(bootstrap, topic) as reader:
         return _idle(lambda: len(reader.poll(POLL_S)), seconds)
 
 
 def idle_confluent(bootstrap: str, topic: str, seconds: float) -> float:
-    """The same."""
+    """The same for confluent-kafka."""
     reader = _confluent(bootstrap, topic)
     return _idle(lambda: len(reader.consume(10_000, POLL_S)), seconds)
 
 
 def _idle(poll: Callable[[], int], seconds: float) -> float:
-    poll()  # connected, and looked once
+    poll()  # connects and polls once before the measurement
     begun, used = time.monotonic(), time.process_time()
     while time.monotonic() - begun < seconds:
         if poll():

@@ -1,7 +1,7 @@
-"""Members of classic groups, as raw as they come: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit.
+"""Members of classic groups with raw requests: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit.
 
-The leader deals partitions out like cards. Members do not beat every three seconds but when they are told to, so that
-the server's work is measured and nobody's patience.
+The leader assigns partitions round-robin. Members send heartbeats when the bench calls them instead of every three
+seconds, so that the server's work is measured and not its timers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _WITHIN_S = 60.0
 
 
 class ClassicMember:
-    """One member; ``owned`` are the partitions that it has, None before it has any word of that."""
+    """One member; ``owned`` are its partitions, None before its first assignment."""
 
     def __init__(self, line: Line, group: str, topic: str, partitions: int) -> None:
         self.line = line
@@ -64,7 +64,7 @@ class ClassicMember:
         self._protocols = [JoinGroupRequestProtocol(name=PROTOCOL, metadata=metadata)]
 
     async def enter(self) -> None:
-        """Join, and have an assignment at the end. Raises Refused."""
+        """Join, and return with an assignment. Raises Refused."""
         self.owned = None
         while self.owned is None:
             joined = await self._join()
@@ -125,7 +125,7 @@ class ClassicMember:
         ]
 
     async def beat(self) -> bool:
-        """Heartbeat; whether all is as it was, and not another rebalance. Raises Refused."""
+        """Send a heartbeat; returns False if there is another rebalance. Raises Refused."""
         request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
         answer = await self.line.ask(request, HeartbeatResponse)
         if answer.error_code not in (NONE, REBALANCE):
@@ -133,7 +133,7 @@ class ClassicMember:
         return answer.error_code == NONE
 
     async def commit(self) -> None:
-        """An offset of one partition. Raises Refused."""
+        """Commit an offset of one partition. Raises Refused."""
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
         request = OffsetCommitRequest(
             group_id=self.group,
@@ -147,7 +147,7 @@ class ClassicMember:
             raise Refused("OffsetCommit", code)
 
     async def leave(self) -> None:
-        """Raises Refused."""
+        """Leave the group. Raises Refused."""
         request = LeaveGroupRequest(
             group_id=self.group, members=[LeaveGroupRequestMember(member_id=self.member_id, group_instance_id=None)]
         )
@@ -158,9 +158,9 @@ class ClassicMember:
 
 
 async def settle(members: Sequence[ClassicMember], newcomers: Sequence[ClassicMember] = ()) -> None:
-    """Until all are in one generation and have their assignments: who is idle beats, who is told to joins.
+    """Run until all members are in one generation and have their assignments.
 
-    Raises Refused, TimeoutError.
+    Members send heartbeats, and join again when a response asks for it. Raises Refused, TimeoutError.
     """
     busy = {member: asyncio.ensure_future(member.enter()) for member in newcomers}
     try:
@@ -177,7 +177,7 @@ async def _settled(
     busy: dict[ClassicMember, asyncio.Future[None]],
 ) -> None:
     if len(newcomers) < len(members):
-        # Who has an id is waiting for the others, which will be told so.
+        # Newcomers with a member id wait in JoinGroup for the others, who learn of the rebalance by heartbeat.
         await at_once(member.named.wait() for member in newcomers)
     while True:
         idle = [member for member in members if member not in busy]
@@ -194,7 +194,7 @@ async def _settled(
 
 
 def check_dealt(members: Sequence[ClassicMember], partitions: int) -> None:
-    """Every partition has one owner. Raises RuntimeError."""
+    """Check that every partition has exactly one owner. Raises RuntimeError."""
     owned = sorted(number for member in members for number in member.owned or ())
     if owned != list(range(partitions)):
         raise RuntimeError(f"{len(owned)} partitions are owned, {len(set(owned))} different ones, of {partitions}")

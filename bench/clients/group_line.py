@@ -1,7 +1,6 @@
-"""Requests of group members, one connection a member: written and read with our codec, without our client.
+"""Connections of group members, one per member: requests are encoded and decoded with our codec, without our client.
 
-Each asks one thing at a time, as a member does, and takes whatever comes as the answer to it. What must not live here:
-what members ask.
+Each connection has one request in flight, as a member does, and takes the next bytes as its response.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _AGAIN_S = 0.2
 
 
 class Refused(Exception):
-    """The server answered with an error that a bench has no answer to."""
+    """The server responded with an error that the bench does not handle."""
 
     def __init__(self, what: str, code: int) -> None:
         super().__init__(f"{what} was refused with code {code}")
@@ -44,7 +43,7 @@ class Line(asyncio.Protocol):
         self._number = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by descent
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from it
 
     def data_received(self, data: bytes) -> None:
         self._held += data
@@ -61,7 +60,7 @@ class Line(asyncio.Protocol):
             self._answer.set_exception(error or ConnectionError("the server hung up"))
 
     async def ask(self, message: Any, response: type[Response], *, at_most: int | None = None) -> Response:
-        """The answer, in the newest version that we know, or in ``at_most``."""
+        """Send a request in our newest version, or in ``at_most``; returns the response."""
         assert self._transport is not None
         assert self._answer is None, "one question at a time"
         version = declared(type(message)).highest if at_most is None else at_most
@@ -76,7 +75,7 @@ class Line(asyncio.Protocol):
             timer.cancel()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
@@ -87,11 +86,11 @@ def _late(answer: asyncio.Future[bytes]) -> None:
 
 
 async def opened(bootstrap: str, count: int, group: str) -> list[Line]:
-    """As many connections, to a server that coordinates ``group``. Raises TimeoutError where it does not come to."""
+    """``count`` connections to a server that coordinates ``group``. Raises TimeoutError if it does not get ready."""
     host, _, port = bootstrap.rpartition(":")
     loop = asyncio.get_running_loop()
     lines = []
-    for _ in range(count):  # one after the other: a queue of unaccepted connections is short
+    for _ in range(count):  # one after the other, because the listen backlog is short
         _, line = await loop.create_connection(Line, host, int(port))
         lines.append(line)
     await _coordinated(lines[0], group)
@@ -99,7 +98,7 @@ async def opened(bootstrap: str, count: int, group: str) -> list[Line]:
 
 
 async def _coordinated(line: Line, group: str) -> None:
-    """A real broker makes its topic of offsets when it is first asked who coordinates a group."""
+    """Wait until the server coordinates ``group``: a real broker creates its offsets topic on the first lookup."""
     deadline = time.perf_counter() + _READY_WITHIN_S
     while time.perf_counter() < deadline:
         answer = await line.ask(FindCoordinatorRequest(coordinator_keys=[group]), FindCoordinatorResponse)
@@ -110,12 +109,12 @@ async def _coordinated(line: Line, group: str) -> None:
 
 
 async def at_once(work: Iterable[Awaitable[Waited]]) -> list[Waited]:
-    """All of it; the first error ends it."""
+    """Run everything concurrently; the first error ends it."""
     return await asyncio.gather(*work)
 
 
 def raise_limit(connections: int) -> None:
-    """Let this process have so many open. Raises ValueError where the system does not."""
+    """Allow this process so many open connections. Raises ValueError if the system does not allow it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + 200
     if soft < wanted:

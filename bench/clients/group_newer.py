@@ -1,6 +1,6 @@
-"""Members of groups of the newer protocol (KIP-848), as raw as they come: ConsumerGroupHeartbeat and nothing else.
+"""Members of groups of the newer protocol (KIP-848) with raw requests: only ConsumerGroupHeartbeat.
 
-What a member is given it takes at once, what it is to give up it gives up at once, and says so with its next beat.
+A member takes and releases assigned partitions at once, and reports it with its next heartbeat.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ NONE, NOT_READY = 0, (14, 15, 16)
 REBALANCE_MS = 120_000
 _AGAIN_S = 0.2
 LAP_S = 0.1
-"""From one lap of beats to the next, at least: a broker may take its time over an assignment."""
+"""Minimum time between two rounds of heartbeats, since a broker may need time for an assignment."""
 _WITHIN_S = 60.0
 
 
 class NewerMember:
-    """One member; ``owned`` by topic id. ``said``: the broker has heard of all of it."""
+    """One member; ``owned`` by topic id. ``said``: the member has reported all of it to the broker."""
 
     def __init__(self, line: Line, group: str, topic: str) -> None:
         self.line = line
@@ -41,7 +41,7 @@ class NewerMember:
         self.said = False
 
     async def beat(self) -> None:
-        """One heartbeat. Raises Refused."""
+        """Send one heartbeat. Raises Refused."""
         joins = self.epoch == JOIN
         owned = [
             ConsumerGroupHeartbeatRequestTopicPartition(topic_id=topic, partitions=numbers)
@@ -69,7 +69,7 @@ class NewerMember:
             self.said, self.owned = now == self.owned, now
 
     async def leave(self) -> None:
-        """Raises Refused."""
+        """Leave the group. Raises Refused."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group, member_id=self.member_id, member_epoch=LEAVE, topic_partitions=None
         )
@@ -79,12 +79,12 @@ class NewerMember:
 
     @property
     def count(self) -> int:
-        """Partitions that it has."""
+        """The number of its partitions."""
         return sum(map(len, self.owned.values()))
 
 
 async def converge(members: Sequence[NewerMember], partitions: int) -> int:
-    """Beat until every member has its final share and the broker knows it; how many beats that took.
+    """Send heartbeats until every member has its final share and the broker knows it; returns their number.
 
     Raises Refused, TimeoutError.
     """
@@ -102,7 +102,8 @@ async def converge(members: Sequence[NewerMember], partitions: int) -> int:
 
 
 def _converged(members: Sequence[NewerMember], partitions: int) -> bool:
-    """All in one epoch, every partition owned by one, shares that differ by one at most, and all of it said."""
+    """Whether all members have the same epoch, every partition has one owner, shares differ by at most one, and all of
+    it is reported."""
     least = partitions // len(members)
     most = least + (partitions % len(members) > 0)
     if not all(member.said and least <= member.count <= most for member in members):

@@ -1,4 +1,4 @@
-"""Java's ConsumerPerformance: the official client counting records, without building anything from them."""
+"""Java's ConsumerPerformance: the official client, which only counts records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TUNED = ("--fetch-size", "4194304", "--socket-buffer-size", "4194304", "--comman
 
 
 def consume(bootstrap: str, topic: Topic, *, tuned: bool) -> dict[str, object]:
-    """Run the tool over the whole topic. The rate is its fetch phase's, as printed; CPU is all of the JVM's."""
+    """Run the tool on the whole topic. The rate is the printed one of its fetch phase; CPU is the whole JVM's."""
     arguments = ["--bootstrap-server", bootstrap, "--topic", topic.name, "--num-records", str(topic.count)]
     arguments += ["--timeout", "30000", *(TUNED if tuned else ())]
     line = kafka.tool_command("consumer-perf", arguments, heap="1g", quick=False)
@@ -39,5 +39,5 @@ def _printed(output: str, topic: Topic) -> dict[str, object]:
     if records < topic.count:
         raise RuntimeError(f"ConsumerPerformance read {records} of {topic.count} records")
     fetching = int(figures["fetch.time.ms"]) / 1000
-    # The tool keeps no checksums; the count is all there is to compare.
+    # The tool computes no checksums, so only the count can be compared.
     return {"records": records, "seconds": fetching, "start_s": int(figures["rebalance.time.ms"]) / 1000}

@@ -1,4 +1,4 @@
-"""penstock's own readers, with their defaults. The kernel is loaded first: start-up, told apart like everyone's."""
+"""penstock's own readers, with their defaults. The kernel is loaded first, since start-up is measured separately."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from bench.metering import Meter
 __all__ = ["async_consumer", "consumer", "range_reader", "range_reader_all"]
 
 COLUMNS = ("key", "value", "offset", "timestamp")
-"""What rivals build. Our consumers decode every column; what this saves them is topic and partition."""
+"""The columns that rivals build. Our consumers decode every column; this only saves them topic and partition."""
 
 
 def range_reader(job: Job, meter: Meter) -> None:
-    """Exact ranges, partition after partition: what a Spark task does."""
+    """Exact ranges, partition after partition, as in a Spark task."""
     from penstock import LogRange, RangeReader, kernels
 
     kernels.load()

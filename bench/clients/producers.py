@@ -1,4 +1,4 @@
-"""Producers: ours record by record and by batches, and confluent-kafka with the same batches, linger and guarantees."""
+"""Producers: ours by record and by batch, and confluent-kafka with the same batches, linger and guarantees."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def _async_send(job: ProduceJob) -> Spent:
 
 
 def send_batch(job: ProduceJob) -> Spent:
-    """``Producer.send_batch`` of Arrow columns; building them is not counted, they are what an application has."""
+    """``Producer.send_batch`` of Arrow columns; building them is not counted, since an application already has them."""
     import pyarrow as pa
 
     from penstock import Producer, kernels
@@ -78,7 +78,7 @@ def send_batch(job: ProduceJob) -> Spent:
 
 
 def confluent(job: ProduceJob) -> Spent:
-    """``produce()`` without delivery callbacks: they cost a Python call a record. Ends are compared afterwards."""
+    """``produce()`` without delivery callbacks, which cost a Python call per record. End offsets are compared."""
     from confluent_kafka import Producer
 
     producer = Producer({
@@ -86,7 +86,7 @@ def confluent(job: ProduceJob) -> Spent:
         "acks": "all",
         "enable.idempotence": True,
         "batch.size": BATCH_BYTES,
-        "batch.num.messages": 1_000_000,  # the size decides, as with ours
+        "batch.num.messages": 1_000_000,  # only the size limits a batch, as in ours
         "linger.ms": LINGER_MS,
         "max.in.flight.requests.per.connection": IN_FLIGHT,
         "queue.buffering.max.messages": 1_000_000,

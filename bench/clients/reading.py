@@ -1,4 +1,4 @@
-"""What a consumer case is given and how rows of Python clients become Arrow columns."""
+"""The job of a consumer case, and the conversion of rows of Python clients to Arrow columns."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["POLL_AT_MOST", "SILENCE_S", "ConsumerCase", "Job", "to_arrow"]
 
 POLL_AT_MOST = 10_000
 SILENCE_S = 20.0
-"""A broker that sends nothing for so long fails the case."""
+"""A case fails if the broker sends nothing for so long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Read ``count`` records of these partitions, all from their beginning."""
+    """Read ``count`` records of these partitions, from their start."""
 
     bootstrap: str
     topic: str
@@ -28,7 +28,7 @@ class Job:
 
 
 ConsumerCase: TypeAlias = Callable[[Job, Meter], None]
-"""Reads the job's records and gives every batch to the meter."""
+"""Reads the job's records and passes every batch to the meter."""
 
 
 def to_arrow(

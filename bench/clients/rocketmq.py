@@ -1,7 +1,5 @@
-"""penstock reading from and writing to RocketMQ, in a process that has warmed up, as its rival has.
-
-What must not live here: the rival (`bench.clients.rocketmq_java`), servers, topics.
-"""
+"""penstock with RocketMQ, reading and writing, in a process that has warmed up like its rival
+(`bench.clients.rocketmq_java`)."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ def _reading(read: Callable[[RocketJob, int, str], Iterator[pa.Table]], options:
 
 
 def _range_reader(job: RocketJob, count: int, options: str) -> Iterator[pa.Table]:
-    """Exact ranges, queue after queue: what a Spark task does."""
+    """Exact ranges, queue after queue, as in a Spark task."""
     from penstock import LogRange, RangeReader
 
     with RangeReader(f"rocketmq://{job.servers}?{options}") as reader:
@@ -51,7 +49,7 @@ def _range_reader(job: RocketJob, count: int, options: str) -> Iterator[pa.Table
 
 
 def _group(job: RocketJob, count: int, options: str) -> Iterator[pa.Table]:
-    """The only member of a group of its own, which commits every second."""
+    """The only member of a group, which commits every second."""
     from penstock import Consumer
 
     address = f"rocketmq://{job.servers}/{job.topic}?{options}&auto_offset_reset=earliest&auto_commit_interval_ms=1000"

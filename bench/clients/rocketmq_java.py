@@ -1,7 +1,7 @@
-"""RocketMQ's own Java client: its pull consumer, a thread a queue; its producer with 2000 asynchronous sends in flight.
+"""RocketMQ's own Java client: its pull consumer, a thread per queue; its producer with 2000 sends in flight.
 
-It counts messages and bytes, and builds nothing from them. ``1024`` is its best: as many messages an answer as the
-broker was told to give; ``32`` is what its pull consumers ask for by themselves, and what brokers give.
+It only counts messages and bytes. ``1024`` messages per response is the fastest, which the broker is configured to
+allow; ``32`` is the default of its pull consumers and of brokers.
 """
 
 from __future__ import annotations

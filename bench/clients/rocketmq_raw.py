@@ -1,6 +1,6 @@
-"""RocketMQ's requests one by one, in one loop and without a client: polls that are held, and pulls of large messages.
+"""RocketMQ's requests one by one, in one event loop and without a client: held polls, and pulls of large messages.
 
-Whoever is asked (a broker, a Snode, a Proxy) gets the same bytes.
+All servers (a broker, a Snode, a Proxy) get the same bytes.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ HELD_MS = 60_000
 PATIENCE_S = 90.0
 LOOK_S = 0.2
 SETTLE_S = 1.5
-"""Until all polls have come to the broker, and once more when none of them waits to be looked at any more."""
+"""Wait until all polls have reached the broker, and again after it has processed all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawJob:
-    """``server`` is asked; ``count`` polls or messages, of ``value_bytes``; ``pids``: whose memory is looked at.
+    """``count`` polls or messages of ``value_bytes`` to ``server``; ``pids``: the processes whose memory is measured.
 
-    ``broker_port``: where the broker itself says whether all polls lie there.
+    ``broker_port``: the broker's own port, to ask whether all polls are held there.
     """
 
     server: str
@@ -50,12 +50,12 @@ class RawJob:
 
 
 def held(job: RawJob) -> dict[str, Any]:
-    """Polls of groups that nobody has heard of: ms until each ends, MB that ``pids`` have more while all are held."""
+    """Polls of new groups: ms until each ends, and MB by which ``pids`` grow while all are held."""
     return asyncio.run(_held(job))
 
 
 def pulled(job: RawJob) -> dict[str, Any]:
-    """Messages one by one: ms of each pull."""
+    """Pulls of single messages: ms of each."""
     return asyncio.run(_pulled(job))
 
 
@@ -74,7 +74,7 @@ async def _held(job: RawJob) -> dict[str, Any]:
     ends = {queue: await _send(sender, job, queue) + 1 for queue in range(job.queues)}
     took: list[float] = []
     grown: list[float] = []
-    for number in range(job.rounds + 1):  # a broker has never seen these groups, and a cold one takes seconds for it
+    for number in range(job.rounds + 1):  # the groups are new, and a cold broker takes seconds for them
         before = _resident_mb(job.pids)
         waiting = [
             asyncio.ensure_future(_poll(links[row % len(links)], job, f"r{number}g{row}", row % job.queues, ends))
@@ -98,7 +98,7 @@ async def _held(job: RawJob) -> dict[str, Any]:
 
 
 def _all_lie_there(job: RawJob) -> None:
-    """Returns when the broker has looked at all pulls that it has got. Raises RuntimeError where it takes too long."""
+    """Wait until the broker has processed all pulls that it has received. Raises RuntimeError on a timeout."""
     until = time.monotonic() + HELD_MS / 1_000
     while int(agreed(job.broker_port, BROKER_FACTS).table()["table"]["pullThreadPoolQueueSize"]):
         if time.monotonic() > until:
@@ -140,7 +140,7 @@ async def _connected(channel: AsyncioChannel[None], job: RawJob, lane: str) -> C
 
 
 async def _poll(link: Connection, job: RawJob, group: str, queue: int, ends: Mapping[int, int]) -> float:
-    """When it ended."""
+    """Send a poll; returns the time of its end."""
     flags = PullFlag.INLINE | PullFlag.SUSPEND
     frame = await link.call(_pull(job, group, queue, ends[queue], flags), timeout_s=PATIENCE_S, held_s=HELD_MS / 1_000)
     when = time.perf_counter()
@@ -166,7 +166,7 @@ def _pull(job: RawJob, group: str, queue: int, offset: int, flags: PullFlag) -> 
 
 
 async def _send(link: Connection, job: RawJob, queue: int) -> int:
-    """The message's offset."""
+    """Send a message; returns its offset."""
     header = SendMessage(
         producer_group="bench",
         topic=job.topic,

@@ -1,6 +1,6 @@
 """Members of a group that commit each record before they take the next one: seconds and CPU of their process.
 
-The records are there before. Counted from the first record after the warm-up to the last commit.
+The records are written before. The clock runs from the first record after the warm-up to the last commit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SILENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class CommitJob:
-    """Take ``count`` records after those for ``warm``-ing up, and commit each; ``group`` is nobody else's."""
+    """Read ``count`` records after ``warm`` ones for the warm-up, and commit each; ``group`` has no other member."""
 
     bootstrap: str
     topic: str

@@ -1,6 +1,6 @@
-"""Real clients that hold some connections at once, each of which sends a record and waits for it before the next one.
+"""Real clients with several connections at the same time; each sends a record and waits for it before the next one.
 
-What is counted is the server's CPU; the clients warm up first. What must not live here: starting servers.
+The result is the server's CPU; the clients warm up first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["CASES"]
 
 
 def confluent(bootstrap: str, topic: str, *, connections: int, warm: int, count: int, pid: int) -> Used:
-    """As many producers of librdkafka's; each has a record under way, and all of them are waited for."""
+    """One librdkafka producer per connection; each has a record in flight, and all of them are awaited."""
     from confluent_kafka import Producer
 
     producers: list[Any] = [
@@ -42,7 +42,7 @@ def confluent(bootstrap: str, topic: str, *, connections: int, warm: int, count:
 
 
 def java(bootstrap: str, topic: str, *, connections: int, warm: int, count: int, pid: int) -> Used:
-    """As many of Java's producers, a thread each."""
+    """One Java producer per connection, each in its own thread."""
     server = Server("", "", pid)
     spent = 0.0
 

@@ -1,7 +1,4 @@
-"""Kafka's own Java client with one record at a time: a JVM a case (tools/peers/java/kafka/Small), warm when it counts.
-
-What must not live here: starting servers, counting their CPU.
-"""
+"""Kafka's own Java client with one record at a time: a JVM per case (tools/peers/java/kafka/Small), which warms up."""
 
 from __future__ import annotations
 
@@ -21,19 +18,19 @@ WARM_COMMITS = 3_000
 
 
 def spent(kind: str, bootstrap: str, topic: str, *, count: int, warm: int, size: int = 100) -> Spent:
-    """``send``, ``flying`` or ``commit``: what the records after the warm-up took."""
+    """Run ``send``, ``flying`` or ``commit``; returns the time of the records after the warm-up."""
     options = {"kind": kind, "bootstrap": bootstrap, "topic": topic, "count": count, "warm": warm, "size": size}
     said = measured(line(options))
     return Spent(float(str(said["seconds"])), float(str(said["cpu_s"])))
 
 
 def read(bootstrap: str, topic: str, *, count: int, warm: int, ready: Callable[[], None]) -> Told:
-    """Records as they come; ``ready`` is called when the reader stands at the topic's end."""
+    """Read records as they arrive; ``ready`` is called when the reader is at the topic's end."""
     options = {"kind": "read", "bootstrap": bootstrap, "topic": topic, "count": count, "warm": warm}
     return Told(measured(line(options), ready=ready))
 
 
 def line(options: Mapping[str, object]) -> list[str]:
-    """The command."""
+    """The command line."""
     words = {name: str(value) for name, value in options.items()}
     return kafka_java.command("Small", words, heap="512m", quick=False)

@@ -1,7 +1,6 @@
-"""A JVM of a driver of ours that says ready and begun on its way, and what it measured at its end.
+"""Runs a JVM with a driver of ours that prints ready, begun, and at its end its figures.
 
-It ends with what it reads from, so that none is left when the process that waits for it is killed. What must not live
-here: which driver, and what it is told.
+The JVM ends when its standard input closes, so it does not outlive the process that waits for it.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _END_WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a reader said, as other readers say it."""
+    """A reader's figures, in the form of other readers."""
 
     figures: Mapping[str, object]
 
     def result(self) -> Mapping[str, object]:
-        """ms at 50, 99 and 99.9 %, and CPU µs a record."""
+        """ms at 50, 99 and 99.9 %, and CPU µs per record."""
         return self.figures
 
 
@@ -36,9 +35,9 @@ def _nothing() -> None:
 def measured(
     line: Sequence[str], *, ready: Callable[[], None] = _nothing, begun: Callable[[], None] = _nothing
 ) -> Mapping[str, object]:
-    """Run it to its end; the two are called when it says that it is ready, and that its clock runs. Its figures.
+    """Run the driver to its end; returns its figures. Raises RuntimeError.
 
-    Raises RuntimeError.
+    ``ready`` is called when it is ready, ``begun`` when its clock starts.
     """
     with _running(line) as lines:
         for said in lines:

@@ -1,7 +1,4 @@
-"""Small requests of Kafka's and TubeMQ's as bytes, in the versions that usual clients send, and what their answers say.
-
-What must not live here: sockets, clocks.
-"""
+"""Small requests of Kafka and TubeMQ as bytes, in the versions of usual clients, and checks of their responses."""
 
 from __future__ import annotations
 
@@ -29,15 +26,15 @@ __all__ = [
 
 VALUE: Final = b"x" * 100
 OFFSET_MARK: Final = 0x0123_4567_89AB_CDEF
-"""An offset that stands nowhere else in a request."""
+"""An offset whose bytes occur nowhere else in a request."""
 
 _CLIENT: Final = "bench"
 _JOIN: Final = 3
-"""The last version in which a member may join without having been named before."""
+"""The last version in which a member may join without a member id."""
 
 
 class Asked(NamedTuple):
-    """A request with its length in front; ``trouble`` says what is wrong with an answer's body, "" if nothing is."""
+    """A request with its length prefix; ``trouble`` returns the error in a response's body, "" if there is none."""
 
     data: bytes
     trouble: Callable[[bytes], str]
@@ -49,7 +46,7 @@ def _asked(message: object, version: int, answer: type) -> Asked:
 
 
 def _error(answer: object) -> str:
-    """The first error code in it that is not 0, wherever it stands."""
+    """The first error code in a response, at any depth, that is not 0."""
     if dataclasses.is_dataclass(answer):
         code = getattr(answer, "error_code", 0)
         if code:
@@ -71,12 +68,12 @@ def _produce(topic: str) -> Asked:
 
 
 def _fetch(topic: str) -> Asked:
-    """The first record; there has to be one."""
+    """Fetches the first record, which must exist."""
     return fetch_at(topic, 0, most=1)
 
 
 def fetch_at(topic: str, offset: int, *, most: int = 1 << 20) -> Asked:
-    """As librdkafka fetches: no session, half a second of patience."""
+    """A fetch like librdkafka's: no session, a wait of half a second."""
     part = fetch.FetchRequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=most)
     message = fetch.FetchRequest(
         max_wait_ms=500,
@@ -102,7 +99,7 @@ def _list_offsets(topic: str) -> Asked:
 
 
 def _offset_commit(topic: str) -> Asked:
-    """By nobody's member, for a group of the topic's name."""
+    """A commit without a member id, for a group with the topic's name."""
     part = offsets.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topics = [offsets.OffsetCommitRequestTopic(name=topic, partitions=[part])]
     message = offsets.OffsetCommitRequest(group_id=topic, topics=topics)
@@ -133,11 +130,11 @@ KAFKA: Mapping[str, Callable[[str], Asked]] = {
     "FindCoordinator": _find_coordinator,
     "ApiVersions": _api_versions,
 }
-"""By topic, which is the group's name as well."""
+"""Requests by name; each function takes the topic, whose name is also the group's."""
 
 
 def join(group: str) -> Asked:
-    """A member that nobody knows yet."""
+    """JoinGroup of a new member."""
     message = groups.JoinGroupRequest(
         group_id=group,
         session_timeout_ms=45_000,
@@ -149,25 +146,25 @@ def join(group: str) -> Asked:
 
 
 def read_joined(body: bytes) -> tuple[str, int]:
-    """Its id, and the group's generation."""
+    """The member id and the generation in a JoinGroup response."""
     joined = read_response(groups.JoinGroupResponse, _JOIN, body)
     return joined.member_id, joined.generation_id
 
 
 def sync(group: str, member: str, generation: int) -> Asked:
-    """Of a group's only member, with nothing to share out."""
+    """SyncGroup of a group's only member, with an empty assignment."""
     message = groups.SyncGroupRequest(group_id=group, member_id=member, generation_id=generation)
     return _asked(message, 3, groups.SyncGroupResponse)
 
 
 def heartbeat(group: str, member: str, generation: int) -> Asked:
-    """Of a member."""
+    """Heartbeat of a member."""
     message = groups.HeartbeatRequest(group_id=group, member_id=member, generation_id=generation)
     return _asked(message, 4, groups.HeartbeatResponse)
 
 
 def tubemq_send(topic: str) -> Asked:
-    """One message of TubeMQ's."""
+    """A TubeMQ request that sends one message."""
     from penstock.interfaces.framing import Frame
     from penstock.protocols.tubemq.wire import rpc
     from penstock.protocols.tubemq.wire.messages import SendMessageRequestP2B

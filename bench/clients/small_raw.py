@@ -1,7 +1,7 @@
-"""The same request over and over, over some connections at once: what the server spends on it, whoever the client is.
+"""Sends the same request again and again over several connections, to measure the server's CPU without a client's.
 
-Bytes are made once. Only the first answer is read, which has to be a good one, so that a server is measured that never
-waits for its client. What must not live here: what requests look like, starting servers.
+The bytes are encoded once. Only the first response is decoded, and must be a success, so that the server never waits
+for the client.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _OFFSET: Final = struct.Struct(">q")
 _SIZE: Final = struct.Struct(">i")
 _TUBEMQ_HEAD: Final = struct.Struct(">Iiii")
 _ARRIVING_S: Final = (0.001, 0.0002)
-"""Until a fetch lies at the server, and for each further one."""
+"""Seconds until a fetch waits at the server, and for each further one."""
 
 
 class RawJob(NamedTuple):
-    """``count`` requests in all over ``connections``, each of which waits for its answer.
+    """``count`` requests in all over ``connections``, each of which waits for its response.
 
-    ``pid``: the server's, whose CPU is looked at; ``end``: of the topic's partition.
+    ``pid``: the server's process, whose CPU is measured; ``end``: the end offset of the topic's partition.
     """
 
     host: str
@@ -47,7 +47,7 @@ class RawJob(NamedTuple):
 
 
 class Used(NamedTuple):
-    """Of all requests: seconds on the clock, and of the server's CPU time."""
+    """For all requests: wall-clock seconds, and the server's CPU seconds."""
 
     seconds: float
     server_s: float
@@ -77,7 +77,10 @@ _Answered = Callable[[socket.socket], bytes]
 
 
 def _settled(connection: socket.socket, asked: Asked, answered: _Answered = _kafka_answer) -> bytes:
-    """The first good answer: servers have topics and groups to open before. Raises RuntimeError."""
+    """Repeat a request until it succeeds, while the server opens topics and groups; returns the response.
+
+    Raises RuntimeError.
+    """
     until = time.monotonic() + _WITHIN_S
     while True:
         connection.sendall(asked.data)
@@ -91,7 +94,7 @@ def _settled(connection: socket.socket, asked: Asked, answered: _Answered = _kaf
 
 
 def _plain(case: str) -> Callable[[socket.socket, str], Asked]:
-    """A request that needs no more than what is opened before it."""
+    """A request that needs no member; offset requests first look up the coordinator, and commit an offset."""
 
     def prepared(connection: socket.socket, topic: str) -> Asked:
         first = ("FindCoordinator", "OffsetCommit") if case.startswith("Offset") else ()
@@ -105,7 +108,7 @@ def _plain(case: str) -> Callable[[socket.socket, str], Asked]:
 
 
 def _beating(connection: socket.socket, topic: str) -> Asked:
-    """A heartbeat of the only member of a new group."""
+    """Heartbeats of the only member of a new group."""
     group = f"{topic}-{time.time_ns()}"
     _settled(connection, small_messages.KAFKA["FindCoordinator"](group))
     member, generation = small_messages.read_joined(_settled(connection, small_messages.join(group)))
@@ -129,7 +132,7 @@ CASES: Mapping[str, tuple[Callable[[socket.socket, str], Asked], _Answered]] = {
 
 
 def run(case: str, job: RawJob) -> Used:
-    """What the requests took. Raises RuntimeError where the server says no."""
+    """Send the requests; returns their cost. Raises RuntimeError if the server refuses one."""
     connections = [_connected(job) for _ in range(job.connections)]
     if case == AT_END:
         used = _at_end(job, connections)
@@ -164,14 +167,14 @@ def _one_each(connections: Sequence[socket.socket], data: bytes, answered: _Answ
 
 
 def _at_end(job: RawJob, readers: Sequence[socket.socket]) -> Used:
-    """All wait at the end of the partition for a record that comes, and have it at once."""
+    """All connections wait at the end of the partition; each record that is sent answers all of them."""
     with _connected(job) as writer:
         produce = small_messages.KAFKA["produce"](job.topic)
         _settled(writer, produce)
         asked = bytearray(small_messages.fetch_at(job.topic, small_messages.OFFSET_MARK).data)
         place = asked.index(_OFFSET.pack(small_messages.OFFSET_MARK))
         first, more = _ARRIVING_S
-        offset = job.end + 1  # the one that was just sent
+        offset = job.end + 1  # after the record that was just sent
 
         def turn() -> None:
             nonlocal offset

@@ -1,6 +1,6 @@
-"""Readers of records that come one by one: when each was there, after it was sent, by the clock of this machine.
+"""Readers of records that arrive one by one: the latency of each, from its send to its arrival.
 
-A value begins with the time it was handed to its producer, in ns of the machine's monotonic clock.
+A value begins with the time at which it was passed to its producer, in ns of the machine's monotonic clock.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ WARM_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class TrickleJob:
-    """Read ``count`` records of partition 0 from its end on; ``@ready`` is printed when the reader stands there.
+    """Read ``count`` records of partition 0 from its end on; ``@ready`` is printed when the reader is there.
 
-    ``warm``: of its own records before that, for who has to warm up.
+    ``warm``: records before these, for clients that have to warm up.
     """
 
     bootstrap: str
@@ -35,7 +35,7 @@ class TrickleJob:
 
 @dataclass(slots=True)
 class Seen:
-    """Latencies in ns, in order, and the CPU time since the first fifth was there, or all but the last ``counted``."""
+    """Latencies in ns, in order, and the CPU time without the first fifth, or of the last ``counted`` records."""
 
     wanted: int
     counted: int = 0
@@ -44,7 +44,7 @@ class Seen:
     _from: int = 0
 
     def add(self, value: bytes) -> bool:
-        """Whether that was the last one."""
+        """Add a record; returns whether it was the last one."""
         self.latencies.append(time.monotonic_ns() - int(value[:20]))
         if not self._from and len(self.latencies) >= self._uncounted():
             self._from, self._cpu = len(self.latencies), time.process_time()
@@ -54,7 +54,7 @@ class Seen:
         return self.wanted - self.counted if self.counted else self.wanted * WARM_SHARE
 
     def result(self) -> dict[str, object]:
-        """ms at 50, 99 and 99.9 %, CPU µs a record, and of how many."""
+        """ms at 50, 99 and 99.9 %, CPU µs per record, and the number of records."""
         cpu = time.process_time() - self._cpu
         counted = sorted(self.latencies[self._from :])
 

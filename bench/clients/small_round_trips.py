@@ -1,6 +1,6 @@
-"""A question is sent, and its answer waited for before the next one: latency and CPU of who asks.
+"""Round trips: a client sends a question and waits for its answer before the next one; its latency and CPU.
 
-Questions go to partition 0 of a topic, answers come in partition 1. Who answers is the same for all of them.
+Questions go to partition 0 of a topic, answers to partition 1. The same program answers all clients.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _question() -> bytes:
 
 
 def answer(job: TrickleJob) -> None:
-    """Send back what comes, by confluent-kafka; says ``@ready``, and ends with the last one."""
+    """Send every question back with confluent-kafka; it prints ``@ready``, and ends after the last question."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     settings: dict[str, str | int | float | bool] = {"bootstrap.servers": job.bootstrap}

@@ -1,7 +1,7 @@
 """TubeMQ with one message at a time: ours, and TubeMQ's own Java client (tools/peers/java/tubemq/Small), both warm.
 
-After an answer without messages both wait `NOT_FOUND_MS` before they ask again, which is what latency hangs on: servers
-do not hold a request until something comes. What must not live here: servers, topics.
+After a response without messages both wait `NOT_FOUND_MS` before the next request. The latency depends on that, since
+servers do not hold a request until a message arrives.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["CASES", "FLIGHTS", "PACE", "READERS", "SENDERS", "SmallTubeJob"]
 
 NOT_FOUND_MS: Final = 10
-"""The shortest that ours takes; by themselves all clients wait for 400."""
+"""The minimum in our client; the default of all clients is 400."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmallTubeJob:
-    """``count`` messages after those for warming up, sent to or read from ``topic``; ``rate`` is a pace's, a second."""
+    """``count`` messages after the warm-up, sent to or read from ``topic``; ``rate`` is in messages per second."""
 
     masters: str
     topic: str
@@ -41,7 +41,7 @@ class SmallTubeJob:
 
     @property
     def address(self) -> str:
-        """As our clients take it."""
+        """The address for our clients."""
         return f"tubemq://{self.masters}"
 
 
@@ -90,7 +90,7 @@ def assigned(job: SmallTubeJob) -> Mapping[str, object]:
 
 
 def member(job: SmallTubeJob) -> Mapping[str, object]:
-    """The only member of a server-balanced group, which confirms every batch: locally, as its rival does."""
+    """The only member of a server-balanced group, which confirms every batch locally, as its rival does."""
     from penstock import Consumer
 
     options = "auto_offset_reset=earliest&heartbeat_interval_ms=1000&confirm_locally=true"
@@ -145,4 +145,4 @@ CASES: Mapping[str, Mapping[str, Case]] = {
     "read": READERS,
     PACE: {PACE: _java("pace")},
 }
-"""By what is done, then by who does it. Messages to be read are written by Java, for everyone."""
+"""Cases by work, then by client. For all clients, Java's producer writes the messages to be read."""

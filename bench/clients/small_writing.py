@@ -1,6 +1,6 @@
-"""Senders of one record at a time: each function sends ``count`` records and tells seconds and CPU of its process.
+"""Senders of single records: each function sends ``count`` records and returns seconds and CPU of its process.
 
-Waiting for every acknowledgement before the next record, or with a hundred in flight. No one lingers.
+They wait for every acknowledgement before the next record, or have a hundred in flight. No client lingers.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from bench.clients.writing import Instant, Spent
 __all__ = ["CASES", "WARM", "SmallJob"]
 
 WARM = 300
-"""Sent before the clock starts, unless a job says how many."""
+"""Records that are sent before the clock starts, unless the job has another number."""
 
 FLYING = 100
 
 
 @dataclass(frozen=True, slots=True)
 class SmallJob:
-    """Send ``count`` records of ``value`` to one topic, after as many as make a client ``warm``."""
+    """Send ``count`` records with ``value`` to one topic, after ``warm`` records for the warm-up."""
 
     bootstrap: str
     topic: str
@@ -90,7 +90,7 @@ def confluent(job: SmallJob) -> Spent:
 
 
 def confluent_flying(job: SmallJob) -> Spent:
-    """A hundred without an answer at any time, counted by delivery callbacks."""
+    """A hundred in flight at any time, counted by delivery callbacks."""
     producer = _confluent(job)
     done = 0
 
@@ -214,4 +214,4 @@ CASES: Mapping[str, Sequence[str]] = {
         "Java", "java_flying",
     ),
 }  # fmt: skip
-"""Variant to its cases, each followed by the name of its function."""
+"""The cases of each variant; each is followed by the name of its function."""

@@ -1,7 +1,4 @@
-"""What readers and writers of one server are measured by: their job, a clock over batches, a clock over sends.
-
-What must not live here: clients, their options.
-"""
+"""Measures readers and writers: their job, a clock for batches, and a clock for sends."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ COLUMNS = ("value", "offset")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``warm`` records that nobody times, then ``count``. ``value_bytes``: of what is sent."""
+    """``warm`` records that are not measured, then ``count``. ``value_bytes`` is the size of sent values."""
 
     servers: str
     topic: str
@@ -30,7 +27,7 @@ class Job:
 
 
 class Tally:
-    """Rows and bytes of values; the clock runs from the first batch, whose rows are not counted, to the last."""
+    """Counts rows and bytes of values; the clock runs from the first batch, whose rows are not counted, to the last."""
 
     def __init__(self) -> None:
         self.records = self.bytes = self._first = 0
@@ -38,7 +35,7 @@ class Tally:
         self._cpu = self._last_cpu = 0.0
 
     def add(self, table: pa.Table) -> None:
-        """Count one."""
+        """Count a batch."""
         if not table.num_rows:
             return
         if not self.records:
@@ -49,7 +46,7 @@ class Tally:
         self._last, self._last_cpu = time.perf_counter(), time.process_time()
 
     def result(self) -> dict[str, object]:
-        """As the Java driver tells it."""
+        """The figures, in the form of the Java driver's."""
         return {
             "records": self.records - self._first,
             "seconds": self._last - self._begun,

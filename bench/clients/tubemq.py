@@ -1,7 +1,5 @@
-"""penstock reading from and writing to TubeMQ, in a process that has warmed up, as its rival has.
-
-What must not live here: the rival (`bench.clients.tubemq_java`), servers, topics.
-"""
+"""penstock with TubeMQ, reading and writing, in a process that has warmed up like its rival
+(`bench.clients.tubemq_java`)."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ __all__ = ["CASES", "TubeJob"]
 
 ROWS_AT_ONCE = 50_000
 STEP = 28
-"""Offsets of neighbours are so far apart where a store has one partition."""
+"""The difference of two consecutive offsets if a store has one partition."""
 
 _groups = numbers(time.time_ns())
 
@@ -39,7 +37,7 @@ def _reading(read: Callable[[TubeJob, int], Iterator[pa.Table]]) -> Callable[[Tu
 
 
 def _range_reader(job: TubeJob, count: int) -> Iterator[pa.Table]:
-    """Exact ranges, partition after partition: what a Spark task does."""
+    """Exact ranges, partition after partition, as in a Spark task."""
     from penstock import LogRange, RangeReader
 
     with RangeReader(f"tubemq://{job.servers}") as reader:
@@ -51,7 +49,7 @@ def _range_reader(job: TubeJob, count: int) -> Iterator[pa.Table]:
 
 
 def _assigned(job: TubeJob, count: int) -> Iterator[pa.Table]:
-    """The consumer without a group: all partitions at once, from their beginning."""
+    """The consumer without a group: all partitions together, from their start."""
     from penstock import Consumer
 
     with Consumer(f"tubemq://{job.servers}") as consumer:
@@ -60,12 +58,12 @@ def _assigned(job: TubeJob, count: int) -> Iterator[pa.Table]:
 
 
 def _group(job: TubeJob, count: int) -> Iterator[pa.Table]:
-    """A server-balanced member of a group of its own that confirms every batch: locally, as its rival does."""
+    """The only member of a server-balanced group, which confirms every batch locally, as its rival does."""
     yield from _member(job, count, "")
 
 
 def _one_connection(job: TubeJob, count: int) -> Iterator[pa.Table]:
-    """The same over one connection, which is what its rival has."""
+    """The same over one connection, as its rival."""
     yield from _member(job, count, "&connections_per_broker=1")
 
 

@@ -1,7 +1,4 @@
-"""A TubeMQ topic into Spark's noop sink by format("penstock"), in a session that has warmed up.
-
-What must not live here: clients without Spark (`bench.clients.tubemq`).
-"""
+"""A TubeMQ topic into Spark's noop sink with format("penstock"), in a session that has warmed up."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ __all__ = ["to_noop"]
 
 COLUMNS = "value,offset"
 WARM = 2
-"""The first query of a session takes seconds longer; so does the second."""
+"""Queries to warm up: the first two of a session take seconds longer."""
 
 
 def to_noop(job: TubeJob) -> dict[str, object]:
@@ -39,7 +36,7 @@ def to_noop(job: TubeJob) -> dict[str, object]:
 
 
 def _cpu_s() -> float:
-    """User and system seconds of everything Spark has started."""
+    """User and system seconds of all processes that Spark has started."""
     total = 0.0
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):

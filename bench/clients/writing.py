@@ -1,4 +1,4 @@
-"""What a producer case is given, and the settings that all of them share."""
+"""The job of a producer case, and the settings that all producers share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUFFER_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class ProduceJob:
-    """Send ``count`` records, the pairs of key and value again and again, partitions by the key's hash."""
+    """Send ``count`` records: the pairs of key and value repeatedly, with partitions by the key's hash."""
 
     bootstrap: str
     topic: str
@@ -27,7 +27,7 @@ class ProduceJob:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds on the clock, and of this process's CPU time."""
+    """Wall-clock seconds, and CPU seconds of this process."""
 
     seconds: float
     cpu_s: float
@@ -35,20 +35,20 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A point in time, by the clock and by the CPU time used so far."""
+    """A point in time, by the wall clock and by the CPU time of this process."""
 
     clock: float
     cpu: float
 
     @classmethod
     def now(cls) -> Self:
-        """This one."""
+        """The current point."""
         return cls(time.perf_counter(), time.process_time())
 
     def passed(self) -> Spent:
-        """Since then."""
+        """The time since then."""
         return Spent(time.perf_counter() - self.clock, time.process_time() - self.cpu)
 
 
 ProducerCase: TypeAlias = Callable[[ProduceJob], Spent]
-"""Sends everything, waits for every acknowledgement, and tells what passed from the first send to the last answer."""
+"""Sends everything, and returns the time from the first send to the last acknowledgement."""

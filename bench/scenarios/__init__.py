@@ -1,4 +1,4 @@
-"""Scenarios by name: what each measures, and which case is compared with which."""
+"""Scenarios by name: the measurement of each, and the cases that are compared."""
 
 from bench.scenarios.table import SCENARIOS as SCENARIOS
 from bench.scenarios.table import Scenario as Scenario

@@ -1,6 +1,6 @@
-"""Lines in and out on the command line, ours against kcat: a file to a topic and back, start and end included.
+"""Lines in and out on the command line, ours against kcat: a file to a topic and back, with start and end of processes.
 
-kcat is a package of Debian's and others'; where it is not installed, only ours is measured, and that is said.
+kcat is a package of Debian and other distributions; without it, only ours is measured, with a message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOPIC = "bench-cli"
 
 
 def run(session: Session) -> None:
-    """Every direction, to and from our node in memory."""
+    """Measure both directions, to and from our node in memory."""
     cases = ["penstock", "kcat"] if shutil.which("kcat") else ["penstock"]
     if "kcat" not in cases:
         session.say("kcat is not installed (Debian, Ubuntu: apt install kcat): only ours is measured")
@@ -74,7 +74,7 @@ def _command(what: str, case: str, bootstrap: str, count: int) -> list[str]:
 
 
 def _lines(count: int) -> Path:
-    """A file of so many lines."""
+    """A file with so many lines."""
     file = kept() / f"lines-{count}.txt"
     if not file.exists():
         unfinished = file.with_suffix(".unfinished")
@@ -103,7 +103,7 @@ def _timed(command: Sequence[str], out: Path) -> tuple[float, float]:
 
 
 def _check(what: str, bootstrap: str, out: Path, count: int) -> None:
-    """Raise CaseFailed unless all lines are there."""
+    """Raise CaseFailed unless all lines have arrived."""
     found = sum(ends(bootstrap, _TOPIC)) if what == PRODUCE else _count_lines(out)
     if found != count:
         raise CaseFailed(f"{found} of {count} lines are there")

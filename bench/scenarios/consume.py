@@ -20,11 +20,11 @@ JAVA_TUNED = "Java tuned"
 VARIANTS = ("100 B",)
 CASES = (*MODULES, JAVA, JAVA_TUNED)
 SLOW = {"kafka-python": 1, "aiokafka": 2}
-"""Partitions that these read of the four: their rate does not depend on it, the bench's patience does."""
+"""How many of the four partitions these clients read. Their rate does not depend on it, but the bench's time does."""
 
 
 def run(session: Session) -> None:
-    """Every case over each variant's topic."""
+    """Run every case with each variant's topic."""
     for variant in session.chosen(VARIANTS):
         wanted = topic(variant, quick=session.quick)
         bootstrap = session.kafka(wanted).bootstrap
@@ -35,7 +35,7 @@ def run(session: Session) -> None:
 def measure(
     session: Session, scenario: str, variant: str, case: str, number: int, bootstrap: str, wanted: Topic, *, reader: str
 ) -> None:
-    """One case once: its rate and its CPU, after its checksums were found right."""
+    """Run one case once: check its checksums, and keep its rate and its CPU."""
     if (scenario, variant, case) in session.broken:
         return
     partitions = range(SLOW.get(reader, PARTITIONS))

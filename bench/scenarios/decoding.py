@@ -10,11 +10,11 @@ __all__ = ["run"]
 
 VARIANTS = ("100 B", "100 B lz4", "1 KB")
 SECONDS = 1.0
-"""Of each reader in each round."""
+"""Seconds of each reader in each round."""
 
 
 def run(session: Session) -> None:
-    """Every reader over each variant's bytes."""
+    """Run every reader with each variant's bytes."""
     for variant in session.chosen(VARIANTS):
         for number in range(-session.warm, session.runs):
             seconds = 0.05 if session.quick or number < 0 else SECONDS

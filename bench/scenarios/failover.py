@@ -1,4 +1,4 @@
-"""A broker of three dies, or is stopped: how long the worst partition stands still, for all clients at once."""
+"""One of three brokers is killed or stopped: the longest stall of any partition, for all clients at the same time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AWAY_S = 10.0
 
 
 def run(session: Session) -> None:
-    """Each round harms the next broker, and waits until everything is led as before."""
+    """Each round harms the next broker, and waits until all partitions have their leaders again."""
     with ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-failover-"))
         session.say("starting three brokers")

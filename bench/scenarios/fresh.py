@@ -1,6 +1,6 @@
-"""Fresh processes: from their start to the first record and to the last one, their memory; and consumers that idle.
+"""Fresh processes: the time from their start to the first and the last record, and their memory; and idle consumers.
 
-From a real Kafka broker and from our snode in memory, which run one after the other.
+They read from a real Kafka broker and from our snode in memory, which run one after the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIGURES = {FIRST_S: "first_s", ALL_S: "all_s", CPU_ALL: "cpu_s", PEAK_MB: "peak
 
 
 def run(session: Session) -> None:
-    """Both servers, one after the other."""
+    """Measure both servers, one after the other."""
     _all(session, "Kafka", session.kafka().bootstrap)
     session.stop_kafka()
     with snode("memory:") as node:

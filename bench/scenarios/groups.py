@@ -1,6 +1,6 @@
-"""Groups at scale, on a real Kafka broker and on our node (file store), which run all the time and are asked in turn.
+"""Large groups on a real Kafka broker and on our node (file store); both run all the time and are measured in turn.
 
-One classic group of a thousand members, one of KIP-848 as large, two thousand groups of one member each.
+One classic group of a thousand members, a KIP-848 group of the same size, two thousand groups of one member each.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ NODE, BROKER = "penstock snode", "Kafka"
 RIVALS: Mapping[str, Sequence[str]] = {NODE: (BROKER,)}
 ROUNDS = 3
 DELAY_MS = 500
-"""How long a classic group's first member waits for others, at both: Kafka's default is 3,000, ours 0."""
+"""Time that a classic group's first member waits for others, on both servers; Kafka's default is 3,000, ours 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Members of the one group, partitions of its topic, groups of one member."""
+    """Members of the large group, partitions of its topic, number of groups with one member."""
 
     members: int
     partitions: int
@@ -48,7 +48,7 @@ _numbers = itertools.count(1)
 
 
 def variants(size: Size) -> Mapping[str, str]:
-    """What each part is called in tables."""
+    """The name of each part in tables."""
     return {
         "classic": f"classic group of {size.members:,}",
         "newer": f"KIP-848 group of {size.members:,}",
@@ -57,7 +57,7 @@ def variants(size: Size) -> Mapping[str, str]:
 
 
 def run(session: Session) -> None:
-    """All parts at both, in turn."""
+    """Measure all parts on both servers, in turn."""
     session.stop_kafka()
     size = QUICK if session.quick else FULL
     with _servers() as servers:
@@ -112,7 +112,7 @@ def _measure(session: Session, server: Server, part: str, number: int, size: Siz
 
 
 def add(session: Session, variant: str, case: str, number: int, told: Mapping[str, Any]) -> None:
-    """Keep what a case has told: seconds and the server's CPU by phase, its memory by when it was looked at."""
+    """Keep a case's result: seconds and the server's CPU by phase, its memory by the time of measurement."""
     for phase, figures in told["phases"].items():
         seconds, server_s = figures["seconds"], figures["server_s"]
         detail = {name: value for name, value in figures.items() if name not in ("seconds", "server_s")}

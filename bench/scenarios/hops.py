@@ -1,6 +1,6 @@
-"""How many files of penstock a request or a record runs through: one way to see how much a reader has to open.
+"""The number of penstock's files that a request or a record passes through, and that a reader has to open.
 
-A count, not a time: one round says all.
+It is a count, not a time, so one round is enough.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["run"]
 
 
 def run(session: Session) -> None:
-    """Each way once."""
+    """Count each path once."""
     for way in WAYS:
         try:
             files = child("bench.hops_case", {"way": way})["files"]

@@ -19,13 +19,13 @@ RIVALS: Mapping[str, Sequence[str]] = {}
 VALUE_BYTES = 100
 COUNTS = {"penstock send_batch (Arrow)": 5_000_000}
 COUNT = 1_000_000
-"""Records a case sends; the quick ones more, so that no figure is of a fraction of a second."""
+"""Records per case; fast cases send more, so that no case ends within a fraction of a second."""
 
 _numbers = itertools.count()
 
 
 def run(session: Session) -> None:
-    """Every case to either server."""
+    """Run every case with both servers."""
     _rounds(session, "to Kafka", session.kafka().bootstrap)
     session.stop_kafka()
     with snode("memory:") as node:
@@ -41,7 +41,7 @@ def _rounds(session: Session, variant: str, bootstrap: str) -> None:
 def _measure(session: Session, variant: str, case: str, number: int, bootstrap: str) -> None:
     count = COUNTS.get(case, COUNT) // (5 if session.quick else 1)
     topic = f"bench-produce-{next(_numbers)}"
-    # What an earlier, killed run has left.
+    # An earlier run that was killed may have left it.
     if ends(bootstrap, topic):
         delete(bootstrap, topic)
     create(bootstrap, topic)

@@ -46,7 +46,7 @@ SETTINGS = {
     "mappedFileSizeCommitLog": 1 << 28,
     "mappedFileSizeConsumeQueue": 20 * 1_000_000,
 }
-"""A broker that gives as many messages as are asked for, for everyone alike; stock ones give 32."""
+"""A broker that returns as many messages as a client requests, for all clients; by default it returns 32."""
 
 _numbers = itertools.count(1)
 
@@ -72,8 +72,7 @@ def _topic(cluster: rocketmq.Cluster) -> str:
 
 
 def filled(session: Session, cluster: rocketmq.Cluster, count: int) -> tuple[str, int]:
-    """A topic with about ``count`` records, and how many there are if each queue is read as far as the shortest one
-    goes."""
+    """A topic with about ``count`` records, and their number if all queues are read to the length of the shortest."""
     topic = _topic(cluster)
     session.say(f"loading {count} records")
     job = {"servers": cluster.address, "topic": topic, "count": count, "warm": 0, "value_bytes": VALUE_BYTES}
@@ -107,7 +106,7 @@ def measured(
     topic: str,
     count: int,
 ) -> None:
-    """One case, once: its rate and CPU, or that it failed."""
+    """Run one case once, and keep its rate and CPU, or its failure."""
     if (scenario, variant, case) in session.broken:
         return
     job = {"topic": topic, "count": count, "warm": count // 3, "value_bytes": VALUE_BYTES}

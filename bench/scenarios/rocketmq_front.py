@@ -1,5 +1,5 @@
-"""RocketMQ's own Java client at our node (file store) and at a real broker: sends that are waited for, sends in flight,
-pulls of 32 messages. Both servers run all the time, and are asked in turn."""
+"""RocketMQ's own Java client with our node (file store) and a real broker: awaited sends, sends in flight, and pulls of
+32 messages. Both servers run all the time, and are measured in turn."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _numbers = itertools.count(1)
 
 
 def run(session: Session) -> None:
-    """All of Java's ways at both."""
+    """Run all cases of Java's client with both servers."""
     session.stop_kafka()
     with (
         tempfile.TemporaryDirectory(dir=kept()) as home,
@@ -85,7 +85,7 @@ def _topic(server: Server) -> str:
 
 
 def _filled(server: Server, topic: str, count: int) -> int:
-    """Put records in; returns how many there are if each queue is read as far as the shortest one goes."""
+    """Write records; returns their number if all queues are read up to the length of the shortest one."""
     job = {"servers": server.bootstrap, "topic": topic, "count": count, "warm": 0, "value_bytes": VALUE_BYTES}
     child("bench.rocketmq_case", {"case": "penstock send_batch (Arrow)", **job})
     with Admin(f"rocketmq://{server.bootstrap}") as admin:

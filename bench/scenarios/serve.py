@@ -20,7 +20,7 @@ VARIANTS = ("100 B",)
 
 
 def run(session: Session) -> None:
-    """Each reader from either server, in turn; both servers run all the time."""
+    """Run each reader with both servers, in turn; both run all the time."""
     for variant in session.chosen(VARIANTS):
         wanted = topic(variant, quick=session.quick)
         kafka = session.kafka(wanted).bootstrap

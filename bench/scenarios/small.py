@@ -1,7 +1,7 @@
-"""One record, one request, at once: single sends, records read as they come; the server's CPU beside.
+"""Single records and small requests: sends, records that are read as they arrive, and the server's CPU.
 
-To a real Kafka broker and to our snode in memory: requests in turn, clients first at the one and then at the other.
-TubeMQ's clients likewise. What must not live here: the parts themselves, each of which can be chosen.
+Servers are a real Kafka broker and our snode in memory. Raw requests go to both in turn; clients run first with one
+server and then with the other. The same for TubeMQ's clients. The parts are in other modules, and can be selected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ IN_TURN: Mapping[str, Callable[[Session, Server, Server, int], None]] = {
     "requests": small_requests.requests,
     "connections": small_requests.connections,
 }
-"""Both servers run all the time; the number is the port that our node has for TubeMQ."""
+"""Parts with both servers running all the time; the number is our node's port for TubeMQ."""
 
 AT_ONE: Mapping[str, Callable[[Session, Server], None]] = {
     "sends": small_clients.sends,
@@ -34,13 +34,13 @@ ALONE: Mapping[str, Callable[[Session], None]] = {
     "tubemq-sends": small_tubemq.sends,
     "tubemq-reads": small_tubemq.reads,
 }
-"""With servers of their own."""
+"""Parts with their own servers."""
 
 PARTS = (*IN_TURN, *AT_ONE, *ALONE)
 
 
 def run(session: Session) -> None:
-    """The parts that are wanted, one after the other."""
+    """Run the selected parts, one after the other."""
     if any(map(session.wants, (*IN_TURN, *AT_ONE))):
         _kafka(session)
     session.stop_kafka()
@@ -52,7 +52,7 @@ def run(session: Session) -> None:
 
 
 def _kafka(session: Session) -> None:
-    """What is done in turn, with a node of its own each, then the real broker alone."""
+    """Run the parts with both servers in turn, with a new node for each part, then those with one server at a time."""
     broker = session.kafka()
     kafka = Server("Kafka", broker.bootstrap, broker.pid)
     for name, part in IN_TURN.items():
@@ -67,7 +67,7 @@ def _at_one(session: Session, server: Server) -> None:
 
 
 def _part(session: Session, name: str, part: Callable[..., None], *servers: object) -> None:
-    """Run it, if it is wanted, and say how long it took."""
+    """Run a part if it is selected, and print its duration."""
     if session.wants(name):
         begun = time.monotonic()
         part(session, *servers)

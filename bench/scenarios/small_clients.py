@@ -1,4 +1,4 @@
-"""Clients with one record at a time, ours and others', at one server: sends, reads, commits, questions and answers."""
+"""Clients that handle one record at a time, ours and others', with one server: sends, reads, commits, round trips."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ PREFIX = "bench-small"
 VALUE_BYTES = 100
 SENDS = 3_000
 FLYING_TIMES = 5
-"""As many times more records where a hundred are in flight."""
+"""Factor for the number of records with a hundred in flight."""
 
 RATES = {100: 200, 500: 2_000, 1_000: 2_000, 10_000: 20_000}
-"""Records a second to records of a case."""
+"""Records of a case, by records per second."""
 
 OFTEN = 500
-"""The rate that is read in all rounds; others in `FEWER` at most."""
+"""The rate that is measured in all rounds; others in at most `FEWER` rounds."""
 
 FEWER = 3
 SETTLE_S = 0.5
-"""Until a reader that is ready waits at its server."""
+"""Time until a ready reader waits at its server."""
 
 COMMITS = 1_000
 ROUND_TRIPS = 2_000
 QUICK_SHARE = 5
 TRIES = 3
-"""Of a reading whose writer is late."""
+"""Attempts of a measurement whose writer is late."""
 
 Found = TypeVar("Found")
 
 
 def sends(session: Session, server: Server) -> None:
-    """Waited for one by one, and a hundred in flight."""
+    """Measure sends that are awaited one by one, and with a hundred in flight."""
     for what, words in small_writing.CASES.items():
         cases = dict(zip(words[::2], words[1::2], strict=True))
         _sends(session, server, what, cases, _share(session, SENDS * (FLYING_TIMES if "flight" in what else 1)))
@@ -68,7 +68,7 @@ def _sends(session: Session, server: Server, what: str, cases: Mapping[str, str]
 
 
 def commits(session: Session, server: Server) -> None:
-    """A commit for each record."""
+    """Measure a commit for each record."""
     variant = f"commit per record, {server.name}"
     count = _share(session, COMMITS)
     for number, case in rounds(tuple(small_commits.CASES), warm=0, runs=session.runs):
@@ -82,7 +82,7 @@ def commits(session: Session, server: Server) -> None:
 
 
 def _spent(session: Session, server: Server, variant: str, case: str, number: int, job: Mapping[str, object]) -> None:
-    """Run a case, and delete its topic. The server's CPU is that of all its records, the warm-up's included."""
+    """Run a case, and delete its topic. The server's CPU is for all records, including those of the warm-up."""
     before = server.cpu_s()
     try:
         result = child("bench.small_case", {**job, "bootstrap": server.bootstrap})
@@ -100,7 +100,7 @@ def _spent(session: Session, server: Server, variant: str, case: str, number: in
 
 
 def reads(session: Session, server: Server) -> None:
-    """What comes at a rate, as it comes."""
+    """Measure the latency of records that arrive at a constant rate."""
     for rate, count in RATES.items():
         variant = f"read {rate:,} a second, {server.name}"
         runs = session.runs if rate == OFTEN else min(FEWER, session.runs)
@@ -120,7 +120,7 @@ def _read(session: Session, server: Server, variant: str, case: str, number: int
 
 
 def latencies(session: Session, variant: str, case: str, number: int, found: Mapping[str, object]) -> None:
-    """Keep what a reader found."""
+    """Keep a reader's latencies."""
     for quantile in ("p50", "p99", "p999"):
         session.add("small", f"{variant}, {quantile}", LATENCY_MS, case, number, float(str(found[quantile])))
     session.add("small", variant, CPU_EACH, case, number, float(str(found["cpu_us"])))
@@ -141,17 +141,17 @@ def _trickle(server: Server, reader: str, rate: int, count: int, warm: int) -> M
 
 
 class TooLate(CaseFailed):
-    """A writer did not keep to its pace: nothing that a reader can help."""
+    """A writer did not keep its rate, which is not the reader's fault."""
 
 
 def too_late(paced: Mapping[str, object], rate: int, count: int) -> None:
-    """Raises TooLate where a writer did not keep to its pace."""
+    """Raise TooLate if a writer did not keep its rate."""
     if int(str(paced["late"])) > count // 100:
         raise TooLate(f"the writer was late {paced['late']} times: the machine is too busy for {rate} a second")
 
 
 def punctual(session: Session, measure: Callable[[], Found]) -> Found:
-    """What ``measure`` gives; done again, some times, when its writer was late. Raises CaseFailed."""
+    """The result of ``measure``, which is repeated up to `TRIES` times if its writer was late. Raises CaseFailed."""
     for _ in range(TRIES - 1):
         try:
             return measure()
@@ -161,7 +161,7 @@ def punctual(session: Session, measure: Callable[[], Found]) -> Found:
 
 
 def round_trips(session: Session, server: Server) -> None:
-    """A question, and its answer."""
+    """Measure the time from a question to its answer."""
     variant = f"question and answer, {server.name}"
     count = _share(session, ROUND_TRIPS)
     for number, case in rounds(tuple(ASKERS), warm=0, runs=session.runs):

@@ -1,7 +1,7 @@
-"""What a request costs the server, by API and by connections at once: the same bytes to both servers, in turn.
+"""The server's CPU per request, by API and number of connections: the same bytes to both servers, in turn.
 
-And what a record costs it that real clients send and wait for. Both servers have had as many requests of the kind
-before as make a JIT compiler do what it can.
+Also the CPU per record that real clients send and wait for. Before the measurement both servers get enough requests of
+the same kind for a JIT compiler to finish its work.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ __all__ = ["connections", "requests"]
 MANY = (1, 10, 100)
 FEW = (1, 10)
 OFTEN = ("produce", "fetch")
-"""In all rounds; others in `FEWER` at most."""
+"""APIs that are measured in all rounds; others in at most `FEWER` rounds."""
 
 WIDELY = (*OFTEN, AT_END)
-"""Over `MANY` connections; others over `FEW`."""
+"""APIs that are measured over `MANY` connections; others over `FEW`."""
 
 OTHERS = (*(case for case in KAFKA if case not in WIDELY), HEARTBEAT)
 FEWER = 3
 REQUESTS = 10_000
 AT_END_REQUESTS = {1: 2_000, 10: 5_000, 100: 10_000}
-"""One after the other: each time a record comes, all connections are answered."""
+"""Requests by number of connections. Each new record answers the fetches of all connections."""
 
 WARM = 20_000
 WARM_CONNECTIONS = 10
@@ -42,7 +42,7 @@ QUICK_SHARE = 10
 
 
 def requests(session: Session, kafka: Server, node: Server, tubemq_port: int) -> None:
-    """All kinds of requests by the raw client."""
+    """Measure all kinds of requests with the raw client."""
     topics = {server.name: fresh(server.bootstrap, "bench-small") for server in (kafka, node)}
     for what in (*WIDELY, *OTHERS):
         runs = session.runs if what in OFTEN else min(FEWER, session.runs)
@@ -61,7 +61,7 @@ def _kind(
     numbers: Sequence[int],
     runs: int,
 ) -> None:
-    """Warm up every server, then all rounds."""
+    """Warm up every server, then run all rounds."""
     by_name = {server.name: server for server in servers}
     for name, server in by_name.items():
         _add(session, server, what, topics[name], WARM_CONNECTIONS, -1, WARM)
@@ -89,7 +89,7 @@ def _add(session: Session, server: Server, what: str, topic: str, connections: i
 
 
 def connections(session: Session, kafka: Server, node: Server, tubemq_port: int) -> None:
-    """Real clients' producers; each process has as many as there are connections."""
+    """Measure producers of real clients; each process has one per connection."""
     by_name = {server.name: server for server in (kafka, node)}
     topics = {name: fresh(server.bootstrap, "bench-small") for name, server in by_name.items()}
     runs = min(FEWER, session.runs)

@@ -1,4 +1,4 @@
-"""TubeMQ's clients with one message at a time, at a real broker and at our node, which run one after the other."""
+"""TubeMQ's clients with one message at a time, with a real broker and with our node, which run one after the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RIVALS: Mapping[str, Sequence[str]] = {
 SENT = {"send and wait": (SENDERS, 5_000), "a hundred in flight": (FLIGHTS, 25_000)}
 JAVA = "Java"
 WARM, WARM_JAVA = 1_000, 10_000
-"""Sent before the clock starts."""
+"""Messages that are sent before the clock starts."""
 
 RATE = 500
 READ = 2_000
@@ -42,7 +42,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where clients go; ``create`` makes a topic of one partition."""
+    """A server for clients; ``create`` creates a topic with one partition."""
 
     name: str
     masters: str
@@ -50,7 +50,7 @@ class Place:
     create: Callable[[str], None]
 
     def topic(self) -> str:
-        """One that has never been there."""
+        """A new topic."""
         name = f"small{next(_numbers)}"
         self.create(name)
         return name
@@ -84,7 +84,7 @@ def _at_each(what: Callable[[Place], None]) -> None:
 
 
 def sends(session: Session) -> None:
-    """Waited for one by one, and a hundred in flight."""
+    """Measure sends that are awaited one by one, and with a hundred in flight."""
 
     def at(place: Place) -> None:
         topic = place.topic()
@@ -119,7 +119,7 @@ def _send(session: Session, place: Place, what: str, case: str, number: int, top
 
 
 def reads(session: Session) -> None:
-    """What comes at a rate, as it comes."""
+    """Measure the latency of messages that arrive at a constant rate."""
 
     def at(place: Place) -> None:
         variant = f"TubeMQ, read {RATE} a second, {place.name}"
@@ -142,7 +142,7 @@ def _read(session: Session, place: Place, variant: str, case: str, number: int) 
 
 
 def _followed(place: Place, case: str, count: int, warm: int) -> tuple[Mapping[str, object], float]:
-    """What the reader says, and the server's CPU for all messages: sent, asked for and read."""
+    """The reader's result, and the server's CPU for all messages, including their sends."""
     job = {"part": "tubemq", "masters": place.masters, "topic": place.topic(), "count": count, "warm": warm}
     with begun("bench.small_case", {**job, "what": "read", "case": case}) as process:
         time.sleep(SETTLE_S)

@@ -1,4 +1,4 @@
-"""How soon a snode is ready and what it costs while nobody calls; and what ``import penstock`` costs."""
+"""The time until a snode is ready, its cost while idle, and the time of ``import penstock``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIMES = 20
 
 
 def run(session: Session) -> None:
-    """Starts with either store, then imports. Kafka is ended first: it would share the cores."""
+    """Measure starts with both stores, then imports. Kafka is ended first, since it would use the same cores."""
     session.stop_kafka()
     for number in range(-1, 2 if session.quick else STARTS):
         _start(session, "memory:", "memory:", number)
@@ -45,7 +45,7 @@ def _start(session: Session, variant: str, store: str, number: int) -> None:
         with snode(store) as node:
             _until_answered(node.port)
             answered = time.perf_counter() - node.begun
-            # Idle memory is what is left after start-up has settled; there is no event to wait for.
+            # Idle memory is measured after start-up has settled; there is no event to wait for.
             time.sleep(IDLE_S if number >= 0 else 0)
             resident = _resident_mb(node.pid)
     except RuntimeError as error:
@@ -85,7 +85,7 @@ def _imports(session: Session) -> None:
 
 
 def _spent(statement: str) -> float:
-    """Milliseconds of a fresh Python process that does this and ends."""
+    """Milliseconds of a fresh Python process that runs ``statement`` and ends."""
     begun = time.perf_counter()
     subprocess.run([sys.executable, "-c", statement], check=True, env=environment(), cwd=ROOT)
     return (time.perf_counter() - begun) * 1000

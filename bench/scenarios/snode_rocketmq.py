@@ -1,7 +1,7 @@
-"""A real RocketMQ broker, asked directly, through our Snode and through RocketMQ's Proxy, all in one run.
+"""A real RocketMQ broker, used directly, through our Snode and through RocketMQ's Proxy, all in one run.
 
-Java's client sends and pulls; raw requests hold a thousand polls and pull large messages. With processes as many as the
-command line can start (``--processes``), the Snode is measured once more with two.
+Java's client sends and pulls; raw requests hold a thousand polls and pull large messages. The Snode is also measured
+with two processes (``--processes``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _numbers = itertools.count(1)
 
 
 def run(session: Session) -> None:
-    """All ways at all servers."""
+    """Run all cases with all servers."""
     session.stop_kafka()
     with ExitStack() as running:
         home = running.enter_context(tempfile.TemporaryDirectory(dir=kept()))
@@ -92,7 +92,7 @@ def _java(session: Session, cluster: rocketmq.Cluster, servers: Sequence[Server]
 def _measured(
     session: Session, cluster: rocketmq.Cluster, server: Server, case: str, number: int, topic: str, count: int
 ) -> float:
-    """One server, once; the median of a request in ms, 0 where there is none."""
+    """Measure one server once; returns the median of a request in ms, 0 if there is none."""
     if (SCENARIO, case, server.name) in session.broken:
         return 0.0
     before_s, warm = server.cpu_s(), count // 4
@@ -140,7 +140,7 @@ def _held(session: Session, cluster: rocketmq.Cluster, servers: Sequence[Server]
 
 
 def _raw(session: Session, variant: str, server: Server, job: Mapping[str, object]) -> Mapping[str, object]:
-    """Empty where it failed."""
+    """The result of a raw case; empty if it failed."""
     if (SCENARIO, variant, server.name) in session.broken:
         return {}
     try:

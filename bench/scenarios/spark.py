@@ -1,6 +1,6 @@
 """A topic of a real Kafka broker into Spark: format("penstock") against Spark's own Kafka connector.
 
-Two scenarios: ``spark`` reads into the noop sink, in batches and in streams; ``spark-jobs`` does with the rows what
+Two scenarios: ``spark`` reads into the noop sink, in batches and in streams; ``spark-jobs`` processes the rows as
 users do.
 """
 
@@ -18,7 +18,7 @@ READERS = ("connector", "connector tuned", "penstock")
 
 
 def _cases(*actions: str) -> Sequence[str]:
-    """Each action by each reader."""
+    """Each action with each reader."""
     return tuple(f"{reader} {action}".strip() for action in actions for reader in READERS)
 
 

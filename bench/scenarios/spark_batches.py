@@ -1,4 +1,4 @@
-"""What a micro-batch costs that reads next to nothing, with 1 and 16 partitions, ours and Spark's own sources."""
+"""The fixed cost of a micro-batch, with 1 and 16 partitions, for our source and Spark's own."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ RIVALS: Mapping[str, Sequence[str]] = {
 }
 VARIANT = "160 records a batch"
 RECORDS = 160
-"""In a batch: ten of each of sixteen partitions."""
+"""Records in a batch: ten in each of sixteen partitions."""
 BATCHES = 25
 LEFT_OVER = 15
-"""More batches than are measured, so that no stream meets the end of its topic."""
+"""Further batches that are not measured, so that no stream reaches the end of its topic."""
 QUICK_BATCHES = 5
 
 
@@ -35,7 +35,7 @@ def run(session: Session) -> None:
     batches = QUICK_BATCHES if session.quick else BATCHES
     topics = {partitions: f"bench-batches-{partitions}" for partitions in SHAPES}
     for partitions, name in topics.items():
-        if ends(bootstrap, name):  # what an earlier, killed run has left
+        if ends(bootstrap, name):  # left by an earlier run that was killed
             delete(bootstrap, name)
         create(bootstrap, name, partitions)
         fill(bootstrap, name, partitions, RECORDS * (BATCHES + LEFT_OVER))

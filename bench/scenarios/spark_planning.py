@@ -1,4 +1,4 @@
-"""What planning a read costs, and how many tasks it has: topics of few and many partitions, ours and Spark's own."""
+"""The time to plan a read, and its number of tasks: few and many partitions, our source and Spark's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RIVALS: Mapping[str, Sequence[str]] = {
 }
 VARIANT = "partitions"
 RECORDS = 100
-"""Of each partition."""
+"""Records in each partition."""
 
 
 def run(session: Session) -> None:
@@ -28,7 +28,7 @@ def run(session: Session) -> None:
     bootstrap = session.kafka().bootstrap
     topics = {str(partitions): f"bench-planning-{partitions}" for partitions in SHAPES}
     for partitions, name in topics.items():
-        if ends(bootstrap, name):  # what an earlier, killed run has left
+        if ends(bootstrap, name):  # left by an earlier run that was killed
             delete(bootstrap, name)
         create(bootstrap, name, int(partitions))
         fill(bootstrap, name, int(partitions), RECORDS * int(partitions))

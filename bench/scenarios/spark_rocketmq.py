@@ -1,7 +1,7 @@
-"""A topic of a real RocketMQ broker into Spark's noop sink, beside RocketMQ's own Java client reading it without Spark.
+"""A topic of a real RocketMQ broker into Spark's noop sink, against RocketMQ's own Java client without Spark.
 
-No connector of RocketMQ's for Spark runs on Spark 4. So the rival is what a connector would have to stand on: the pull
-consumer at its best, in one thread a queue, which builds no columns.
+RocketMQ has no connector that runs on Spark 4. So the rival is the client that a connector would use: the pull consumer
+with its best settings, in one thread per queue, without building columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of scenarios: each module has ``run(session)``, and ``RIVALS`` where not all compares with all."""
+"""The table of scenarios: each module has ``run(session)``, and ``RIVALS`` unless all cases are compared with all."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ __all__ = ["SCENARIOS", "Scenario"]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """``rivals``: for a case, those it is divided by; without a line, all that are not ours.
+    """``rivals``: the cases by which a case is divided; by default all that are not ours.
 
-    ``parts``: what may be chosen of it by ``--part``.
+    ``parts``: the parts that ``--part`` can select.
     """
 
     run: Callable[[Session], None]

@@ -34,10 +34,10 @@ READ = {"100 B": 2_000_000, "1 KB": 600_000}
 SENT = {"100 B": 300_000, "1 KB": 150_000}
 STORES = 4
 TO_READ = 0.99
-"""Of what is there: near the end of its file a broker answers with half of what is left each time, whoever asks."""
+"""Share of the records that is read: near the end of its file a broker returns half of the rest to each request."""
 QUICK_SHARE = 10
 SETTINGS = {"transferSize": 1 << 20}
-"""The most a broker gives at once, for everyone alike."""
+"""Maximum size of a broker's response, for all clients."""
 
 _numbers = itertools.count(1)
 
@@ -93,7 +93,7 @@ def _measure(
         session.failed("tubemq", variant, case, CaseFailed(str(error)))
         return
     records, seconds, cpu = (float(str(result[name])) for name in ("records", "seconds", "cpu_s"))
-    # A consumer reads whole batches: a few records more than wanted, but every value has its size.
+    # A consumer reads whole batches, so a few more records than wanted, but every value has its size.
     if float(str(result["bytes"])) < count * size * 0.999:
         session.failed("tubemq", variant, case, CaseFailed(f"it handled {result['bytes']} bytes of {count} records"))
         return
@@ -102,5 +102,5 @@ def _measure(
 
 
 def _held(cluster: tubemq.Cluster, topic: str) -> int:
-    """Records in the topic; each of its stores has one partition."""
+    """The number of records in the topic; each of its stores has one partition."""
     return sum(end // 28 for _, end in cluster.ends(topic).values())

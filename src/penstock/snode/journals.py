@@ -276,7 +276,7 @@ class EnodeJournal:
         return bases
 
     async def _answered(self, place: int, tail: _Tail, batches: Sequence[Batch]) -> list[Appended | PenstockError]:
-        """The enode's answer or error for each batch; updates what is known of the log's end."""
+        """The enode's result or error for each batch; also updates the known end of the log."""
         tail.writing += 1
         try:
             results = await self._call(Partition(self._name, place), batches)

@@ -1,8 +1,8 @@
 """The operators' page of a node over HTTP: ``/healthz``, ``/readyz`` and ``/metrics``.
 
-The module has, in this order: minimal HTTP (`HttpFraming`), `Readiness`, the table of all metrics (`FAMILIES`), what
-Linux reports about the process, Prometheus' text format (`text`), the collection of samples (`readings`) and the
-front that serves the page (`OpsFront`).
+The module has, in this order: minimal HTTP (`HttpFraming`), `Readiness`, the table of all metrics (`FAMILIES`), figures
+of the process from Linux, Prometheus' text format (`text`), the collection of samples (`readings`) and the front that
+serves the page (`OpsFront`).
 """
 
 from __future__ import annotations

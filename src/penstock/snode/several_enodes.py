@@ -488,7 +488,7 @@ class Union:
         return "; ".join(away) if self._home.away is not None or len(away) == len(looked) else None
 
     async def verify(self, partition: Partition) -> None:
-        """``penstock.interfaces.node.VerifiesLogs``: of a log that lies elsewhere there is nothing to say."""
+        """``penstock.interfaces.node.VerifiesLogs``; does nothing for a log in a cluster."""
         enode = self._of(partition.topic).enode
         if isinstance(enode, VerifiesLogs):
             await enode.verify(partition)

@@ -164,14 +164,14 @@ def form_of(text: str) -> Form:
 
 
 def positions_of(text: str) -> Positions:
-    """Where a batch ends, in either form."""
+    """The end of a batch, in either form."""
     tree = _json(text)
     found = _positions(tree)
     return BatchOffset.from_json(tree).end if found is None else found
 
 
 def begin_of(text: str) -> Positions | None:
-    """Where a batch begins, if its form says so."""
+    """The start of a batch, if its form has it."""
     tree = _json(text)
     return BatchOffset.from_json(tree).start if _positions(tree) is None else None
 
@@ -572,7 +572,7 @@ def _numbered(times: Mapping[str, float]) -> dict[int, float]:
 
 
 def _initials(files: Files) -> dict[str, Positions]:
-    """Where the connector's sources began, by the names of its files."""
+    """The starts of the connector's sources, by the names of its files."""
     contents = {key: files.read(f"sources/{key}/0") for key in files.folders("sources")}
     found = {key: initial_of(content) for key, content in contents.items() if content is not None}
     return {key: positions for key, positions in found.items() if positions is not None}

@@ -92,7 +92,7 @@ def with_extras(batch: pa.RecordBatch, columns: Sequence[str], extras: Mapping[s
 
 
 def none_as_null(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """``batch`` with null in column ``headers`` where a record has no headers; names and values are not copied.
+    """``batch`` with null in column ``headers`` for records without headers; names and values are not copied.
 
     Spark's own Kafka source has null there too, not an empty array.
     """

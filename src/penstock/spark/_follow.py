@@ -133,7 +133,7 @@ class Pace:
         wanted = self.target_ms / took_ms
         if wanted >= 1.0:
             self._before = None
-            # A batch much smaller than allowed says nothing about the speed of a full one.
+            # A batch that is much smaller than allowed does not show the speed of a full one.
             if self._offsets * 2 >= self.limit:
                 self.limit = int(self.limit * min(wanted, _MOST_GROWTH))
             return
@@ -334,7 +334,7 @@ class Follower:
         return {partition: offset for partition, offset in done.end.items() if partition.topic not in anew}
 
     def _truncated(self, position: Positions, epochs: Positions) -> Mapping[Partition, LogTruncated]:
-        """Positions whose records were truncated since they were read. Asks only where the leader epoch has changed."""
+        """Positions whose records were truncated since they were read; looks up only those with a new leader epoch."""
         now = self._log.epochs()
         asked = {p: (offset, epochs[p]) for p, offset in position.items() if epochs.get(p, -1) not in {-1, now.get(p)}}
         return self._log.truncated({partition: at for partition, at in asked.items() if partition in now})
@@ -433,7 +433,7 @@ _EVERY_MS = 1_000
 
 
 class Behind:
-    """Remembers what it saw of the log, so that reports cost at most a few small reads per second."""
+    """The lag; it remembers earlier lookups, so that reports cost at most a few small reads per second."""
 
     def __init__(self, follower: Follower, log: LogView) -> None:
         self._follower = follower

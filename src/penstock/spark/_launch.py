@@ -61,7 +61,7 @@ def of_command_line(line: Sequence[str], environment: Mapping[str, str]) -> dict
     with_defaults = False
     for word in words:
         if not word.startswith("-"):
-            break  # the program; what follows are its arguments, not Spark's
+            break  # the program; the words after it are its arguments
         name, given, value = word.partition("=")
         if name in _SWITCHES:
             with_defaults = with_defaults or name == "--load-spark-defaults"

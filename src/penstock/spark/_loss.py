@@ -27,7 +27,7 @@ class Losses:
         """Offsets skipped so far. It is too small if a whole partition is gone, whose records cannot be counted."""
 
     def report(self, partition: Partition, offset: int, lost: int, what: str) -> None:
-        """``lost`` offsets from ``offset`` on are gone; ``what`` says why. Raises DataLoss."""
+        """``lost`` offsets from ``offset`` on are gone; ``what`` is the reason. Raises DataLoss."""
         self._tell(partition, offset, lost, what, _LOST)
 
     def leave(self, partition: Partition, offset: int, left: int, what: str) -> None:

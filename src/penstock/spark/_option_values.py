@@ -1,6 +1,6 @@
 """Parses the values of single options: flags, counts, sizes, durations, times, and those of clients.
 
-Each error says what was expected.
+Each error states the expected form.
 """
 
 from __future__ import annotations

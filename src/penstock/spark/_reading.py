@@ -188,7 +188,7 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """A batch read that skips what filters on topic, partition, offset and timestamp exclude."""
+    """A batch read that skips records excluded by filters on topic, partition, offset and timestamp."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         scheme = self.options.address.partition("://")[0]

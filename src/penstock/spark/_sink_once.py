@@ -195,7 +195,7 @@ class TransactionalLog(Protocol):
         ...
 
     def take_over(self, query: str, task: int) -> None:
-        """Abort what a task that no longer exists may have left open."""
+        """Abort the transaction that a task which no longer exists may have left open."""
         ...
 
 
@@ -246,7 +246,7 @@ def commit(log: TransactionalLog, reports: Sequence[Report]) -> None:
     for slot in marker.slots:
         _complete(log, slot, place)
     if standing is _Standing.NEW and before is not None:
-        # Tasks that no longer exist cannot take over what an earlier run of this query left open.
+        # Tasks that no longer exist cannot take over the transactions that an earlier run of this query left open.
         for task in sorted({slot.task for slot in before.slots} - {slot.task for slot in marker.slots}):
             log.take_over(place.query, task)
     log.decide(marker.finished())

@@ -219,7 +219,7 @@ class Transactions:
             )
 
     def take_over(self, query: str, task: int) -> None:
-        """Abort what a task that no longer exists may have left open."""
+        """Abort the transaction that a task which no longer exists may have left open."""
         self._producer(self._id(query, str(task)), self._options.patient).close()
 
     def _producer(self, transactional_id: str, options: Mapping[str, OptionValue]) -> Producer:

@@ -23,7 +23,7 @@ _NEVER: Final = 2**63 - 1
 
 
 class FlushPolicy(enum.StrEnum):
-    """When written bytes are synced to disk, and so what an acknowledged record survives.
+    """When written bytes are synced to disk, which decides what an acknowledged record survives.
 
     ``OS``: never explicitly. After ``append`` the bytes are in the page cache: they survive ``kill -9`` of the process,
     but not a power loss. ``INTERVAL``: as ``OS``, and the owner syncs every ``flush_interval_ms``, so a power loss

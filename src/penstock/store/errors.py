@@ -42,10 +42,10 @@ class StoreDamaged(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a log lost when it was opened: ``cut_bytes`` of ``file`` from ``position`` (``at_offset``) on, and why.
+    """A loss that was found when a log was opened: ``cut_bytes`` of ``file`` from ``position`` (``at_offset``) on.
 
-    ``next_offset`` is where the log continues after the gap, None at its end. ``aside`` is the file with a copy of
-    what was cut, None if there was nothing to keep. ``str()`` is the sentence for operators.
+    ``next_offset`` is where the log continues after the gap, None at its end. ``aside`` is the file with a copy of the
+    cut bytes, None if there was nothing to keep. ``str()`` is the sentence for operators, with the reason.
     """
 
     topic: str

@@ -50,7 +50,7 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def syncer(self) -> Callable[[], None]:
-        """A function that syncs what has been written by now. Call it once, from any thread, even after `close`."""
+        """A function that syncs all bytes written so far. Call it once, from any thread, even after `close`."""
         ...
 
     def reader(self) -> Reader:
@@ -174,7 +174,7 @@ class DiskFile:
         wanted = sum(map(len, parts))
         written = os.pwritev(self._descriptor, parts, position)
         if written < wanted:
-            # A full disk writes what fits and reports the error only when asked for the rest.
+            # On a full disk, a write stores only a part; the next write reports the error.
             rest = memoryview(b"".join(parts))[written:]
             while rest:
                 position += written

@@ -57,7 +57,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class LogContext:
-    """What all logs of a store share: ``epoch`` is their leader epoch, ``dirty`` has the logs with unsynced bytes."""
+    """State that all logs of a store share: ``epoch`` is their leader epoch, ``dirty`` the logs with unsynced bytes."""
 
     config: StoreConfig
     epoch: int
@@ -190,7 +190,7 @@ class LogPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """What retention deleted from the start of a log, which now starts at ``start_offset``."""
+    """The segments that retention deleted from the start of a log, which now starts at ``start_offset``."""
 
     topic: str
     partition: int

@@ -282,9 +282,9 @@ class Recoverer:
         return epochs is not None and epochs.latest >= self._epoch
 
     def _contradiction(self, state: LogState, segment: Segment, header: BatchHeader, limit: int | None) -> str | None:
-        """What is wrong with a batch's fields outside its checksum, None if nothing is.
+        """The error in a batch's fields outside its checksum, None if they are consistent.
 
-        A page torn in the middle of a batch's head leaves such fields with a checksum that fits.
+        A page that is torn inside a batch's header leaves wrong fields with a correct checksum.
         """
         base, expected = header.base_offset, segment.next_offset
         if base < expected or (limit is None and base != expected):
@@ -386,7 +386,7 @@ def _note_gap(folder: PartitionFolder, state: LogState, segment: Segment, limit:
 
 
 def _sweep(folder: PartitionFolder, files: Iterable[str], sizes: Mapping[int, int]) -> None:
-    """Remove what a crash left unfinished: temporary files, and indexes and snapshots of segments that are gone."""
+    """Remove the remains of a crash: temporary files, and indexes and snapshots of segments that are gone."""
     for name in files:
         stem, dot, suffix = name.partition(".")
         companion = len(stem) == _NAME_DIGITS and stem.isdigit() and dot + suffix in SUFFIXES

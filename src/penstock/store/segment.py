@@ -182,7 +182,7 @@ def _swap(entries: array[int]) -> None:
 # `penstock.records.batch` needs whole batches in memory; a lookup in a file of a gigabyte must skip batches without
 # reading their records.
 LENGTH_AFTER: Final = 12
-"""A batch's length field counts what follows it: all but these bytes."""
+"""A batch's length field counts the bytes after it: all except these."""
 
 STAMPED: Final = struct.Struct(">qii")
 """The fields that a log overwrites in an appended batch: base offset, length, leader epoch."""
@@ -205,13 +205,13 @@ class Step(NamedTuple):
 
 
 new_step: Final = partial(tuple.__new__, Step)
-"""A `Step` of a tuple of all its fields: an append makes one, and a function that takes them one by one costs more."""
+"""Makes a `Step` from a tuple of all its fields, faster than the class does; every append makes one."""
 
 
 def walk(file: File, position: int, size: int, lowest: int, path: str) -> Iterator[Step]:
     """The batches of ``file[position:size]``, whose offsets increase from ``lowest`` on.
 
-    Raises StoreDamaged where no batch begins; ``path`` is for its message.
+    Raises StoreDamaged at a position where no batch begins; ``path`` is for the message.
     """
     window, begin = b"", position
     while position < size:
@@ -232,8 +232,8 @@ def walk(file: File, position: int, size: int, lowest: int, path: str) -> Iterat
 class VerifiedBatches:
     """The batches of ``file[:size]``, each whole and with the right checksum, as (position in the file, header).
 
-    After the iteration, ``position`` is the end of the last good batch and ``damage`` says what is wrong with what
-    follows, None if nothing follows. If the caller stops early, ``position`` is the batch it stopped at.
+    After the iteration, ``position`` is the end of the last good batch, and ``damage`` is the error in the bytes after
+    it, None if there are none. If the caller stops early, ``position`` is the batch at which it stopped.
     """
 
     def __init__(self, file: File, size: int) -> None:

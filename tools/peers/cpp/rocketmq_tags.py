@@ -1,6 +1,6 @@
 """rocketmq_tags.py NAMES TOPIC GROUP TAGS: RocketMQ's C++ client, by PyPI's `rocketmq` over its C interface.
 
-One message after the other with tags in turn, and a consumer of some tags that prints what it gets.
+It sends messages with different tags in turn, and a consumer of some tags prints the messages that it receives.
 """
 
 import os
