@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from penstock.protocols.kafka.wire import fetch, groups, metadata, offsets, produce
+from penstock.protocols.kafka.wire.declarations import Message
 from penstock.protocols.kafka.wire.framing import read_response, request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest, ApiVersionsResponse
 
@@ -47,11 +47,11 @@ def _asked(message: object, version: int, answer: type) -> Asked:
 
 def _error(answer: object) -> str:
     """The first error code in a response, at any depth, that is not 0."""
-    if dataclasses.is_dataclass(answer):
+    if isinstance(answer, Message):
         code = getattr(answer, "error_code", 0)
         if code:
             return f"{type(answer).__name__} with code {code}"
-        return next(filter(None, (_error(getattr(answer, each.name)) for each in dataclasses.fields(answer))), "")
+        return next(filter(None, (_error(getattr(answer, each)) for each in answer.__struct_fields__)), "")
     if isinstance(answer, Sequence) and not isinstance(answer, str | bytes | bytearray | memoryview):
         return next(filter(None, map(_error, answer)), "")
     return ""
