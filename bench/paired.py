@@ -147,10 +147,8 @@ def main(words: Sequence[str]) -> None:
             ratios = [mine / other for mine, other in pairs]
             low, high = _interval(ratios)
             mine_us, other_us = (statistics.median(column) for column in zip(*pairs, strict=True))
-            print(
-                f"{case:22} {mine_us:8.1f} µs ÷ {other_us:8.1f} µs = {statistics.median(ratios):.3f} ({low:.3f}-{high:.3f})",
-                flush=True,
-            )
+            ratio = f"{statistics.median(ratios):.3f} ({low:.3f}-{high:.3f})"
+            print(f"{case:22} {mine_us:8.1f} µs ÷ {other_us:8.1f} µs = {ratio}", flush=True)
 
 
 if __name__ == "__main__":
