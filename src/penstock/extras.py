@@ -10,14 +10,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import MissingExtra
 
 __all__ = ["EXTRAS", "Extra", "absent", "need", "refusal"]
 
 
-@dataclass(frozen=True, slots=True)
-class Extra:
+class Extra(Struct, frozen=True):
     """One extra: the packages that it installs, by the names of their modules, and what they bring."""
 
     name: str

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple
 
-from penstock._dataclasses import dataclass
+import msgspec
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -41,7 +42,29 @@ __all__ = [
     "Record",
     "TimestampType",
     "TopicInfo",
+    "Value",
 ]
+
+
+class _DataclassFields:
+    """``__dataclass_fields__`` of a class, made when ``dataclasses`` first asks for it."""
+
+    def __get__(self, instance: object, owner: type[Struct]) -> Mapping[str, object]:
+        from dataclasses import fields, make_dataclass
+
+        types = {
+            name: said
+            for base in reversed(owner.__mro__)
+            for name, said in vars(base).get("__annotations__", {}).items()
+        }
+        same = make_dataclass(owner.__name__, [(name, types[name]) for name in owner.__struct_fields__])
+        return {each.name: each for each in fields(same)}
+
+
+class Value(Struct, frozen=True):
+    """A value that users see: a Struct that ``dataclasses.fields``, ``replace`` and ``asdict`` take as well."""
+
+    __dataclass_fields__: ClassVar[Any] = _DataclassFields()
 
 
 class Codec(enum.IntEnum):
@@ -90,8 +113,7 @@ class Partition(NamedTuple):
         return place.partition if isinstance(place, PartitionInfo) else place
 
 
-@dataclass(frozen=True, slots=True)
-class LogRange:
+class LogRange(Value, frozen=True):
     """Offsets ``[start, end)`` of one partition.
 
     ``topic_id`` is the id of the topic that the offsets belong to, where known: another topic of the same name is not
@@ -122,8 +144,7 @@ class Endpoint(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Value, frozen=True):
     """A server of the log: its name or id in the protocol as text, and its address."""
 
     name: str
@@ -131,8 +152,7 @@ class Node:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionInfo:
+class PartitionInfo(Value, frozen=True):
     """A partition with its leader (None while it has none) and the leader epoch (-1: unknown).
 
     ``racks`` are the racks of the nodes that keep a copy of it; empty where nodes do not report theirs.
@@ -148,8 +168,7 @@ PartitionLike = Partition | PartitionInfo
 """Every public method that takes a partition, or a list of them, takes either of the two."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
+class TopicInfo(Value, frozen=True):
     """A topic: its id (None where the protocol has none) and its partitions in order of their ids."""
 
     name: str
@@ -158,8 +177,7 @@ class TopicInfo:
     internal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetSpec:
+class OffsetSpec(Value, frozen=True):
     """A query for an offset: the earliest, the latest, or that of the first record at or after ``timestamp_ms``."""
 
     name: Offset | None = None
@@ -181,16 +199,14 @@ class Committed:
     topic_id: bytes | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Value, frozen=True):
     """The partitions that one member of a group owns in one generation."""
 
     generation: int
     partitions: frozenset[Partition]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadata:
+class GroupMetadata(Value, frozen=True):
     """The identity for a commit of offsets: a group, and optionally one member of it in one generation.
 
     A transaction needs the member so that a replaced member cannot commit (KIP-447).
@@ -202,8 +218,7 @@ class GroupMetadata:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedTransaction:
+class PreparedTransaction(Value, frozen=True):
     """A transaction whose records are all stored; the holder of this value may commit or abort it. Plain data.
 
     ``producer_id`` -1: nothing was written, so there is nothing to end.
@@ -214,8 +229,7 @@ class PreparedTransaction:
     epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Record(Generic[K, V]):
+class Record(Value, Generic[K, V], frozen=True):
     """One record as Python objects; only made where a user iterates over records or sends them one by one.
 
     ``timestamp_ms`` is milliseconds since 1970 UTC, -1 where the record has none. ``headers`` may repeat a name. Key
@@ -232,5 +246,8 @@ class Record(Generic[K, V]):
     value: V | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     timestamp_type: TimestampType = TimestampType.CREATE
-    extra: Mapping[str, str] = field(default_factory=dict, hash=False)
+    extra: Mapping[str, str] = msgspec.field(default_factory=dict)
     node: str | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.topic, self.partition, self.offset, self.timestamp_ms, self.key, self.value, self.headers))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from msgspec.structs import replace
 
 from penstock.interfaces.enode import Abilities
 from penstock.interfaces.node import BackendContext, OpenedEnode

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, Protocol
 
 import typer
+from msgspec import Struct
 
 from penstock import _clock
-from penstock._dataclasses import dataclass
 from penstock.cli.group_reset import read_time_ms
 from penstock.cli.options import Address, Option, examples
 from penstock.cli.output import Output, StopRequests, note
@@ -41,8 +41,7 @@ _RESETS: Final = frozenset({"", "earliest", "latest", "none"})
 _NUMBER: Final = re.compile(r"\d{1,18}|-[1-9]\d{0,17}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(Struct, frozen=True):
     """``offset``: an offset, or a distance from the end if negative. ``time_ms``: the first record since then."""
 
     text: str
@@ -67,8 +66,7 @@ class Begin:
         return f"from offset {self.text}"
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """The first offset, or the time of the first record, that is no longer read."""
 
     offset: int | None = None

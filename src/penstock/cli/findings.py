@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import PenstockError
 from penstock.extras import EXTRAS, absent
 
@@ -19,8 +20,7 @@ JAVA_NEEDS: Final = 17
 _SMALL_GIB: Final = 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The result of one check.
 
     "ok"; "slow": works, but slowly; "absent": an optional part is not installed; "missing": something cannot work.

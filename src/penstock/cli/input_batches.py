@@ -12,8 +12,8 @@ from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
-from penstock._dataclasses import dataclass
 from penstock.cli.scalar_text import is_few
 from penstock.cli.sources import Outgoing, json_records, line_records
 from penstock.errors import UsageError
@@ -67,8 +67,7 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
 
 
 # Columns only save time: a block that is in any way unusual has no table, and only `sources` interprets its lines.
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """The records of one block: as a table if none is unusual, and one by one with the numbers of their lines."""
 
     table: pa.Table | None

@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ _PIPE_BYTES: Final = 1 << 20
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(Struct, frozen=True):
     """One record, and the number of its line."""
 
     line: int

@@ -13,11 +13,12 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from penstock.config import ClientConfig, ConsumerConfig, OptionValue, ProducerConfig, Settings, toml_options
 from penstock.config.client import whose_config
 from penstock.config.fields import BOOTSTRAP, normal
@@ -199,16 +200,14 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class ClientClock:
+class ClientClock(Struct, frozen=True):
     """``dice`` is uniform in [0, 1); ``now_ns`` is the wall clock in nanoseconds."""
 
     dice: Callable[[], float] = random.random
     now_ns: Callable[[], int] = field(default_factory=lambda: time.time_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """Exponential backoff with 20 % jitter, as in Kafka's clients (KIP-580)."""
 
     first_ms: int

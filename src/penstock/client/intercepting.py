@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.client.interceptors import ConsumerInterceptor, Outgoing, ProducerInterceptor
 from penstock.client.runtime.callbacks import CallbackFailure, Told
 from penstock.errors import ConfigError, LocalError
@@ -39,8 +40,7 @@ def interceptors_of(kind: type[Kind], given: object) -> tuple[Kind, ...]:
     return tuple(each for each in listed if isinstance(each, kind))
 
 
-@dataclass(frozen=True, slots=True)
-class _Interceptors(Generic[Kind]):
+class _Interceptors(Struct, Generic[Kind], frozen=True):
     all: tuple[Kind, ...]
     told: Told
 
@@ -76,7 +76,7 @@ class _Interceptors(Generic[Kind]):
         return before
 
 
-class ConsumerInterceptors(_Interceptors[ConsumerInterceptor]):
+class ConsumerInterceptors(_Interceptors[ConsumerInterceptor], frozen=True):
     """The interceptors of one consumer."""
 
     def polled(self, batch: Messages[Any, Any]) -> Messages[Any, Any]:
@@ -94,7 +94,7 @@ class ConsumerInterceptors(_Interceptors[ConsumerInterceptor]):
             self._call(each.committed, (offsets,), topics)
 
 
-class ProducerInterceptors(_Interceptors[ProducerInterceptor]):
+class ProducerInterceptors(_Interceptors[ProducerInterceptor], frozen=True):
     """The interceptors of one producer."""
 
     def record(

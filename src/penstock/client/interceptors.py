@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock._dataclasses import dataclass
+from penstock.model import Value
 
 if TYPE_CHECKING:  # a consumer of a handful of records needs no Arrow
     from penstock.client.producer.delivery import RecordMetadata
@@ -45,8 +45,7 @@ class ConsumerInterceptor:
         """The consumer has been closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(Value, frozen=True):
     """The arguments of ``send``, before serializers and partitioner; ``dataclasses.replace`` makes a changed copy."""
 
     topic: str

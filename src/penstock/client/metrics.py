@@ -8,17 +8,17 @@ Counters count since the client started; ``since`` subtracts an earlier snapshot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import fields, replace
 from typing import Final, TypeVar
 
-from penstock._dataclasses import dataclass
-from penstock.model import Partition
+from msgspec import field
+
+from penstock.model import Partition, Value
 
 __all__ = ["ConsumerMetrics", "ProducerMetrics", "Timing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Value, frozen=True):
     """How often something happened, its total duration, and the longest single one since the client started."""
 
     count: int = 0
@@ -51,8 +51,7 @@ def _since(later: M, earlier: M) -> M:
     return replace(later, **changed)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerMetrics:
+class ConsumerMetrics(Value, frozen=True):
     """A snapshot of a consumer.
 
     Java's names: ``fetch`` is fetch-latency and fetch-total; ``fetched_bytes_total`` bytes-consumed-total;
@@ -121,8 +120,7 @@ class ConsumerMetrics:
         return self.poll.total_ms / all_ms if all_ms else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerMetrics:
+class ProducerMetrics(Value, frozen=True):
     """A snapshot of a producer.
 
     Java's names: ``request`` is request-latency and request-total; ``batches_total`` and ``batch_bytes_total`` make

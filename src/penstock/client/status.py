@@ -8,8 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection
 
-from penstock._dataclasses import dataclass
-from penstock.model import Partition
+from penstock.model import Partition, Value
 
 __all__ = ["EmptyReason", "PartitionStatus", "ReadState", "empty_reason"]
 
@@ -31,8 +30,7 @@ class ReadState(enum.Enum):
     """Paused by ``pause``."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionStatus:
+class PartitionStatus(Value, frozen=True):
     """The state of one partition.
 
     ``position`` is the offset of the next record that poll returns (TubeMQ: of the batch after the last confirmed one).

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequenc
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.concurrency.runtime import Promise
 from penstock.errors import PenstockError
 from penstock.model import Endpoint
@@ -156,8 +157,7 @@ class Owner(Protocol):
     def address(self) -> Endpoint: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Divided:
+class Divided(Struct, frozen=True):
     """A total, and the maximum of it that one address and one connection may have."""
 
     total: int

@@ -8,11 +8,11 @@ in brackets, which may be left out where only a host is possible. Topics, names 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 
@@ -21,8 +21,7 @@ __all__ = ["Address", "host_and_port", "parse_address", "parse_endpoints"]
 _FORM: Final = "An address looks like kafka://127.0.0.1:9092/topic?group=name"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """A parsed address: the servers to ask first, the topics, and the options as they were written."""
 
     scheme: str

@@ -5,10 +5,9 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import MutableMapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from penstock._dataclasses import dataclass
 from penstock.config.fields import check, choice, flag, names, number, optional_number, optional_text, secret, text
 from penstock.errors import ConfigError
 from penstock.model import Codec

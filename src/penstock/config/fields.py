@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, field, fields
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import ConfigError
 
 __all__ = [
@@ -46,8 +47,7 @@ class DataclassInstance(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """``read`` converts a given value to the option's type; ``check`` raises ConfigError for values that are not
     allowed.
 
@@ -271,8 +271,7 @@ TOPICS: Final = "topics"
 """These two are not fields of a config; they become part of the address."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
+class Spelling(Struct, frozen=True):
     """Other names of one of our options; ``unit`` is what one of their units is in ours."""
 
     ours: str

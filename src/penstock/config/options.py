@@ -10,10 +10,11 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field, structs
+
 from penstock.config.address import Address, parse_address, parse_endpoints
 from penstock.config.client import ClientConfig, ConsumerConfig, ProducerConfig
 from penstock.config.fields import BOOTSTRAP, TOPICS, Spelling, kind_of, normal, without_brackets
@@ -59,8 +60,7 @@ for options that cannot be honoured.
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ProtocolConfig:
+class ProtocolConfig(Struct, frozen=True, eq=False):
     """A protocol's part of the configuration. Every field may be empty.
 
     ``port``: the default port of its servers. ``options``: names of client options that only this protocol has.
@@ -122,7 +122,7 @@ def both(first: ProtocolConfig, second: ProtocolConfig) -> ProtocolConfig:
     """Return ``first``, with the spellings of the second protocol's clients understood as well."""
     spellings = (*second.spellings, *first.spellings)
     absent = {**second.absent, **first.absent}
-    return replace(first, spellings=spellings, absent=absent, values={**second.values, **first.values})
+    return structs.replace(first, spellings=spellings, absent=absent, values={**second.values, **first.values})
 
 
 def _translated(parts: Sequence[Word], words: Mapping[str, str]) -> tuple[Word | str, ...]:
@@ -162,8 +162,7 @@ _ROLES: Final[Mapping[str, type[ClientConfig]]] = {"consumer": ConsumerConfig, "
 Role = TypeVar("Role", bound=ClientConfig, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings(Generic[Role]):
+class Settings(Struct, Generic[Role], frozen=True):
     """Where and how to connect, and the options of the address's protocol alone (as they were given)."""
 
     address: Address
@@ -271,7 +270,7 @@ def _with_endpoints(address: Address, servers: OptionValue, protocol: ProtocolCo
     endpoints = parse_endpoints(text, lambda: protocol.port)
     if address.endpoints and address.endpoints != endpoints:
         raise ConfigError(f"address '{address}' and bootstrap.servers={text!r} name different hosts", hint="Keep one")
-    return replace(address, endpoints=endpoints)
+    return structs.replace(address, endpoints=endpoints)
 
 
 def _with_topics(address: Address, topics: OptionValue) -> Address:
@@ -282,7 +281,7 @@ def _with_topics(address: Address, topics: OptionValue) -> Address:
         raise ConfigError(f"topics is {topics!r}", hint="Write names that differ, separated by commas")
     if address.topics and address.topics != names:
         raise ConfigError(f"address '{address}' and topics={topics!r} name different topics", hint="Keep one")
-    return replace(address, topics=names)
+    return structs.replace(address, topics=names)
 
 
 def _texts(value: OptionValue) -> Sequence[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import Field, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.config.address import parse_address
 from penstock.config.fields import INT32_MAX, DataclassInstance, check, flag, kind_of, normal, number, text, texts
 from penstock.config.options import OptionValue, ProtocolConfig, nearest
@@ -44,8 +45,7 @@ _PATTERN: Final = re.compile(r"[a-zA-Z0-9._%|*?-]+")
 _ANY: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Topics whose whole names match ``fits`` live at a place, given by its number; ``text`` is the rule as written."""
 
     pattern: str
@@ -54,8 +54,7 @@ class Rule:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """The addresses where topics may live, the default one first; and the rules, in the order in which they count."""
 
     addresses: Sequence[str]
@@ -193,8 +192,7 @@ _OPS_PORT = 9_400
 _FLUSH = ("os", "interval", "always")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ListenAddress:
+class ListenAddress(Struct, frozen=True, order=True):
     """One listener: its protocol and address. With port 0 the system picks one."""
 
     scheme: str

@@ -23,9 +23,9 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 from pyarrow import compute, csv
 
-from penstock._dataclasses import dataclass
 from penstock.client import Admin, BatchDelivery, Producer, RangeReader
 from penstock.errors import ConnectionLost, RequestTimeout, UsageError
 from penstock.extras import refusal
@@ -52,8 +52,7 @@ ADMIN = "kafka"
 """The protocol through which topics are created; all fronts serve topics of any protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """One topic. ``step``: the difference of two consecutive offsets; TubeMQ counts bytes of an index, 28 per record.
 
     ``options``: options in the address, if the protocol needs some.
@@ -105,8 +104,7 @@ def flights_table() -> pa.Table:
     return csv.read_csv(pa.BufferReader(text), convert_options=options)
 
 
-@dataclass(frozen=True, slots=True)
-class FlightEvents:
+class FlightEvents(Struct, frozen=True):
     """The events to produce: ``rows`` has columns key, value (binary) and timestamp (ms, UTC), in order of time.
 
     ``table`` has the corresponding rows of the package, in the same order; ``partition[i]`` is the partition of row i.

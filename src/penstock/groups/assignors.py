@@ -8,8 +8,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TypeAlias
 
-from penstock._dataclasses import dataclass
-from penstock.model import Partition
+from penstock.model import Partition, Value
 
 __all__ = [
     "NO_GENERATION",
@@ -34,8 +33,7 @@ Shares: TypeAlias = Mapping[str, Sequence[Partition]]
 """Owned partitions by member id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscriber:
+class Subscriber(Value, frozen=True):
     """One member as an assignor sees it.
 
     ``owned`` and ``generation`` are what the member says it had before (empty and -1 if its protocol does not report

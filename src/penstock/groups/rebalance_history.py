@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field, structs
+
 from penstock.interfaces.admin import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 from penstock.model import Partition
 
@@ -33,8 +34,7 @@ Read = Callable[[bytes], Collection[Partition] | None]
 """Decodes an assignment; returns None if that is impossible."""
 
 
-@dataclass(slots=True)
-class _Round:
+class _Round(Struct):
     """A `Rebalance` in progress; ``since`` is the start of its current phase."""
 
     began_ms: int
@@ -77,8 +77,7 @@ class _Round:
         )
 
 
-@dataclass(slots=True)
-class Account:
+class Account(Struct):
     """The history of one group.
 
     The calls for one rebalance come in this order: `begin`, `formed`, `brought`, `assigned`.
@@ -97,7 +96,7 @@ class Account:
             return [*self._done]
         under_way = self._round
         if under_way.joining:
-            under_way = replace(under_way, reasons=tuple(self._noted), reasons_total=self._noted_total)
+            under_way = structs.replace(under_way, reasons=tuple(self._noted), reasons_total=self._noted_total)
         return [*self._done, under_way.told(RebalanceEnding.UNDER_WAY)]
 
     def note(self, reason: RebalanceReason) -> None:

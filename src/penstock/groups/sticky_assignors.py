@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.groups.assignors import Assignor, Nearness, Racks, Subscriber
 from penstock.model import Partition
 
@@ -30,8 +30,7 @@ __all__ = [
 #
 # The claim of the latest generation counts. If several members claim a partition in that same generation, none counts,
 # because one of them cannot have noticed yet that it lost the partition.
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(Struct, frozen=True):
     """``owners`` has the member whose claim is believed; ``outdated`` the best of the older claims."""
 
     owners: Mapping[Partition, str] = field(default_factory=dict)

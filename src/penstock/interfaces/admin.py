@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict
 from typing import Any, Protocol, runtime_checkable
 
-from penstock._dataclasses import dataclass
+from msgspec import field
+
 from penstock.errors import PenstockError
-from penstock.model import Committed, Node, Partition, TopicInfo
+from penstock.model import Committed, Node, Partition, TopicInfo, Value
 
 __all__ = ["Rebalance", "RebalanceCause", "RebalanceEnding", "RebalanceMove", "RebalanceReason"]
 
@@ -44,8 +45,7 @@ class RebalanceEnding(enum.StrEnum):
     DESERTED = "nobody was left"
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceReason:
+class RebalanceReason(Value, frozen=True):
     """``after_ms``: how long the member was waited for, if it was; ``said``: the member's own words (KIP-800)."""
 
     why: RebalanceCause
@@ -55,8 +55,7 @@ class RebalanceReason:
     said: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceMove:
+class RebalanceMove(Value, frozen=True):
     """The partitions that a member ``lost`` and ``gained``: the first few, and the totals."""
 
     member: str
@@ -66,8 +65,7 @@ class RebalanceMove:
     gained_total: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rebalance:
+class Rebalance(Value, frozen=True, kw_only=True):
     """``generation`` is the one it led to, -1 until then. Times are milliseconds, ``began_ms`` since 1970 UTC.
 
     ``join_ms``: until all members had joined or were given up; ``last_joined`` is the slowest that joined.
@@ -105,8 +103,7 @@ class Rebalance:
         return fields
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(Value, frozen=True):
     """``partitions`` counts those of all brokers; -1 takes the server's default.
 
     ``config`` uses the server's own names.
@@ -118,8 +115,7 @@ class NewTopic:
     config: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSetting:
+class TopicSetting(Value, frozen=True):
     """``default`` applies where the topic sets no value; both are None where the server does not report them.
 
     ``source`` says where the value was set, in the server's own word: Kafka has "DYNAMIC_TOPIC_CONFIG" for the topic
@@ -131,8 +127,7 @@ class TopicSetting:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupListing:
+class GroupListing(Value, frozen=True):
     """``state`` and ``type`` are "" where the server does not report them.
 
     ``type`` is the group's protocol: Kafka's "classic" and "consumer" (KIP-848), or "share" and "streams", which are
@@ -153,8 +148,7 @@ class GroupListings(list[GroupListing]):
         self.unreachable = tuple(unreachable)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(Value, frozen=True):
     """``partitions`` are those it has now; ``target`` those it is to get, where the server distinguishes them.
 
     ``epoch`` is None where members have none (Kafka's classic groups). ``upgraded``, for members of Kafka's newer
@@ -171,8 +165,7 @@ class GroupMember:
     upgraded: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
+class GroupDescription(Value, frozen=True):
     """``state`` is "Dead" for a group that does not exist; ``assignor`` is "" until one is chosen.
 
     ``type`` as in `GroupListing`. ``epoch`` is the group's and ``target_epoch`` that of its latest assignment; None

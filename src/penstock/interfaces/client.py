@@ -10,11 +10,12 @@ import enum
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.concurrency.locks import TryLock
 from penstock.errors import ConfigError, CorruptBatch, LogTruncated, OffsetOutOfRange, PenstockError
 from penstock.interfaces.channel import Channel, RetryLimits
-from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo
+from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo, Value
 
 if TYPE_CHECKING:
     from penstock.interfaces.admin import AdminClient
@@ -46,8 +47,7 @@ class Verdict(enum.Enum):
     LOST = "lost"  # this member's identity is gone, and other members own everything it had
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(Struct, frozen=True):
     """The result of a heartbeat: a verdict, and in event-driven protocols the partitions taken and given at once.
 
     ``revoked`` still belong to this member until it gives them back; ``lost`` already belong to others.
@@ -60,8 +60,7 @@ class Beat:
     lost: frozenset[Partition] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOptions:
+class GroupOptions(Struct, frozen=True):
     """How this member takes part; times in ms, defaults of Kafka's Java consumer 4.x.
 
     ``protocol`` is "classic", or "consumer" where the log has a second protocol in which servers assign partitions
@@ -90,8 +89,7 @@ class Dropped(Exception):
     """Raised by ``Membership.join``: the group went on without this member; others own the partitions it had kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundOffset:
+class FoundOffset(Value, frozen=True):
     """Answers an OffsetSpec. ``offset`` is -1 if no record is that young, ``timestamp_ms`` -1 if not asked by time."""
 
     offset: int
@@ -99,8 +97,7 @@ class FoundOffset:
     leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFrom:
+class ReadFrom(Struct, frozen=True):
     """Where to read. ``topic_id`` is the topic that ``offset`` belongs to, None if unknown.
 
     A different topic of the same name is not read; the answer is TopicRecreated.
@@ -112,8 +109,7 @@ class ReadFrom:
     topic_id: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
+class ReadLimits(Struct, frozen=True):
     """Limits of a long poll: return at ``min_bytes``, or after ``max_wait_ms``; return at most ``max_bytes``."""
 
     max_wait_ms: int
@@ -206,8 +202,7 @@ class Packed(Protocol):
     def size(self) -> int: ...
 
 
-@dataclass(slots=True)
-class Sent:
+class Sent(Struct):
     """The answer for one Packed: ``base_offset`` is -1 with acks=0; ``error`` is None if it is stored. Do not change
     it.
 
@@ -617,8 +612,7 @@ class LendsReads(Protocol):
 
 
 # Batch sizes after a server has refused a batch as too large.
-@dataclass(slots=True)
-class _Limit:
+class _Limit(Struct):
     bytes: int
     grows_at: float
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Final, NamedTuple, Protocol
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Promise
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, Unsupported, UpstreamLost
@@ -47,8 +47,7 @@ __all__ = [
 
 
 # What an enode can do beyond keeping records in order. Fronts offer these abilities and no others.
-@dataclass(frozen=True, slots=True)
-class Abilities:
+class Abilities(Struct, frozen=True):
     """Requests beyond these abilities get the protocol's own error, or the protocol announces that it lacks them.
 
     ``records``: storing and reading batches at all, those of the node itself included. Without it a node serves only
@@ -82,7 +81,7 @@ class Abilities:
 
     def lacks(self, names: frozenset[str]) -> frozenset[str]:
         """Those of ``names`` that are missing."""
-        return frozenset(each.name for each in fields(self) if each.name in names and not getattr(self, each.name))
+        return frozenset(each for each in self.__struct_fields__ if each in names and not getattr(self, each))
 
     def need(self, *names: str) -> None:
         """Raise Unsupported unless all of ``names`` are present."""
@@ -136,8 +135,7 @@ class Appended(Protocol):
     def duplicate(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """`Appended` as reported by a cluster; fields it does not report, offsets included, are -1."""
 
     base_offset: int
@@ -147,8 +145,7 @@ class Stored:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """An idempotent producer of a partition; ``last_sequence`` or ``open_since`` are -1 if there is none."""
 
     producer_id: int
@@ -158,8 +155,7 @@ class Writer:
     open_since: int
 
 
-@dataclass(frozen=True, slots=True)
-class DiskSpace:
+class DiskSpace(Struct, frozen=True):
     """The disk that holds the logs, its size and its free space; -1 if unknown."""
 
     path: str
@@ -218,8 +214,7 @@ class Fetched(NamedTuple):
 _SMALL: Final = 16 * 1024
 
 
-@dataclass(slots=True)
-class Budget:
+class Budget(Struct):
     """The bytes that may still be read for one answer; the very first batch is read even if it exceeds them.
 
     ``quick`` bytes are read immediately, and small parts as long as there is ``room`` in memory. The rest stays in up

@@ -9,7 +9,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, runtime_checkable
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import ProtocolViolation
 
 __all__ = ["HTTP_2", "ForeignProtocol", "SizedBodies", "looks_like_tls", "not_ours", "spoken"]
@@ -42,8 +43,7 @@ def joined(pieces: Pieces) -> bytes:
     return b"".join(piece if isinstance(piece, Buffer) else piece.read() for piece in pieces)
 
 
-@dataclass(slots=True)
-class Frame:
+class Frame(Struct):
     """One whole message, without its framing. Do not change it.
 
     ``correlation`` is the id of the request that this frame answers, or for a request the id that its answer must

@@ -11,7 +11,8 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.concurrency.runtime import Deferred, Timer
 from penstock.errors import UsageError
 from penstock.interfaces.framing import Buffers, Frame, Framing, Pieces
@@ -45,8 +46,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """The client at the other end: its address, and functions that push framed bytes to it and close the connection."""
 
     address: Endpoint
@@ -239,8 +239,7 @@ class Refusal(NamedTuple):
         return f"{self.scheme}: {_plain(self.api)} of {who}{about} was answered {answer}: {_plain(self.why)}{advice}"
 
 
-@dataclass(slots=True)
-class _Told:
+class _Told(Struct):
     """The last line logged for one key, when its minute ends, and how often it happened since."""
 
     refusal: Refusal

@@ -8,10 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
-from penstock._dataclasses import dataclass
+import msgspec
+from msgspec import Struct
+
 from penstock.concurrency.limits import UNLIMITED, Memory
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Runtime
@@ -122,8 +124,7 @@ class Journals(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIdentity:
+class NodeIdentity(Struct, frozen=True):
     """This node's stable number, cluster id (22 characters), and the address that each scheme advertises.
 
     ``reached``: where this process itself listens, by scheme. It differs from ``advertised`` where several processes
@@ -137,8 +138,8 @@ class NodeIdentity:
     cluster_id: str
     advertised: Mapping[str, Endpoint]
     epoch: int
-    reached: Mapping[str, Endpoint] = field(default_factory=dict)
-    siblings: Mapping[str, Sequence[Endpoint]] = field(default_factory=dict)
+    reached: Mapping[str, Endpoint] = msgspec.field(default_factory=dict)
+    siblings: Mapping[str, Sequence[Endpoint]] = msgspec.field(default_factory=dict)
 
 
 Look = Callable[[], None]
@@ -283,8 +284,7 @@ class OffsetsCodec(Protocol):
 
 
 # The enode as the node that owns it sees it, from its URL to its end. Fronts and services see only `Enode`.
-@dataclass(frozen=True, slots=True)
-class EnodeIdentity:
+class EnodeIdentity(Struct, frozen=True):
     """A log's identity for clients: a node number, a cluster id (22 characters), and a count of its starts.
 
     ``epoch`` grows durably with each start on the same data. ``shared``: the log is a cluster's, where others have
@@ -394,8 +394,7 @@ class ChannelOf(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class BackendContext:
+class BackendContext(Struct, frozen=True):
     """The context in which an enode is opened. ``journals``: where the node keeps its own state, if that is apart from
     the enode (None: in the enode)."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.config import ProtocolConfig
 from penstock.config.options import PLAIN
 from penstock.interfaces.channel import Channel, Dialect
@@ -45,8 +45,7 @@ class OpenFront(Protocol):
     def __call__(self, services: Services, config: SnodeConfig) -> Front: ...
 
 
-@dataclass(frozen=True, slots=True)
-class WireProtocol:
+class WireProtocol(Struct, frozen=True):
     """One protocol.
 
     ``title`` is its name for people, ``config`` what it adds to addresses and options, ``extra`` the optional

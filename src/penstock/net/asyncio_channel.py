@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import Closed, PenstockError
 from penstock.interfaces.channel import Dialect, Link, Pending
 from penstock.model import Endpoint
@@ -33,8 +34,7 @@ __all__ = ["AsyncioChannel", "ChannelStats"]
 
 
 # Statistics are added up on request.
-@dataclass(slots=True)
-class ChannelStats:
+class ChannelStats(Struct):
     """``connections`` are open now and have ``under_way`` requests; the other fields count from the beginning."""
 
     connections: int = 0

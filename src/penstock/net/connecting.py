@@ -14,7 +14,8 @@ import socket
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.config import ClientConfig
 from penstock.errors import Closed, ConfigError, ConnectionLost, FirstContactTimeout, PenstockError, RequestTimeout
 from penstock.interfaces.channel import Connection
@@ -56,8 +57,7 @@ NO_ADDRESS = (OSError, ValueError, OverflowError)
 """What connecting can raise: system errors, and errors for an invalid host or port, which may come from a peer."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenLink(Generic[AnyConnection, State]):
+class OpenLink(Struct, Generic[AnyConnection, State], frozen=True):
     """``penstock.interfaces.channel.Link``."""
 
     connection: AnyConnection
@@ -65,8 +65,7 @@ class OpenLink(Generic[AnyConnection, State]):
 
 
 # The settings of a transport.
-@dataclass(frozen=True, slots=True)
-class TransportOptions:
+class TransportOptions(Struct, frozen=True):
     """Settings of a client's connections. Defaults are those of Kafka's Java clients unless noted otherwise.
 
     ``connect_timeout_s``: for one attempt, TCP (and TLS) plus the protocol's greeting.
@@ -89,8 +88,7 @@ class TransportOptions:
     tls_server_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerOptions:
+class ListenerOptions(Struct, frozen=True):
     """Settings of a node's listener; together they limit what one connection, and all of them, can take.
 
     ``max_connections``: further connections are closed at once. ``address_percent`` of them may come from one address,
@@ -168,8 +166,7 @@ _FORGOTTEN_S: Final = 60.0
 """Without an attempt for so long, the server may have been reachable meanwhile."""
 
 
-@dataclass(slots=True)
-class _Absence:
+class _Absence(Struct):
     since: float
     seen: float
     told: float | None = None

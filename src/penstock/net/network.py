@@ -7,9 +7,11 @@ import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 
@@ -49,8 +51,7 @@ class Network(Protocol):
     async def listen(self, factory: ProtocolFactory, endpoint: Endpoint, *, backlog: int) -> Listening: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _TcpListening:
+class _TcpListening(Struct, frozen=True):
     endpoint: Endpoint
     server: asyncio.Server
 
@@ -86,8 +87,7 @@ _WAITING = 1_024
 """Connections that may wait in a socket; the process that accepts them sets its own value."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedListenSocket:
+class SharedListenSocket(Struct, frozen=True):
     """One process's listening sockets for one listener."""
 
     shared: socket.socket
@@ -162,8 +162,7 @@ class TcpThrough(Tcp):
         return _Through(endpoint, server)
 
 
-@dataclass(frozen=True, slots=True)
-class _Through:
+class _Through(Struct, frozen=True):
     endpoint: Endpoint
     server: asyncio.Server
 
@@ -237,8 +236,7 @@ class MemoryNetwork:
         return self._last_port
 
 
-@dataclass(frozen=True, slots=True)
-class _MemoryListening:
+class _MemoryListening(Struct, frozen=True):
     endpoint: Endpoint
     network: MemoryNetwork
 

@@ -9,8 +9,8 @@ from typing import Final, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
-from penstock._dataclasses import dataclass
 from penstock.errors import UsageError
 from penstock.kernels.interface import SLACK_BYTES, Int32s, Int64s, Kernel
 from penstock.records.batch import Bytes
@@ -266,8 +266,7 @@ _UNITS: Final = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000
 """By unit of a timestamp type: how many make a millisecond, and how many milliseconds make one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(Struct, frozen=True):
     """A binary column as kernels take it."""
 
     data: Bytes

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import google_crc32c
+from msgspec import Struct
 
-from penstock._dataclasses import dataclass
 from penstock.errors import CorruptBatch, UsageError
 from penstock.model import Codec, TimestampType
 
@@ -296,8 +296,7 @@ def _header(fields: tuple[int, ...], position: int) -> BatchHeader:
 
 
 # The producer of a batch, for both ways of encoding one.
-@dataclass(slots=True)
-class Producing:
+class Producing(Struct):
     """Fields of a batch header that make a producer idempotent or transactional; -1 for none. Do not change it.
 
     Not frozen: there is one per batch, and frozen instances are five times slower to create.

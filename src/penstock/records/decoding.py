@@ -10,7 +10,6 @@ reader that continues at `Decoded.next_offset` gets every good record, then the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from itertools import pairwise
 from typing import Final
 
@@ -18,9 +17,9 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
 from penstock import kernels
-from penstock._dataclasses import dataclass
 from penstock.errors import CorruptBatch, UsageError
 from penstock.kernels.interface import (
     BATCH_COLUMNS,
@@ -98,8 +97,7 @@ _FEW_BATCHES = 8
 """For so few batches a loop is faster than NumPy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The caller's choice: records in ``[start, stop)``, whether to verify checksums, and what was aborted."""
 
     start: int
@@ -108,8 +106,7 @@ class Limits:
     aborted: AbortedTransactions | None
 
 
-@dataclass(slots=True)
-class Chosen:
+class Chosen(Struct):
     """Batches to walk. ``groups`` divide ``spans`` into runs that are in the buffer (False) or in the arena (True)."""
 
     consumed: int
@@ -287,8 +284,7 @@ _WANT: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(Struct, frozen=True):
     """The rows of a run of batches.
 
     ``batch`` has the record columns that were asked for. ``next_offset`` is where to read on: past control records,

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, overload
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import CorruptBatch, DeserializationError, ProtocolViolation, UsageError
 from penstock.model import K, Partition, Record, TimestampType, V
 
@@ -511,8 +512,7 @@ def to_utf8(value: str) -> bytes:
     return value.encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Deserializers:
+class Deserializers(Struct, frozen=True):
     """The functions for keys and for values; None leaves bytes. With ``refused`` None, their errors are raised."""
 
     key: Deserializer[Any] | None = None

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import google_crc32c
+from msgspec import Struct, field
 
-from penstock._dataclasses import dataclass
 from penstock.model import Codec
 from penstock.records.batch import (
     ANYONE,
@@ -41,8 +40,7 @@ FEW: Final = 100
 HeaderPairs: TypeAlias = "Sequence[tuple[str, bytes | None]]"
 
 
-@dataclass(slots=True)
-class FewRows:
+class FewRows(Struct):
     """Records in order: keys, values, timestamps in ms, and headers by row for those that have some. Do not change it.
 
     Not frozen: the fast path creates one per record, and frozen instances are five times slower to create.

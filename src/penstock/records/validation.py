@@ -12,7 +12,8 @@ from array import array
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
 from penstock.records.batch import (
@@ -409,8 +410,7 @@ _CODECS: Final = {
 _LENGTH_AT, _LENGTH_AFTER, _STORED_CRC_AT, _CODEC_AT, _CODEC_BITS = 8, 12, 17, 22, 7
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The codec and level with which a topic is stored; level None is the codec's default."""
 
     codec: Codec

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Any, Final, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import (
@@ -69,16 +69,14 @@ Content = Sequence[tuple[Any, ...]]
 """Entries without their positions."""
 
 
-@dataclass(slots=True, eq=False)
-class _Unanswered:
+class _Unanswered(Struct, eq=False):
     """A write without a response; ``position`` is the offset at which its first entry was found, -1 before that."""
 
     content: Content
     position: int = -1
 
 
-@dataclass(slots=True)
-class _Tail:
+class _Tail(Struct):
     """The end of a place: everything below ``end`` is known; ``ahead`` has start and end of appends after a gap."""
 
     end: int = 0

@@ -18,7 +18,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final, Protocol
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock._version import __version__
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError, ProtocolViolation
@@ -57,8 +58,7 @@ _METHODS: Final = (b"GET", b"HEAD")
 _LONGEST_METHOD: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """An HTTP response, not yet encoded."""
 
     status: HTTPStatus
@@ -186,8 +186,7 @@ class Kind(Enum):
     HISTOGRAM = "histogram"
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """One metric: name, kind, help text and names of labels."""
 
     name: str
@@ -286,16 +285,14 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _BOUNDS: Final = (*(f"{bound:g}" for bound in BOUNDS_S), "+Inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(Struct, frozen=True):
     """Counts per bucket of `BOUNDS_S` (not cumulative), and the sum of the measured values."""
 
     buckets: Sequence[int]
     total: float
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A value of a family; ``labels`` are label values in the family's order."""
 
     family: Family

@@ -18,8 +18,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from msgspec import Struct, structs
+
 from penstock import _clock
-from penstock._dataclasses import dataclass
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
@@ -37,8 +38,7 @@ _STEADY_S: Final = 10.0
 _BEYOND_DRAIN_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessPart:
+class ProcessPart(Struct, frozen=True):
     """One child process's part: its sockets by scheme, its own address and those of the other children.
 
     ``lives`` is a file descriptor that becomes readable when the parent is gone. ``again``: the child replaces one, so
@@ -119,8 +119,7 @@ def _own_page(config: SnodeConfig, number: int) -> SnodeConfig:
     return replace(config, metrics=str(ListenAddress(at.scheme, own)))
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(Struct):
     """One process. ``pid`` is 0 while it does not run; it is then started at ``due``."""
 
     place: ProcessPart
@@ -258,7 +257,7 @@ class _Watch:
                 if running.place is not place:
                     for door in running.place.doors.values():
                         door.close()
-            place = replace(place, again=self._said)
+            place = structs.replace(place, again=self._said)
             return self._work(_own_page(self._config, number), place, lambda text: self._say(number, text))
         except BaseException:
             traceback.print_exc()

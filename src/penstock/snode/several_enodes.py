@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -705,7 +704,7 @@ def _in_place(rows: Mapping[Member, Sequence[int]], lists: Sequence[Sequence[R]]
 
 def _together(of_members: Sequence[Abilities], home: Abilities) -> Abilities:
     """An ability counts if any member has it; groups are the home's, and transactions need the home's ability too."""
-    some = {each.name: any(getattr(able, each.name) for able in of_members) for each in fields(Abilities)}
+    some = {each: any(getattr(able, each) for able in of_members) for each in Abilities.__struct_fields__}
     some |= {"groups": home.groups, "transactions": some["transactions"] and home.transactions}
     return Abilities(**some)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.interfaces.front import Meters
 from penstock.interfaces.node import Several
 from penstock.net.server import Budget, Listener
@@ -28,8 +28,7 @@ class Stage(StrEnum):
     FAILED = "failed: one of its tasks ended, see its log"
 
 
-@dataclass(slots=True)
-class Watched:
+class Watched(Struct):
     """Everything the page reads; the node keeps it up to date."""
 
     budget: Budget

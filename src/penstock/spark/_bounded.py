@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
 from pyspark.sql.datasource import (
     EqualNullSafe,
     EqualTo,
@@ -22,7 +23,6 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.model import Offset, Partition
 from penstock.spark._follow import LogView
@@ -112,8 +112,7 @@ _CONSTANT = {"topic": ("topic", str), "partition": ("id", int)}
 _END = 2**63
 
 
-@dataclass(frozen=True, slots=True)
-class Narrowed:
+class Narrowed(Struct, frozen=True):
     """The filters: partitions must meet ``constant``, offsets are in ``[first, end)``, times start at ``since_ms``."""
 
     constant: tuple[Filter, ...] = ()

@@ -15,11 +15,12 @@ import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Partition
 from penstock.spark._offsets import BatchOffset, Positions
@@ -252,8 +253,7 @@ NOTHING = "-"
 _VERSIONS = ("v1", "v2")
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """One file. ``offsets`` are the lines of its sources by their keys: indexes ("0", "1", …) or names."""
 
     number: int
@@ -304,8 +304,7 @@ def _by_key(number: int, version: str, lines: list[str]) -> Mapping[str, str]:
 
 
 # The sources of a query: which ones to convert, and where each begins, according to the lines of all batches.
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A source: its line in every batch that has one, by the batch's number."""
 
     key: str
@@ -444,8 +443,7 @@ def _begin_unknown(source: Source, number: int) -> ConfigError:
 _UNFINISHED = "originals/unfinished"
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(Struct, frozen=True):
     """The result of a conversion, or of a dry run. Sources are keys: indexes in the query (0, 1, …) or names."""
 
     wanted: Form
@@ -460,8 +458,7 @@ class Conversion:
     """Whether the newest batch was planned and not completed: the query will run it again, with the same records."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Everything to write: copies of the old files, the converted batches, the connector's initial files."""
 
     result: Conversion

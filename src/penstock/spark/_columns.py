@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,8 +63,7 @@ def default_columns(*, named_nodes: bool) -> tuple[str, ...]:
 PREFIX = "header:"
 
 
-@dataclass(frozen=True, slots=True)
-class Extra:
+class Extra(Struct, frozen=True):
     """A column with a header's values; ``type`` is Spark's: binary or string."""
 
     header: str

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock._dataclasses import dataclass
+import msgspec
+
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Array", "Field", "Map", "Scalar", "Struct", "Type", "arrow_type", "parse_ddl", "spark_json"]
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(msgspec.Struct, frozen=True):
     """A type without parts; ``precision`` and ``scale`` are a decimal's."""
 
     name: str
@@ -27,30 +27,26 @@ class Scalar:
     scale: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(msgspec.Struct, frozen=True):
     """``array<element>``."""
 
     element: Type
 
 
-@dataclass(frozen=True, slots=True)
-class Map:
+class Map(msgspec.Struct, frozen=True):
     """``map<string, value>``."""
 
     value: Type
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A named part of a struct; it is always nullable."""
 
     name: str
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
+class Struct(msgspec.Struct, frozen=True):
     """``struct<…>``, and a whole schema."""
 
     fields: tuple[Field, ...]

@@ -16,7 +16,8 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.client.ranges.range_reader import Peek
 from penstock.errors import LogTruncated, PenstockError, shown_id
 from penstock.model import LogRange, Offset, Partition
@@ -110,8 +111,7 @@ _MOST_SHRINKING = 0.25
 _CLEARLY = 0.8
 
 
-@dataclass(slots=True)
-class Pace:
+class Pace(Struct):
     """Adapts ``limit``, the offsets allowed for the next batch, to a target duration."""
 
     target_ms: int

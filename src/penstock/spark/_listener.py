@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
 
+from msgspec.structs import replace
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,

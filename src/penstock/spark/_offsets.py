@@ -15,10 +15,10 @@ numbers are integers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.errors import ConfigError
 from penstock.model import LogRange, Partition
 
@@ -31,8 +31,7 @@ Positions: TypeAlias = Mapping[Partition, int]
 """The offset of the next record to read, by partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchOffset:
+class BatchOffset(Struct, frozen=True):
     """One micro-batch: it reads ``[start, end)`` of every partition of ``end``, and ``start`` has each of those."""
 
     start: Positions

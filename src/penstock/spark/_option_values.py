@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.config import ClientConfig, OptionValue, ProtocolConfig
 from penstock.config.options import both, canonical_options
 from penstock.errors import ConfigError
@@ -49,8 +50,7 @@ _LAST_MS = 253_402_300_800_000
 """The year 10,000. A larger number is in micro- or nanoseconds, not milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """A time: ``ms`` since 1970 UTC, or since now (negative: before now) if ``relative``."""
 
     ms: int

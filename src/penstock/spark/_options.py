@@ -10,10 +10,11 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
-from penstock._dataclasses import dataclass
+import msgspec
+
 from penstock.config import ClientConfig, ConsumerConfig, OptionValue, reader_settings
 from penstock.config.options import as_written, names_written, nearest
 from penstock.errors import ConfigError, UsageError
@@ -95,8 +96,7 @@ class DeadLetters:
     client: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Decoding:
+class Decoding(msgspec.Struct, frozen=True):
     """How values are decoded; ``ddl`` is the schema as given."""
 
     ddl: str
@@ -291,8 +291,7 @@ def _refuse_table(given: Mapping[str, str]) -> None:
 _WAYS = ("subscribe", "subscribePattern", "assign")
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(msgspec.Struct, frozen=True):
     """Exactly one of the three is not empty."""
 
     topics: tuple[str, ...] = ()
@@ -388,8 +387,7 @@ _LOSS = {"true": True, "false": False, "fail": True, "warn": False}
 _STRATEGY = "startingOffsetsByTimestampStrategy"
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerLimits:
+class TriggerLimits(msgspec.Struct, frozen=True):
     """Limits of one micro-batch; None is no limit. ``max_delay_ms`` is how long to wait for ``min_offsets``."""
 
     max_offsets: int | None = None
@@ -404,8 +402,7 @@ class TriggerLimits:
         return any((self.max_offsets, self.min_offsets, self.max_bytes, self.target_ms))
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSizes:
+class TaskSizes(msgspec.Struct, frozen=True):
     """How a batch is cut into tasks; None means automatic. ``max_records`` (offsets per task) wins over ``at_most``.
 
     ``at_once`` is how many tasks run at the same time; it overrides what Spark's settings say.
@@ -417,8 +414,7 @@ class TaskSizes:
     at_once: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(msgspec.Struct, frozen=True):
     """Retries of looking up offsets: ``times`` after the first attempt; pauses begin at ``interval_ms`` and double.
 
     Defaults are Spark's. Each attempt lasts up to the client's ``api_timeout_ms``, its own retries included.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Any
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.model import Partition
 from penstock.spark._offsets import BatchOffset
 
@@ -21,8 +21,7 @@ __all__ = ["PartitionLag", "SourceProgress", "StreamProgress", "parse_progress",
 _BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
+class PartitionLag(Struct, frozen=True):
     """``offset`` is read next; ``offsets`` is the number of offsets from there to the end of the log.
 
     ``seconds`` is the age of the oldest unread record: 0.0 if there is none, None if it is unknown.
@@ -33,8 +32,7 @@ class PartitionLag:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceProgress:
+class SourceProgress(Struct, frozen=True):
     """One of our sources in one batch. ``size_bytes`` is the estimated size of the batch's keys, values and headers."""
 
     rows: int
@@ -61,8 +59,7 @@ class SourceProgress:
         return found if self.bytes_behind is None else {**found, _BYTES_BEHIND: str(self.bytes_behind)}
 
 
-@dataclass(slots=True)
-class StreamProgress:
+class StreamProgress(Struct):
     """One query since it was first seen: totals, and its latest batch."""
 
     name: str

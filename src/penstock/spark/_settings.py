@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.spark._launch import MASTER
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ _EXECUTORS = 2
 """Executors that YARN and Kubernetes give a job by default, with one core each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
+class Slots(Struct, frozen=True):
     """``at_once``: tasks that run at the same time, None if unknown. ``apart``: they run on other machines, too."""
 
     at_once: int | None

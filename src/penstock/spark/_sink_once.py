@@ -40,10 +40,11 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
 from typing import Protocol
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
 from penstock.errors import CorruptBatch, LocalError, RemoteError, UsageError
 from penstock.model import LogRange, PreparedTransaction
 
@@ -67,8 +68,7 @@ __all__ = [
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """The rows of one task of a batch, in one transaction that is prepared, and perhaps committed.
 
     ``task`` is Spark's partition number. ``rows`` and ``fingerprint`` show whether another attempt wrote the same rows.
@@ -87,8 +87,7 @@ class Slot:
         return (self.task, self.rows, self.fingerprint) == (other.task, other.rows, other.fingerprint)
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(Struct, frozen=True):
     """The transactions of batch ``batch`` of ``query``; they must be committed, or (``done``) all of them are."""
 
     query: str
@@ -106,7 +105,7 @@ class Marker:
 
     def to_bytes(self) -> bytes:
         """The marker as the topic stores it."""
-        tree = {"v": VERSION, **asdict(self)}
+        tree = {"v": VERSION, **to_builtins(self)}
         for slot in tree["slots"]:
             if slot["witness"] is not None:
                 del slot["witness"]["topic_id"]  # not in a marker's format, which older versions read
@@ -151,8 +150,7 @@ class DecidedAborted(RemoteError):
     """The log aborted a transaction between the driver's decision and its commit. Running the batch again fixes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A task of a batch of a query; the same for every attempt.
 
     ``skip_older``: a batch older than the last one is already done, and not an error (a write with a version).
@@ -167,8 +165,7 @@ class Place:
     unnamed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """A task's message to the driver: the slot it has prepared, None if an earlier run has stored its rows."""
 
     place: Place

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from penstock._dataclasses import dataclass
 from penstock.config import Acks, OptionValue, ProducerConfig, producer_settings
 from penstock.config.options import as_written, names_written, nearest
 from penstock.errors import ConfigError

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
-from penstock._dataclasses import dataclass
 from penstock.errors import UsageError
 from penstock.records.arrow import HEADERS_TYPE
 
@@ -35,8 +35,7 @@ __all__ = [
 
 
 # The columns of written rows: those of Spark's own Kafka sink, and a timestamp. They are checked before any task runs.
-@dataclass(frozen=True, slots=True)
-class _Expected:
+class _Expected(Struct, frozen=True):
     """A column's type: in words for users, and as a pattern over Spark's short type names."""
 
     words: str
@@ -68,8 +67,7 @@ _OF_OUR_SOURCE = ("offset", "timestamptype", "node")
 _NEAR = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """The positions of the columns to write: (our name, index), in the order of ``WRITTEN``."""
 
     places: tuple[tuple[str, int], ...]
@@ -132,8 +130,7 @@ ROW_HEADER = "penstock.row"
 """Header of a row that may be repeated: "<query>/<batch>/<task>/<number in the task>", in ASCII."""
 
 
-@dataclass(slots=True)
-class RowIds:
+class RowIds(Struct):
     """Numbers the rows of one task; ``prefix`` identifies query, batch and task."""
 
     prefix: str

@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol, TypeAlias, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Offset, Partition
 from penstock.spark._offsets import Positions, partition_of
@@ -21,15 +22,13 @@ __all__ = ["AtTime", "Endings", "FromGroup", "Knows", "Where", "parse_time", "pa
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class FromGroup:
+class FromGroup(Struct, frozen=True):
     """The group's committed offsets; ``otherwise`` is for partitions without one, None makes them an error."""
 
     otherwise: Offset | None
 
 
-@dataclass(frozen=True, slots=True)
-class AtTime:
+class AtTime(Struct, frozen=True):
     """The first record at or after a time: one time for all, or one for each partition.
 
     ``otherwise`` is for partitions without such a record, None makes them an error.

@@ -10,10 +10,12 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from penstock._dataclasses import dataclass
+import msgspec
+from msgspec import Struct
+
 from penstock.errors import InvalidPartitionCount, InvalidTopicName, TopicExists, UnknownTopic
 from penstock.store.errors import StoreDamaged
 from penstock.store.filesystem import Directory
@@ -64,8 +66,7 @@ def _check_count(partitions: int, at_least: int, topic: str) -> None:
         )
 
 
-@dataclass(slots=True)
-class Catalog:
+class Catalog(Struct):
     """Identity, epoch and topics; call `save` after a change. ``cluster_id`` has 22 characters, as Kafka's.
 
     ``deleting`` are topics (name by id) whose directories may still exist because their deletion was interrupted.
@@ -75,13 +76,13 @@ class Catalog:
     cluster_id: str
     node_id: int
     epoch: int = 0
-    topics: dict[str, TopicState] = field(default_factory=dict)
-    deleting: dict[bytes, str] = field(default_factory=dict)
-    defaults: dict[str, str] = field(default_factory=dict)
-    node_options: dict[str, dict[str, str]] = field(default_factory=dict)
-    _names: dict[bytes, str] = field(default_factory=dict)
+    topics: dict[str, TopicState] = msgspec.field(default_factory=dict)
+    deleting: dict[bytes, str] = msgspec.field(default_factory=dict)
+    defaults: dict[str, str] = msgspec.field(default_factory=dict)
+    node_options: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+    _names: dict[bytes, str] = msgspec.field(default_factory=dict)
     """Names by id. It may contain deleted topics, which are removed now and then, so a lookup compares."""
-    _folded: dict[str, str] = field(default_factory=dict)
+    _folded: dict[str, str] = msgspec.field(default_factory=dict)
     """The same, by names with dots replaced by underscores."""
 
     def __post_init__(self) -> None:

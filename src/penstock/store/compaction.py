@@ -19,7 +19,8 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import CorruptBatch
 from penstock.model import TimestampType
 from penstock.records.batch import (
@@ -85,8 +86,7 @@ _RETRY_MS: Final = 600_000
 """Pause after a failure: each attempt reads the whole log, even if the log is damaged or the disk is full."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(Struct, frozen=True):
     """The result of one compaction."""
 
     topic: str

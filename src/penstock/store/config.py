@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError, InvalidTopicConfig
 
 __all__ = ["FlushPolicy", "LogConfig", "StoreConfig", "log_config", "parse_url"]

@@ -5,7 +5,8 @@ Bytes that are not a record batch raise `penstock.errors.CorruptBatch`, because 
 
 from __future__ import annotations
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import StoreError
 
 __all__ = ["Recovery", "StoreDamaged", "StoreLocked"]
@@ -40,8 +41,7 @@ class StoreDamaged(StoreError):
         self.position = position
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Struct, frozen=True):
     """A loss that was found when a log was opened: ``cut_bytes`` of ``file`` from ``position`` (``at_offset``) on.
 
     ``next_offset`` is where the log continues after the gap, None at its end. ``aside`` is the file with a copy of the

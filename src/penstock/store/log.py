@@ -15,11 +15,11 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
 from functools import partial
 from typing import Final, NamedTuple, cast
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.errors import (
     BatchTooLarge,
     FencedLeaderEpoch,
@@ -55,8 +55,7 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True)
-class LogContext:
+class LogContext(Struct):
     """State that all logs of a store share: ``epoch`` is their leader epoch, ``dirty`` the logs with unsynced bytes."""
 
     config: StoreConfig
@@ -188,8 +187,7 @@ class LogPart(NamedTuple):
     next_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Trimmed:
+class Trimmed(Struct, frozen=True):
     """The segments that retention deleted from the start of a log, which now starts at ``start_offset``."""
 
     topic: str

@@ -10,10 +10,10 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.errors import OutOfOrderSequence, OutsideTransaction, StaleProducerEpoch
 from penstock.records.batch import ABORT, COMMIT, CONTROL, HEADER_BYTES, BatchHeader, control_type
 from penstock.store.errors import Recovery
@@ -93,8 +93,7 @@ class KnownBatch(NamedTuple):
     timestamp_ms: int
 
 
-@dataclass(slots=True)
-class _Producer:
+class _Producer(Struct):
     epoch: int
     seen_ms: int
     batches: deque[KnownBatch] = field(default_factory=lambda: deque(maxlen=RETAINED_BATCHES))
@@ -429,8 +428,7 @@ class EpochHistory:
         return cls((pair[0], pair[1]) for pair in pairs)
 
 
-@dataclass(slots=True)
-class LogState:
+class LogState(Struct):
     """A log's segments (the last one is the active one), and the state of its offsets and writers.
 
     Everything below ``recovery_point`` was on the disk when the store opened; everything below ``cleaned`` has been

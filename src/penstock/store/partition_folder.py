@@ -21,10 +21,10 @@ import contextlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, to_builtins
+
 from penstock.errors import WriteFailed
 from penstock.store.errors import StoreDamaged
 from penstock.store.filesystem import Directory
@@ -246,8 +246,7 @@ class PartitionFolder:
 _FILE: Final = "clean-shutdown.json"
 
 
-@dataclass(frozen=True, slots=True)
-class CleanLog:
+class CleanLog(Struct, frozen=True):
     """A log at close. ``segments``: base, size, next offset, newest timestamp (ms), its offset, created (ms)."""
 
     start_offset: int
@@ -266,7 +265,7 @@ class CleanLog:
 
 def save_clean(directory: Directory, epoch: int, logs: Mapping[str, CleanLog]) -> None:
     """Write the file, durably; ``logs`` by directory name. Raises OSError."""
-    facts = {"epoch": epoch, "logs": {name: asdict(log) for name, log in logs.items()}}
+    facts = {"epoch": epoch, "logs": {name: to_builtins(log) for name, log in logs.items()}}
     directory.replace(_FILE, with_checksum(json.dumps(facts, separators=(",", ":")).encode()), durable=True)
 
 

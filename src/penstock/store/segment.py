@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import CorruptBatch
 from penstock.records.batch import HEADER_BYTES, BatchHeader, batches, verify_crc
 from penstock.store.errors import StoreDamaged
@@ -328,8 +329,7 @@ class Stamp(NamedTuple):
 NOTHING: Final = Stamp(-1, -1)
 
 
-@dataclass(slots=True)
-class _Opened:
+class _Opened(Struct):
     """The open file, and the indexes loaded so far."""
 
     file: File

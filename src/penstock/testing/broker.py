@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.config import OptionValue, snode_config
 from penstock.errors import RequestTimeout, UsageError
 from penstock.interfaces import Frame, Peer, Pieces
@@ -30,8 +31,7 @@ from penstock.snode import Node
 Moment = Literal["before", "after"]
 
 
-@dataclass(slots=True)
-class Rule:
+class Rule(Struct):
     """One fault: the API ("" for any), how often (None: always), and its effect."""
 
     api: str

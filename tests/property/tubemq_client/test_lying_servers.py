@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
-from dataclasses import replace
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import PenstockError

@@ -6,7 +6,9 @@ What is to be written is taken into a log of its own after each step, so that a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from penstock.interfaces.admin import Rebalance
 from penstock.protocols.kafka.errors import ErrorCode

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ from tests.unit.kafka_front.kit import Kit, batch, run
 from tests.unit.kafka_front.test_fetch import asking, fetch
 from tests.unit.kafka_front.transaction_kit import latest
 
-NAMES = [each.name for each in fields(Abilities)]
+NAMES = list(Abilities.__struct_fields__)
 GONE = {
     "sequences": {61},
     "numbered": {22},

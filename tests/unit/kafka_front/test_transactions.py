@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from penstock.groups.state_machine import UndefinedTransition
 from penstock.interfaces.enode import extent

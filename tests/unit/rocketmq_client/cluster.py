@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import structs
+
 from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
@@ -218,13 +220,13 @@ class Server:
         at = header.queue_offset
         found = m.Pulled(next_begin_offset=at, min_offset=first, max_offset=end)
         if at < first or at > end:
-            return answer(asked, replace(found, next_begin_offset=first if at < first else end), code=21)
+            return answer(asked, structs.replace(found, next_begin_offset=first if at < first else end), code=21)
         count = min(header.max_msg_nums, self.cluster.most)
         came = self.cluster.queues[queue][at - first : at - first + count]
         if not came:
             return answer(asked, found, code=19)
         body = b"".join(map(write_stored, came))
-        return answer(asked, replace(found, next_begin_offset=at + len(came)), body)
+        return answer(asked, structs.replace(found, next_begin_offset=at + len(came)), body)
 
     async def _answer_30(self, asked: RemotingCommand, header: m.OfQueue) -> Buffers:
         return answer(asked, m.FoundOffset(offset=self.cluster.end((header.topic, self.name, header.queue_id))))
@@ -323,7 +325,7 @@ class Stage:
 
     def client(self, *, publishing: bool = False, group: str | None = None, **options: Any) -> RocketClient:
         quick = TransportOptions(reconnect_backoff_ms=0, reconnect_backoff_max_ms=0)
-        figures = replace(FIGURES, rocket=RocketConfig(**options), publishing=publishing, group=group)
+        figures = structs.replace(FIGURES, rocket=RocketConfig(**options), publishing=publishing, group=group)
         made = RocketClient(
             lambda dialect: AsyncioChannel(dialect, network=self.network, options=quick, dice=lambda: 0.0),
             self.names,

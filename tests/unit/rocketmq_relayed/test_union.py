@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from penstock.protocols.rocketmq.server.relayed.peer_groups import Key, Union
 from penstock.protocols.rocketmq.wire import messages as m

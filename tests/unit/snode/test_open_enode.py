@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError

@@ -11,8 +11,10 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from penstock.interfaces import Buffers, Frame, Peer
 from penstock.model import Endpoint

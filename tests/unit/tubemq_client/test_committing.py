@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from penstock.errors import OffsetOutOfRange, ServerError, UsageError
 from penstock.model import Committed, Partition

@@ -6,10 +6,11 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from penstock.client.producer.delivery import Delivery
 from penstock.client.producer.engine import ProducerEngine

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.interfaces.client import Sent

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError, InvalidTopicConfig, InvalidTopicName, Unsupported

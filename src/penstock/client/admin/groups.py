@@ -9,12 +9,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from io import StringIO
 from typing import Final, Literal
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.client.arguments import (
     beginning_offsets,
     check_offsets,
@@ -34,7 +35,7 @@ from penstock.interfaces import (
     GroupMember,
     LogClient,
 )
-from penstock.model import Committed, LogRange, Partition, PartitionLike
+from penstock.model import Committed, LogRange, Partition, PartitionLike, Value
 
 __all__ = [
     "GroupOffset",
@@ -75,8 +76,7 @@ async def describe_each(admin: AdminClient, groups: Collection[str]) -> GroupDes
 _ONE_BATCH = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
+class Lag(Value, frozen=True):
     """``offsets`` is the distance from ``committed`` to the log's ``end``.
 
     ``seconds`` is the age of the oldest record that is not committed: 0.0 if there is none, None if it was deleted, has
@@ -142,8 +142,7 @@ _STATES = (
 _TYPES = ("classic", "consumer", "share", "streams")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOffset:
+class GroupOffset(Value, frozen=True):
     """One partition of a group: its committed offset, the member that reads it, or both.
 
     ``committed`` is None where nothing is committed. ``end`` is None where the partition has no leader or no longer
@@ -311,8 +310,7 @@ class ResetTo:
         return cls("offsets", offsets=check_offsets(offsets))
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetMove:
+class OffsetMove(Value, frozen=True):
     """One partition of a plan: from ``before`` (None: nothing is committed) to ``after``.
 
     ``why`` explains why ``after`` differs from the requested offset; "" if it does not.
@@ -324,8 +322,7 @@ class OffsetMove:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ResetPlan:
+class ResetPlan(Value, frozen=True):
     """The moves of a reset, in order of partitions; ``executed`` says whether they are committed."""
 
     group: str
@@ -333,8 +330,7 @@ class ResetPlan:
     executed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """The partitions of a reset: ``partitions`` and those of ``topics``; both None: those with a committed offset."""
 
     topics: frozenset[str] | None
@@ -351,8 +347,7 @@ class Scope:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ground:
+class _Ground(Struct, frozen=True):
     """The offsets on which a plan is based."""
 
     committed: Mapping[Partition, Committed]

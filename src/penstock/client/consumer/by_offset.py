@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.client.connecting import Backoff
 from penstock.client.consumer.buffer import standing, take
 from penstock.client.consumer.commits import (
@@ -41,8 +42,7 @@ CommitsHeard: TypeAlias = Callable[[Mapping[Partition, Committed]], None]
 """Called on the loop with offsets that have been committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
+class Within(Struct, frozen=True):
     """The parts of the engine that both kinds use.
 
     ``news``: a poll may now find something. ``failed``: the next poll raises this. ``renewed``: topics were looked up

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.client.arguments import LARGEST_OFFSET, check_partition, whole_number
 from penstock.client.consumer.membership import Member, State
 from penstock.client.errors import CommitFailed
@@ -50,8 +51,7 @@ OffsetsLike: TypeAlias = (
 CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], object]
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedCommit:
+class FinishedCommit(Struct, frozen=True):
     """A completed commit whose callback has to be called."""
 
     callback: CommitCallback

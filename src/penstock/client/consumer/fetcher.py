@@ -12,7 +12,8 @@ from copy import copy
 from functools import partial
 from typing import Final, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.client.connecting import Backoff
 from penstock.client.consumer.positions import Partitions, PartitionState
 from penstock.client.meters import ConsumerMeter
@@ -46,8 +47,7 @@ _ANSWERS: Final = 2
 larger."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrefetchLimit:
+class PrefetchLimit(Struct, frozen=True):
     """The limits of one consumer with so many nodes and partitions; all in bytes.
 
     ``bound``: buffered and requested bytes in all. ``share``: a partition is fetched while it has no more than this
@@ -85,8 +85,7 @@ LITTLE_BYTES: Final = 16 * 1024
 Reads: TypeAlias = dict[Partition, "Asked"]
 
 
-@dataclass(slots=True)
-class Asked:
+class Asked(Struct):
     """What is requested for one partition, and the version of its position at the request."""
 
     state: PartitionState
@@ -94,8 +93,7 @@ class Asked:
     read: ReadFrom
 
 
-@dataclass(slots=True)
-class FetchCycle:
+class FetchCycle(Struct):
     """A fetch of one node that is under way; it is repeated unchanged while hardly anything changes.
 
     ``changes`` counts the assignment's changes when the request was made; ``ahead`` are the limits of that moment.
@@ -189,8 +187,7 @@ def _without_ids(topic: str) -> bytes | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Reactions:
+class Reactions(Struct, frozen=True):
     """The parts of the engine that the fetcher calls.
 
     ``arrived``: a poll may now find something. ``refresh``: leaders are unknown. ``look_up``: positions are unknown.

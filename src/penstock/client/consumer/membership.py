@@ -11,8 +11,9 @@ import asyncio
 import enum
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from penstock.client.consumer.positions import Partitions
 from penstock.client.consumer.subscription import Subscribed

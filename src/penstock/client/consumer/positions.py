@@ -11,12 +11,12 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.client.bad_records import BadRecords
 from penstock.client.connecting import Backoff
 from penstock.client.errors import NoOffset
@@ -37,8 +37,7 @@ UNBOOKED: Final = -1
 _served: Final = attrgetter("served")
 
 
-@dataclass(slots=True)
-class Buffered:
+class Buffered(Struct):
     """An answer that has arrived. Once decoded, ``messages`` are its rows, of which ``taken`` were returned.
 
     ``more``: they are only the first ones, and the others are not decoded yet. ``failure`` is the error after them,
@@ -64,8 +63,7 @@ class Buffered:
         return self.messages
 
 
-@dataclass(slots=True)
-class Handout:
+class Handout(Struct):
     """The state of a partition whose log hands out single batches; unused for other logs.
 
     The loop's side writes ``booked`` (the version of the position that the log knows), ``context`` (of the outstanding
@@ -88,8 +86,7 @@ class Handout:
     ending: Part | None = None
 
 
-@dataclass(slots=True)
-class PartitionState:
+class PartitionState(Struct):
     """The state of one partition.
 
     - ``position`` is the offset of the next record that poll returns, None until it is known.

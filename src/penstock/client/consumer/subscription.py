@@ -12,7 +12,6 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
-from penstock._dataclasses import dataclass
 from penstock.client.arguments import TopicNames
 from penstock.client.connecting import Backoff
 from penstock.client.runtime.waiting import CoalescingTimer
@@ -20,7 +19,7 @@ from penstock.config import ClientConfig
 from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, FirstContactTimeout, PenstockError, UsageError
 from penstock.interfaces import LogClient
-from penstock.model import Partition, TopicInfo
+from penstock.model import Partition, TopicInfo, Value
 
 __all__ = [
     "MissingPartitionWarnings",
@@ -34,8 +33,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionPattern:
+class SubscriptionPattern(Value, frozen=True):
     """A pattern that a group's servers match (KIP-848): sent unchanged, in RE2 syntax, against whole topic names.
 
     For `Consumer.subscribe`, in groups of ``group_protocol="consumer"``, whose servers notify members of new and

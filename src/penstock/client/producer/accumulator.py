@@ -18,8 +18,8 @@ from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
-from penstock._dataclasses import dataclass
 from penstock.client.errors import BufferFull
 from penstock.client.producer.delivery import BatchFuture, Delivery
 from penstock.client.runtime.callbacks import HERE, Callbacks
@@ -161,8 +161,7 @@ class PendingBatch:
         return rows.append_column("partition", named)
 
 
-@dataclass(frozen=True, slots=True)
-class StagedTable:
+class StagedTable(Struct, frozen=True):
     """Rows of one topic from one ``send_batch``, as columns."""
 
     topic: str

@@ -16,12 +16,13 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from msgspec import Struct
+
 from penstock import _clock
-from penstock._dataclasses import dataclass
 from penstock.client.runtime.callbacks import HERE, Callbacks
 from penstock.client.runtime.waiting import next_of
 from penstock.errors import PenstockError, RequestTimeout, UsageError
-from penstock.model import LogRange, Partition
+from penstock.model import LogRange, Partition, Value
 
 __all__ = ["BatchDelivery", "BatchFuture", "Delivery", "PartitionRun", "RecordMetadata", "RecordResult"]
 
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordMetadata:
+class RecordMetadata(Value, frozen=True):
     """Where a record is stored. ``offset`` is -1 with acks=0; ``timestamp_ms`` is the log's if it stamps records.
 
     ``node`` names the broker that keeps the partition, None where partitions do not belong to brokers (Kafka).
@@ -50,8 +50,7 @@ class RecordMetadata:
     node: str | None = None
 
 
-@dataclass(slots=True)
-class RecordResult:
+class RecordResult(Struct):
     """The result of ``rows`` rows of a run from ``first`` on: stored from ``offset`` on, or an error.
 
     ``offsets`` has the offset of each row where they are not consecutive. Never changed after creation; not frozen:

@@ -16,8 +16,8 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
-from penstock._dataclasses import dataclass
 from penstock.client.producer.delivery import BatchFuture, PartitionRun, RecordResult
 from penstock.client.runtime.imports import functions_there, start_import
 from penstock.config import Partitioner
@@ -71,8 +71,7 @@ def _murmur2(key: bytes) -> int:
     return murmur2(key) & 0x7FFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class _Hash:
+class _Hash(Struct, frozen=True):
     """A hash of keys. Null keys, and empty ones, may go anywhere unless ``null_too``, or ``empty_too``."""
 
     of: Callable[[bytes], int]

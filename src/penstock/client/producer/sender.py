@@ -19,8 +19,8 @@ from itertools import groupby
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+from msgspec import Struct
 
-from penstock._dataclasses import dataclass
 from penstock.client.connecting import Backoff
 from penstock.client.errors import DeliveryTimeout
 from penstock.client.meters import ProducerMeter
@@ -67,8 +67,7 @@ def too_late(partition: Partition, timeout_ms: int, cause: PenstockError | None)
 #
 # Order is what matters. Rows are sent in the order they came. A failed batch is sent again before any row that came
 # after it; until then, no new batch of its partition is packed.
-@dataclass(slots=True)
-class Segment:
+class Segment(Struct):
     """``rows`` rows of a run, from ``first`` on. Never changed; not frozen, since there is at least one per batch."""
 
     run: PartitionRun
@@ -76,8 +75,7 @@ class Segment:
     rows: int
 
 
-@dataclass(slots=True, eq=False)
-class InFlightBatch:
+class InFlightBatch(Struct, eq=False):
     """One batch: its rows (kept in case it must be split), the runs they belong to, and how often it has failed.
 
     ``number`` counts the batches of a partition in the order they were packed; the halves of a split batch share it.
@@ -498,8 +496,7 @@ class Readiness:
         return not any(flight.failures for flight in queue.in_flight)
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
+class Hooks(Struct, frozen=True):
     """The parts of the engine that the sender calls.
 
     ``refresh``: leaders are unknown. ``finished``: these runs are settled. ``failed``: an unexpected error.

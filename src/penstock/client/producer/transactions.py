@@ -11,7 +11,8 @@ import enum
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.client.arguments import CheckCallback, checking
 from penstock.client.connecting import Backoff
 from penstock.client.errors import TransactionAborted
@@ -146,8 +147,7 @@ _TAKING_OVER: Final = "taking the transactional id over"
 _LEFT_OPEN: Final = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING})
 
 
-@dataclass(frozen=True, slots=True)
-class EngineHooks:
+class EngineHooks(Struct, frozen=True):
     """The parts of the engine that transactions call.
 
     ``gate``: refuse records with this error from now on, or accept them (None). ``opened``: the sender has an identity.

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 import pyarrow as pa
+from msgspec import Struct
 
-from penstock._dataclasses import dataclass
 from penstock.client.arguments import TopicNames, check_partition_id, check_timestamp
 from penstock.client.connecting import ClientClock
 from penstock.client.intercepting import check_callable
@@ -275,8 +275,7 @@ class RecordValidator:
 
 
 # Serializers run where a record is sent, in the sender's thread and traceback.
-@dataclass(frozen=True, slots=True)
-class Serializers:
+class Serializers(Struct, frozen=True):
     """The functions that turn keys and values into bytes; None for bytes."""
 
     key: Serializer[Any] | None

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from penstock import kernels
-from penstock._dataclasses import dataclass
 from penstock.client.arguments import beginning_offsets, check_partitions, end_offsets, offsets_for_times, public_topics
 from penstock.client.bad_records import BadRecords
 from penstock.client.connecting import open_blocking, protocol_of, split_options
@@ -22,7 +21,7 @@ from penstock.config.client import client_log
 from penstock.errors import FirstContactTimeout, LogTruncated, PenstockError, UsageError
 from penstock.interfaces import Fetched, FoundOffset, HearsOfMoves, LogClient, Retry, TellsTruncation
 from penstock.interfaces.client import not_whole
-from penstock.model import Committed, LogRange, OffsetSpec, Partition, PartitionLike, TopicInfo
+from penstock.model import Committed, LogRange, OffsetSpec, Partition, PartitionLike, TopicInfo, Value
 from penstock.records import Messages
 
 __all__ = ["Peek", "RangeRead", "RangeReader", "peek"]
@@ -148,8 +147,7 @@ class RangeRead:
 _LOOKED_AT = ("key", "value", "timestamp", "headers")
 
 
-@dataclass(frozen=True, slots=True)
-class Peek:
+class Peek(Value, frozen=True):
     """A sample of a range's start: keys, values and headers of its first ``offsets`` take ``size_bytes`` uncompressed.
 
     ``timestamp_ms`` (since 1970 UTC) is that of the first record, None if it has none.

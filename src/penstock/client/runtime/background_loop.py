@@ -27,8 +27,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakMethod
 
+from msgspec import Struct
+
 from penstock import _clock
-from penstock._dataclasses import dataclass
 from penstock.client.runtime.blocking import check_fork, check_threads
 from penstock.client.runtime.closing import AtOnce, GiveUp
 from penstock.client.runtime.waiting import ended, next_of
@@ -67,8 +68,7 @@ class Counts(Protocol):
     def __hash__(self) -> int: ...
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(Struct):
     log: ClientLog
     deliver: WeakMethod[Deliver] | None
     within_s: float

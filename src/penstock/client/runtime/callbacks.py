@@ -17,10 +17,10 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from penstock._dataclasses import dataclass
 from penstock.config import OptionValue
 from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, UsageError
+from penstock.model import Value
 
 __all__ = [
     "HERE",
@@ -36,8 +36,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackFailure:
+class CallbackFailure(Value, frozen=True):
     """A user's callback raised ``error``. It was called with ``arguments``.
 
     ``topics`` are those of the records in the arguments; empty if the callback concerns the client as a whole.

@@ -15,7 +15,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.client.errors import WakeUp
 from penstock.config import ClientConfig
 from penstock.config.client import ClientLog
@@ -53,8 +54,7 @@ AtOnce: TypeAlias = Callable[[Heard], GiveUp | None]
 """Begins such a call, if it need not wait for anything first. ``Heard`` is called after this has returned."""
 
 
-@dataclass(slots=True)
-class _Wakeup:
+class _Wakeup(Struct):
     """One wakeup: the number of its calls that are not over, and whether one of them was ended by it."""
 
     left: int
@@ -298,8 +298,7 @@ class CloseDeadline:
 
 
 # The result of a close, reported without replacing an exception that is being raised.
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """The records that a producer did not deliver, by topic; ``error`` is an earlier error that was never read."""
 
     lost: Counter[str]

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from penstock._dataclasses import dataclass
 from penstock.kernels.interface import (
     MIN_RECORD_BYTES,
     WANT_HEADERS,
@@ -519,8 +519,7 @@ class _Chain:
         return last
 
 
-@dataclass(slots=True)
-class _Notes:
+class _Notes(Struct):
     """The arrays to fill, and the position reached in them."""
 
     row: int

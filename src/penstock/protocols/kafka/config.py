@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock._dataclasses import dataclass
 from penstock.config.fields import BOOTSTRAP, Spelling, check, choice, number
 from penstock.config.options import ProtocolConfig
 from penstock.errors import ConfigError

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from penstock.errors import ProtocolViolation
 from penstock.groups.state_machine import Table
 from penstock.model import Partition
@@ -213,8 +214,7 @@ LARGEST_EPOCH: Final = 32_766
 _NOTHING: Final[frozenset[Partition]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(Struct, frozen=True):
     """Times are ms since 1970 UTC, or -1.
 
     ``second``: the present or last transaction uses the protocol's second version. ``previous_producer_id`` is the id
@@ -246,8 +246,7 @@ class Transaction:
         return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """The data of an event. ``new_id`` returns an unused producer id."""
 
     now_ms: int

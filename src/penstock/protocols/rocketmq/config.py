@@ -10,10 +10,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Final
 
-from penstock._dataclasses import dataclass
 from penstock.config import ProtocolConfig
 from penstock.config.address import parse_endpoints
 from penstock.config.fields import (

@@ -6,11 +6,12 @@ import enum
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, structs
+
 from penstock.config.address import Address, parse_endpoints
 from penstock.config.client import ClientConfig, ClientLog, ConsumerConfig
 from penstock.config.fields import (
@@ -312,8 +313,7 @@ _OFFSET: Final = re.compile(r"([+-])([01]?\d|2[0-3]):?([0-5]\d)", re.ASCII)
 _MINUTE: Final = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True)
-class MsgTimeZone:
+class MsgTimeZone(Struct, frozen=True):
     """A zone other than UTC; ``zone`` None is the one of this process, whatever that is at the time.
 
     Times are milliseconds: since 1970 in UTC, or, *local* ones, what a clock on the wall has counted since then.
@@ -628,7 +628,7 @@ def parse_go_address(text: str, role: type[ClientConfig] = ConsumerConfig) -> Ad
     if not filters:
         return address
     joined = ";".join(f"{topic}@{','.join(items)}" for topic, items in filters.items())
-    found = replace(address, options={**address.options, "filters": joined})
+    found = structs.replace(address, options={**address.options, "filters": joined})
     tube_config({"filters": joined})
     return found
 
@@ -666,7 +666,7 @@ def _ours(given: dict[str, str], text: str, role: type[ClientConfig]) -> dict[st
 
 
 # What the registry is told of TubeMQ's configuration.
-ADDED: Final = replace(
+ADDED: Final = structs.replace(
     WORDS,
     address=go_address,
     files={".ini": ini_options, ".conf": ini_options},

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import ProtocolViolation
 from penstock.protocols.tubemq.errors import Code
 
@@ -61,16 +62,14 @@ _CLOCK: Final = re.compile(r"([0-9]{1,2}):([0-9]{1,2})", re.ASCII)
 _UTC_8_MINUTES: Final = 8 * 60
 
 
-@dataclass(frozen=True, slots=True)
-class DataLimit:
+class DataLimit(Struct, frozen=True):
     """At most so many bytes a minute; where they are used up, wait so long between requests."""
 
     bytes_a_minute: int
     interval_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class DataRule:
+class DataRule(Struct, frozen=True):
     """Type 0: from ``start`` to ``end`` (both included), for who is more than ``lag`` units behind."""
 
     start: int
@@ -79,16 +78,14 @@ class DataRule:
     limit: DataLimit
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyPolls:
+class EmptyPolls(Struct, frozen=True):
     """Type 1: after this many polls in a row without data, wait so long before the next."""
 
     polls: int
     interval_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(Struct, frozen=True):
     """Type 3: what lies between successful requests; -2 where no rule says so.
 
     ``normal_ms`` without filters; with them ``filtered_ms``, or ``near_end_ms`` where a broker says little is left.
@@ -99,8 +96,7 @@ class Intervals:
     near_end_ms: int = -2
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """One checked set of rules; ``data`` by ascending start, ``empty`` by descending number of polls."""
 
     data: tuple[DataRule, ...] = ()
@@ -253,8 +249,7 @@ UNLIMITED: Final = DataLimit((1 << 63) - 1, 0)
 _ESCAPE_MS: Final = 10_000
 
 
-@dataclass(slots=True)
-class Holder:
+class Holder(Struct):
     """Rules, and the id under which a master sent them."""
 
     flow_id: int = UNDEFINED
@@ -337,8 +332,7 @@ _LEAST_TIMER_MS: Final = 10
 _ANSWERED: Final = frozenset((Code.SUCCESS, Code.NOT_FOUND))
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(Struct, frozen=True):
     """What one answer to GET_MESSAGE said. ``body_bytes`` are those of messages' bodies; ``data_lag`` -1: not said.
 
     ``recommended_ms`` is what the kind of error asks for, 0 after success.
@@ -433,8 +427,7 @@ TRANSFER_BYTES: Final = 512 * 1024
 """The most one answer holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """How many bytes the next answer may hold; 0: refused (code 452), come again in ``wait_ms``."""
 
     max_bytes: int

@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
 from typing import Any, Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import (
@@ -295,8 +295,7 @@ _IN_DOUBT: Final = frozenset((-1, 7, 13, 20))
 """Codes of batches that may be stored all the same."""
 
 
-@dataclass(eq=False, slots=True)
-class _Waiting:
+class _Waiting(Struct, eq=False):
     data: Buffer
     header: BatchHeader
     told: Promise[Appended | PenstockError]
@@ -310,8 +309,7 @@ class _Waiting:
         return self.header.producer_id < 0
 
 
-@dataclass(eq=False, slots=True)
-class _Line:
+class _Line(Struct, eq=False):
     """A partition's queue; ``next`` is the next sequence number of the node's producer in ``identity``."""
 
     waiting: deque[_Waiting] = field(default_factory=deque)
@@ -456,8 +454,7 @@ def _parts(stored: Appended, taken: Sequence[_Waiting]) -> Iterator[Stored]:
         base = last + 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Patience:
+class _Patience(Struct, frozen=True):
     """``penstock.interfaces.channel.RetryLimits`` of one batch."""
 
     left_s: float

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
 from itertools import islice
 from typing import Any, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Promise
 from penstock.config import parse_address
@@ -200,8 +200,7 @@ _MOST_ABSENT: Final = 10_000
 _LONGEST: Final = 249
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     """``penstock.interfaces.enode.TopicState``; the same object as long as nothing changes."""
 
     name: str
@@ -349,8 +348,7 @@ _SIZES_KEPT_S: Final = 2.0
 _WHAT: Final = "asking for sizes failed"
 
 
-@dataclass(slots=True)
-class _Disk:
+class _Disk(Struct):
     """One broker's answer; -1 if it does not know a value."""
 
     until: float

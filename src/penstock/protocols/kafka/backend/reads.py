@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
 from typing import Final, NamedTuple
 
+from msgspec import Struct, field
+
 from penstock import kernels
-from penstock._dataclasses import dataclass
 from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import LogOffsetOutOfRange, PenstockError, ServerError, StoreError, Unsupported, UsageError
 from penstock.interfaces.enode import Budget, Extent, Fetched, FetchPart, Writer
@@ -73,8 +73,7 @@ _BETWEEN_S: Final = 0.002
 _PAUSE_S: Final = 0.1
 
 
-@dataclass(eq=False, slots=True)
-class _Watched:
+class _Watched(Struct, eq=False):
     """A partition with waiting readers, now or lately; ``end`` and ``start`` as last reported, -1 if unknown."""
 
     end: int
@@ -83,8 +82,7 @@ class _Watched:
     waiting: set[Promise[None]] = field(default_factory=set)
 
 
-@dataclass(eq=False, slots=True)
-class _Watch:
+class _Watch(Struct, eq=False):
     """The waiting fetch of one broker."""
 
     node: Node

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError, UsageError
 from penstock.groups.state_machine import Table

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock._version import __version__
 from penstock.errors import ErrorKind, PenstockError, ProtocolViolation, ServerError
 from penstock.interfaces.channel import Channel, Connection, Link, Outgoing, Pending, PromptLink, Told
@@ -31,8 +32,7 @@ __all__ = ["ByVersion", "Calls", "KafkaDialect", "KafkaOptions", "Started", "Ver
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaOptions:
+class KafkaOptions(Struct, frozen=True, kw_only=True):
     """Defaults are those of Kafka's Java clients 4.x.
 
     - ``request_timeout_ms`` bounds one request, ``api_timeout_ms`` an operation with its retries.
@@ -120,8 +120,7 @@ class Versions:
 Response = TypeVar("Response")
 
 
-@dataclass(frozen=True, slots=True)
-class ByVersion:
+class ByVersion(Struct, frozen=True):
     """A request whose fields depend on its version, which only the connection knows.
 
     ``ids``: the request has topic ids, so versions without topic names are allowed. All other requests are limited to

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.config.client import ClientLog, whose
 from penstock.errors import (
     ConnectionLost,
@@ -62,8 +63,7 @@ __all__ = [
 
 
 # The identity that offset requests carry.
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """A member in a generation (of a KIP-848 group: in a member epoch), or no member at all."""
 
     member_id: str = ""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
 from penstock.interfaces.channel import Connection, PromptLink, Retry
 from penstock.interfaces.client import Heard, Packed, Sent
@@ -63,8 +63,7 @@ _PRODUCER_AT = 43
 _CRC_AT = 17
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdentity:
+class ProducerIdentity(Struct, frozen=True):
     """A producer id and an epoch; -1 and -1 for a producer that is not idempotent."""
 
     producer_id: int = -1
@@ -74,8 +73,7 @@ class ProducerIdentity:
 NOT_IDEMPOTENT = ProducerIdentity()
 
 
-@dataclass(eq=False, slots=True)
-class KafkaPacked:
+class KafkaPacked(Struct, eq=False):
     """An encoded batch; ``penstock.interfaces.client.Packed``. ``identity`` and ``sequence`` are those in ``data``.
 
     ``times_sent`` counts under this number. ``overtook``: earlier batches were unacknowledged when it was refused.
@@ -115,8 +113,7 @@ class KafkaPacked:
         self.identity, self.sequence, self.times_sent = identity, sequence, 0
 
 
-@dataclass(slots=True)
-class Numbering:
+class Numbering(Struct):
     """The sequence numbers of one partition, and the unacknowledged batches, in order."""
 
     identity: ProducerIdentity

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
+
+from msgspec import structs
 
 from penstock.errors import PenstockError, ProtocolViolation, ServerError
 from penstock.interfaces.channel import Retry
@@ -75,7 +76,7 @@ class Transactions:
         self._channel = cluster.calls.channel
         # Markers are written within milliseconds: a backoff of 100 ms would slow small transactions down.
         options = cluster.calls.options
-        self._options = dataclasses.replace(
+        self._options = structs.replace(
             options,
             retry_backoff_ms=min(_FIRST_BACKOFF_MS, options.retry_backoff_ms),
             retry_backoff_max_ms=min(_BACKOFF_MAX_MS, options.retry_backoff_max_ms),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.limits import ADDRESS_PERCENT, UNLIMITED, Memory, Shares
 from penstock.groups.rebalance_history import Account
 from penstock.groups.state_machine import Key, Table
@@ -318,8 +318,7 @@ LeaveResults = Sequence[tuple[Leaver, ErrorCode]]
 
 
 # The operator's settings for the coordinator, named as Kafka's broker options ``group.*``.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
+class GroupSettings(Struct, frozen=True, kw_only=True):
     """Defaults are Kafka's, with two exceptions.
 
     ``initial_rebalance_delay_ms`` is 0 (Kafka: 3000): on a single node, consumers mostly start one by one and their
@@ -374,8 +373,7 @@ def plain_host(client_host: str | None) -> str | None:
 
 
 # The group and its members; `classic_coordinator` decides.
-@dataclass(slots=True)
-class Member:
+class Member(Struct):
     """``join`` and ``sync`` are parked replies. ``is_new``: has not been in any generation yet.
 
     ``parked``: the ids of all members of its group with parked joins; shared, so that they need not be counted.
@@ -423,8 +421,7 @@ class Member:
             reply(answer)
 
 
-@dataclass(slots=True)
-class InitialDelay:
+class InitialDelay(Struct):
     """The wait for more first members: the last delay, and how much may still be added."""
 
     delay_s: float
@@ -432,8 +429,7 @@ class InitialDelay:
     newcomer: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Takeover:
+class Takeover(Struct, frozen=True):
     """A static member's return that waits for the log, with the values to restore if the log refuses."""
 
     member_id: str
@@ -443,8 +439,7 @@ class Takeover:
     may_skip_assignment: bool
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Struct):
     """One group. ``state_since_ms`` is the wall clock of the last change of state.
 
     ``storing`` is the ticket of the assignment that is being written, ``takeovers`` has those of static members.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from itertools import chain
 from typing import Final, NamedTuple, Protocol
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.runtime import Deadlines
 from penstock.errors import ProtocolViolation
 from penstock.groups.rebalance_history import Read
@@ -89,8 +89,7 @@ class Storage(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Cause:
+class Cause(Struct):
     """An event's data for its effects, and the code with which they answer a heartbeat, commit or delete."""
 
     now: Moment
@@ -107,8 +106,7 @@ class Act(Protocol):
     def __call__(self, rounds: Rounds, group: Group, cause: Cause) -> None: ...
 
 
-@dataclass(slots=True)
-class Rounds:
+class Rounds(Struct):
     """Everything besides its group that an effect may use."""
 
     settings: GroupSettings

@@ -9,11 +9,11 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.groups.assignors import Assignor, RangeAssignor, Subscriber
 from penstock.groups.rebalance_history import Account
@@ -183,8 +183,7 @@ class BeatRefused(PenstockError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class Beat(Struct, frozen=True, kw_only=True):
     """ConsumerGroupHeartbeat. None (-1 for ``rebalance_timeout_ms``) means unchanged since the last one.
 
     ``pattern``: a regular expression for topic names, "" for none. ``needs_member_id``: the sender chose its id (v1).
@@ -215,8 +214,7 @@ class Beat:
         return self.epoch == JOIN or (self.rebalance_timeout_ms != -1 and self.subscribes and self.owned is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class BeatAnswer:
+class BeatAnswer(Struct, frozen=True):
     """``assigned`` is None if it is unchanged."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -228,8 +226,7 @@ class BeatAnswer:
 
 
 # The operator's settings for KIP-848 groups, named as Kafka's options ``group.consumer.*``.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupSettings:
+class ConsumerGroupSettings(Struct, frozen=True, kw_only=True):
     """Defaults are Kafka's, except ``max_size`` (see `GroupSettings`).
 
     ``assignment_interval_ms``: how long a group of ``large_from`` members and more waits between two assignments, as
@@ -260,8 +257,7 @@ CONSUMER = "consumer"
 _VERSION = struct.Struct(">h")
 
 
-@dataclass(frozen=True, slots=True)
-class Older:
+class Older(Struct, frozen=True):
     """A member of the older protocol: its assignors, preferred first, and its session timeout."""
 
     session_timeout_ms: int
@@ -315,8 +311,7 @@ STABLE: Final = "Stable"
 """A group's states by their names on the wire."""
 
 
-@dataclass(slots=True)
-class ConsumerMember:
+class ConsumerMember(Struct):
     """``assigned`` and ``pending`` (still to be revoked) map partitions to the epoch in which the member got them.
 
     The member owns both. ``epoch`` is -2 while a static member is away. ``target``: its assignment in the group's
@@ -347,8 +342,7 @@ class ConsumerMember:
         return chain(self.assigned, self.pending)
 
 
-@dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(Struct):
     """``topics``: the subscribed topics that exist; ``matched``: the matching topics by pattern.
 
     ``owners``: by partition, including those still to be revoked. ``lagging``: members that have not reached their

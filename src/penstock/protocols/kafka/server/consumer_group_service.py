@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Runtime, Timer, retry_while_unreachable

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.interfaces import Frame, Pieces, joined
 from penstock.interfaces.front import Handle, check_name
@@ -22,8 +22,7 @@ from penstock.protocols.kafka.wire.framing import api_of, known, read_header, re
 #
 # An answer repeats the topic, partition or group of its request; a table maps the field names that differ. Requests
 # without effects are not in it: they are served, and the codes in their answers replaced.
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Struct, frozen=True):
     """The fields of a request's and its answer's items, the answer's item type, and the items inside them."""
 
     asked: str

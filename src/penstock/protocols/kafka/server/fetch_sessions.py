@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.limits import ADDRESS_PERCENT, UNLIMITED, Memory
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ WATCHED_BYTES: Final = 1_000
 """Memory of a session's partition: measured from 300 (many at the session's start) to 960 (added later)."""
 
 
-@dataclass(slots=True)
-class Watched:
+class Watched(Struct):
     """One partition of a session: its request, and the offsets in the last response (-1: send them again)."""
 
     part: FetchRequestPartition
@@ -42,8 +41,7 @@ class Watched:
     log_start: int = -1
 
 
-@dataclass(slots=True)
-class FetchSession:
+class FetchSession(Struct):
     """``watched`` is in the order of serving: a partition that got records moves to the end.
 
     ``size``: how many of them are counted; ``is_old``: it may be evicted for another session.

@@ -13,10 +13,10 @@ import math
 import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.background import BackgroundWorker, LoopBudget, RequestPacer
 from penstock.concurrency.limits import Memory, Portion, Shares
 from penstock.concurrency.runtime import WaiterSet, retry_while_unreachable
@@ -85,8 +85,7 @@ LARGEST_RECORD = 2**31 - 9
 """Bytes; Kafka's limit if none is set."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaFrontOptions:
+class KafkaFrontOptions(Struct, frozen=True, kw_only=True):
     """Defaults are Kafka's where Kafka has them.
 
     - ``default_partitions`` (``num.partitions``) is 1: a total order within a topic, unless its creator asks for more
@@ -154,8 +153,7 @@ _NUMBERS: Final = struct.Struct(">qhi")
 _NUMBERS_AT: Final = 43
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Struct, frozen=True):
     """A producer's id, its epoch, and the number of the batch's first record."""
 
     producer_id: int
@@ -213,8 +211,7 @@ def is_internal(topic: str) -> bool:
     return topic in _INTERNAL or topic.startswith(OWN_TOPICS)
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """The parts that all handlers of a front share. ``offered``: the rows of the table that this node serves.
 
     ``pace`` makes a pacer for a new request. ``rules``: the topics' rules for batches, with the topic and the defaults

@@ -307,7 +307,7 @@ def _rebalance(row: dict[str, Any]) -> Rebalance:
     )
 
 
-_PLAIN: Final = tuple(name for name in Rebalance.__slots__ if name not in ("ending", "reasons", "moved"))
+_PLAIN: Final = tuple(name for name in Rebalance.__struct_fields__ if name not in ("ending", "reasons", "moved"))
 
 
 def _reason(row: dict[str, Any]) -> RebalanceReason:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct, field
 
-from penstock._dataclasses import dataclass
 from penstock.errors import CorruptBatch
 from penstock.model import Codec, TimestampType
 from penstock.records.arrow import TYPES, binary_array, headers_array, number_array, record_columns, schema
@@ -58,8 +57,7 @@ class _Message(NamedTuple):
     end: int
 
 
-@dataclass(slots=True)
-class _Rows:
+class _Rows(Struct):
     """Columns in the making."""
 
     key: list[memoryview | None] = field(default_factory=list)

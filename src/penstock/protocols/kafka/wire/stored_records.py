@@ -7,7 +7,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Final, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.interfaces.framing import Buffer
 from penstock.interfaces.node import CommittedUntil, Replayed
 from penstock.interfaces.wire import Reader, Writer
@@ -69,8 +70,7 @@ class GroupKey(Message):
     group: Annotated[str, STR] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownKey:
+class UnknownKey(Struct, frozen=True):
     """A key of a version that is not ours to read."""
 
     version: int

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from functools import partial
 from typing import Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import BatchTooLarge, PenstockError, Unsupported, UpstreamLost
@@ -68,8 +68,7 @@ _AT_ONCE_BYTES: Final = 64 << 10
 _SAID_OF_ALL: Final = "WAIT\x01true"
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     """One batch: the number of its first message in its group's first lump, its messages and lumps, its deadline, and
     the promise of its result."""
 
@@ -80,8 +79,7 @@ class _Entry:
     told: Promise[Stored | PenstockError]
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """What is sent together: one lump made of several batches, or the lumps of one large batch."""
 
     lumps: list[Lump]

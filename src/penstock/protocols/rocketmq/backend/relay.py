@@ -7,10 +7,10 @@ and the front's own requests; `Asking` sends the requests of the neutral form.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import field
 from typing import Any, Final, NamedTuple, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.limits import NoRoom
 from penstock.concurrency.runtime import Promise
 from penstock.config.address import host_and_port
@@ -163,8 +163,7 @@ _QUERY_MESSAGE: Final = 12
 _OF_SIGNATURES: Final = frozenset({ACCESS_KEY, SECURITY_TOKEN, SIGNATURE})
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """``own`` is the node's account; ``clients`` are the accounts, by access key, of clients that keep their names.
 
     ``peers`` is an account that other Snodes know, too: they have the same clients, and trust any of their signatures.

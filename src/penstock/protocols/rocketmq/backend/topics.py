@@ -6,10 +6,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import (
@@ -98,8 +98,7 @@ _MOST: Final = 100_000
 """The most topics that are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     """A topic (``penstock.interfaces.enode.TopicState``). Brokers have no topic ids, so the id is made of the name."""
 
     name: str
@@ -111,16 +110,14 @@ class Topic:
         return hashlib.md5(self.name.encode(), usedforsecurity=False).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """Where a partition is: RocketMQ's name of its topic, and the queue."""
 
     topic: str
     queue: Queue
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     numbering: Numbering
     since_s: float
 

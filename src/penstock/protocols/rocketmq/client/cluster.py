@@ -7,10 +7,11 @@ the known state of topics and brokers, `Topics` keeps it up to date.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from penstock.config.address import host_and_port
 from penstock.errors import (
     ConfigError,
@@ -88,8 +89,7 @@ _TICK_S = 5.0
 _HOLD_SLACK_S = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RocketOptions:
+class RocketOptions(Struct, frozen=True, kw_only=True):
     """Options of a client: ``rocket`` are the protocol's own, the rest is every client's (see
     `penstock.config.ClientConfig`).
 
@@ -348,16 +348,14 @@ _MOST_QUEUES: Final = 100_000
 _LARGEST_PORT: Final = 65_535
 
 
-@dataclass(frozen=True, slots=True)
-class QueuesOfBroker:
+class QueuesOfBroker(Struct, frozen=True):
     """How many queues of one topic on one broker may be read and written."""
 
     readable: int
     writable: int
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """The route of one topic: queues by broker, and addresses by broker and number (0 is the master)."""
 
     queues: Mapping[str, QueuesOfBroker]
@@ -394,8 +392,7 @@ def _endpoint(text: str) -> Endpoint:
     return Endpoint(host, int(port))
 
 
-@dataclass(slots=True)
-class Routes:
+class Routes(Struct):
     """The known routes. ``publishing``: partitions are queues that may be written to, else those that may be read.
 
     Only masters accept messages. A standby serves readers while name servers know no master (they forget one as soon as

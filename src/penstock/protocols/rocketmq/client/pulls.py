@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import CorruptBatch, OffsetOutOfRange, PenstockError, ProtocolViolation
 from penstock.interfaces.channel import Outgoing
 from penstock.interfaces.framing import Buffer
@@ -29,8 +30,7 @@ _ANSWERS = (Code.SUCCESS, Code.PULL_NOT_FOUND, Code.PULL_RETRY_IMMEDIATELY, Code
 Pull = Started[m.PullMessage, m.Pulled]
 
 
-@dataclass(frozen=True, slots=True)
-class Got:
+class Got(Struct, frozen=True):
     """The result of a pull at ``offset``: messages of ``[offset, next_offset)``, of a queue that has ``[first, end)``.
     ``moved``: ``offset`` is outside of the queue. ``suggested``: number of the server to pull from next. ``put_to``:
     the offset that an operator reset the group to, -1 for none."""

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import (
     ConnectionLost,
     OffsetOutOfRange,
@@ -66,8 +67,7 @@ _FORGOTTEN_S: Final = 120.0
 _BROKEN = (ConnectionLost, RequestTimeout, ProtocolViolation)
 
 
-@dataclass(slots=True)
-class _Queue:
+class _Queue(Struct):
     """A polled queue: its position, the pull that waits at its broker, the time of its last poll, and the last known
     end (-1: unknown)."""
 

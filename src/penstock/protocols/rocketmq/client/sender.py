@@ -8,10 +8,10 @@ import copy
 import zlib
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.interfaces.channel import Channel
 from penstock.interfaces.client import BatchLimits, Packed, Sent
@@ -124,8 +124,7 @@ STORED: Final = (Code.SUCCESS, Code.FLUSH_DISK_TIMEOUT, Code.SLAVE_NOT_AVAILABLE
 _NOT_THIS_MESSAGE: Final = frozenset({Code.MESSAGE_ILLEGAL, Code.NO_PERMISSION, Code.INVALID_PARAMETER})
 
 
-@dataclass(slots=True)
-class RocketPacked:
+class RocketPacked(Struct):
     """Encoded messages of one queue. ``offsets`` has -1 for messages that are not stored yet; ``refused``: messages
     that cannot be stored. ``number`` counts the batches of a transactional sender."""
 

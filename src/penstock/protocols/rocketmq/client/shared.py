@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Coroutine, Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, PenstockError, ProtocolViolation
 from penstock.interfaces.channel import Channel, Connection
@@ -303,8 +303,7 @@ class Heard:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """The shared parts of one client. ``id`` is its client id at brokers, ``local`` a broadcasting member's offsets,
     ``shown`` the groups whose retry topics it has created, ``tried`` the brokers that have accepted its filter."""
 

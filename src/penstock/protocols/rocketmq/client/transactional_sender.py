@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from penstock.config.client import ClientLog, whose
 from penstock.errors import PenstockError, ServerError, UsageError
 from penstock.interfaces.channel import Retry
@@ -49,8 +50,7 @@ _MOST_KNOWN: Final = 200_000
 _NOTED_S: Final = 10.0
 
 
-@dataclass(slots=True)
-class Known:
+class Known(Struct):
     """A transaction of this producer: its outcome, None while it is open, and when its last end was confirmed."""
 
     commit: bool | None = None
@@ -143,8 +143,7 @@ _AT_ONCE: Final = 32
 _LOOK_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Half:
+class _Half(Struct, frozen=True):
     """A message that waits for its transaction's end: where it is at its broker, and its position in its queue."""
 
     place: tuple[int, int]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from penstock._dataclasses import dataclass
+import msgspec
+from msgspec import Struct
+
 from penstock.concurrency.background import BackgroundWorker, LoopBudget
 from penstock.concurrency.limits import Shares
 from penstock.concurrency.runtime import WaiterSet
@@ -293,8 +295,7 @@ class ClientConnection(WaiterSet):
             heard(None)
 
 
-@dataclass(frozen=True, slots=True)
-class OfConnected:
+class OfConnected(Struct, frozen=True):
     """The context of one request; ``asked`` is the whole request with its body."""
 
     shared: Connected
@@ -302,22 +303,20 @@ class OfConnected:
     asked: RemotingCommand
 
 
-@dataclass(frozen=True, slots=True)
-class Call(OfConnected):
+class Call(OfConnected, frozen=True):
     """The context of a request where topics are in a log."""
 
     shared: Shared
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A response: header, body (bytes or declared), code, remark and extra fields."""
 
     header: object = None
     body: object = b""
     code: int = Code.SUCCESS
     remark: str | None = None
-    extra: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 async def read_large(beside: BackgroundWorker, kind: type[B], body: Buffer) -> B:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from typing import Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.limits import Owner, Shares
 from penstock.errors import ProtocolViolation
 from penstock.interfaces.channel import Outgoing
@@ -51,8 +51,7 @@ def _weight(wanted: m.SubscriptionData) -> int:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Who:
+class Who(Struct, frozen=True):
     """A client as it names itself in a heartbeat."""
 
     client_id: str
@@ -60,16 +59,14 @@ class Who:
     version: int
 
 
-@dataclass(slots=True)
-class Member:
+class Member(Struct):
     """A client's membership in a group; ``seen``: its last heartbeat, in seconds."""
 
     who: Who
     seen: float
 
 
-@dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(Struct):
     """A consumer group; its settings are those of the last heartbeat."""
 
     members: dict[ClientConnection, Member] = field(default_factory=dict)
@@ -337,8 +334,7 @@ _LOCK_BYTES: Final = 500
 """Bytes of a lock, its queue and their keys in two tables."""
 
 
-@dataclass(slots=True)
-class _Lock:
+class _Lock(Struct):
     client: str
     until: float
 

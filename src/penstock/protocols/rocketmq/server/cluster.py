@@ -10,10 +10,12 @@ import ipaddress
 import logging
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from penstock.concurrency.limits import Shares
 from penstock.errors import TopicExists
 from penstock.interfaces.enode import TopicState
@@ -240,8 +242,7 @@ _LONGEST: Final = 255
 _SNODE_BYTES: Final = 2_000
 
 
-@dataclass(slots=True)
-class _Registered:
+class _Registered(Struct):
     said: m.SnodeData
     line: ClientConnection
     seen: float

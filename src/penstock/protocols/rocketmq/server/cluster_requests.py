@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from penstock._version import __version__
 from penstock.errors import PenstockError

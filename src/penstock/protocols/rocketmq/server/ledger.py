@@ -10,8 +10,9 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from penstock.interfaces.enode import Enode, TopicState
 from penstock.interfaces.node import Ended, Entry, Journals, Noted, Offsets

@@ -15,7 +15,8 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.concurrency.background import BackgroundWorker
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError
@@ -63,8 +64,7 @@ class Limits(NamedTuple):
     examined: int
 
 
-@dataclass(slots=True)
-class Piece:
+class Piece(Struct):
     """The result of a pull: concatenated messages, the next pull's offset, and the queue's offsets.
 
     ``end`` is where the first open transaction begins, if there is one: later records are not visible. ``log_end`` is

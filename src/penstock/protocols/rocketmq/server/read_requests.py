@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import LogOffsetOutOfRange
 from penstock.interfaces.channel import Outgoing
 from penstock.interfaces.enode import TopicState, extent
@@ -55,8 +56,7 @@ _HELD_BYTES: Final = 4_000
 """Bytes of a waiting task with its request; measured."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _Asked(Struct, frozen=True, eq=False):
     topic: TopicState
     partition: Partition
     dress: MessageEncoder

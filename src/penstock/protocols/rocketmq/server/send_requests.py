@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Final
+
+from msgspec.structs import replace
 
 from penstock.interfaces.enode import TopicState
 from penstock.interfaces.framing import Buffer

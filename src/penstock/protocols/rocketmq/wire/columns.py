@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 from pyarrow._compute import SetLookupOptions, call_function
 
 from penstock import kernels
-from penstock._dataclasses import dataclass
 from penstock.errors import CorruptBatch, ProtocolViolation
 from penstock.kernels.interface import Int32s, Int64s
 from penstock.protocols.rocketmq.config import COMMIT_LOG_OFFSET, NODE, QUEUE, RECONSUME_TIMES, STORE_TIME
@@ -137,8 +137,7 @@ _CREATE_TIME: Final = 0
 Table = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(Struct, frozen=True):
     """The rows of some responses: the requested record columns, and how many messages tags ``filtered`` out.
 
     ``messages`` counts all of them, those outside of the requested offsets included.

@@ -15,7 +15,6 @@ from json.scanner import make_scanner
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.interfaces.channel import Connection
 from penstock.interfaces.framing import HTTP_2, Buffer, Buffers, Frame, SizedBodies, not_ours, spoken
@@ -471,7 +470,6 @@ _LEAST = 4
 """The size of the header's length field, the least that a frame has."""
 
 
-@dataclass(slots=True)
 class CommandFrame(Frame):
     """A frame and its command; ``body`` (without the command's header) is a view into the buffer that it came in.
 

@@ -11,13 +11,13 @@ import ipaddress
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
-from penstock._dataclasses import dataclass
 from penstock.errors import CorruptBatch, ProtocolViolation, UsageError
 from penstock.model import Codec
 from penstock.protocols.rocketmq.kernels.interface import (
@@ -258,8 +258,7 @@ _STORE_IPV6: Final = int(SysFlag.STORE_HOST_IPV6)
 """Plain ints: enumeration members take longer than all the rest of writing a message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredMessage:
+class StoredMessage(Struct, frozen=True, kw_only=True):
     """``body`` and ``properties`` in their stored form: compressed if ``sys_flag`` says so, and not parsed."""
 
     topic: str
@@ -382,8 +381,7 @@ _FRAME_HEAD: Final = struct.Struct(">iI12xq")
 """Size, magic, offset in the queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """A message. If it is not ``whole``, its size is invalid, and ``body`` extends to the end of the response."""
 
     offset: int
@@ -501,8 +499,7 @@ _NO_BODY: Final = b"\0"
 """The body of a null or empty value: brokers of 5.x refuse an empty body."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """One message, ready to be sent; ``unique_id`` is its producer's id, ``born_ms`` its record's time."""
 
     body: bytes | memoryview

@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import hmac
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import ProtocolViolation
 from penstock.interfaces.channel import Outgoing
 from penstock.interfaces.framing import Buffer, Buffers, Frame
@@ -52,8 +53,7 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class Method(Generic[Request, Answer]):
+class Method(Struct, Generic[Request, Answer], frozen=True):
     """One request. ``letters``: its header has the short form. ``asked_by_servers``: servers send it to clients."""
 
     code: int
@@ -230,8 +230,7 @@ UNSIGNED_KEY_VERSION: Final = 399
 _QUERY_MESSAGE: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Answered(Generic[Ans]):
+class Answered(Struct, Generic[Ans], frozen=True):
     """A response: its code, its header, and the whole command with the body."""
 
     code: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.concurrency.runtime import Promise, Runtime
 from penstock.errors import OutcomeUnknown, PenstockError, RequestTimeout, UpstreamLost
 from penstock.interfaces.channel import Retry
@@ -72,8 +73,7 @@ _ROUND_ROWS: Final = 2_000
 """What a broker stores in less than a second: whoever waits for a batch should not wait for many others' first."""
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(Struct):
     rows: pa.RecordBatch
     begun_s: float
     stored: Promise[Stored | PenstockError]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.locks import Locks
 from penstock.errors import (
     ConfigError,
@@ -82,8 +82,7 @@ _JOURNAL: Final = f"{OWN_TOPICS}partitions"
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     """``penstock.interfaces.enode.TopicState``. TubeMQ has no ids: the name's hash is one, also of a new topic."""
 
     name: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Promise, Runtime

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from penstock.concurrency.locks import Locks
 from penstock.errors import LogOffsetOutOfRange, OffsetOutOfRange, UpstreamLost
 from penstock.model import Partition
@@ -47,8 +48,7 @@ Each window's end is looked up by one more request, so much smaller ones would c
 _MOST: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """Messages before place ``at`` have offsets below ``next``; the first one from there on, in its window, gets it."""
 
     next: int
@@ -106,8 +106,7 @@ class Spots:
 _MOST_BYTES: Final = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Records ``[first, last]`` in a row, and no other below ``until``, where reading goes on."""
 
     first: int

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.config.client import ClientLog, whose
 from penstock.errors import PenstockError, ServerError
 from penstock.groups.state_machine import Table
@@ -293,8 +293,7 @@ _NOT_YET = frozenset({State.WANTED, State.ASKED})
 _MAY_ASK = frozenset(state for state, event in TABLE if event is Event.ASK)
 
 
-@dataclass(slots=True)
-class Holding:
+class Holding(Struct):
     """One partition. ``offset`` is where its next batch begins, as far as its broker has told; ``rounds`` counts
     registrations that failed since the last one that did not; ``start`` is where the next registration moves it.
     ``asked_at``: when the broker was last asked for the offset. ``had_nothing``: the last answer had no records.
@@ -319,8 +318,7 @@ class Holding:
         return self.booked.state in _HELD
 
 
-@dataclass(frozen=True, slots=True)
-class LastPosition:
+class LastPosition(Struct, frozen=True):
     """Where a partition stood when this member lost it: ``offset`` is confirmed (-1: unknown), ``start`` was wanted."""
 
     offset: int

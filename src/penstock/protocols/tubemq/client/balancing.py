@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import field
 from typing import Final, Protocol, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.errors import ConfigError, PenstockError, ProtocolViolation, ServerError
 from penstock.interfaces.client import GroupOptions
 from penstock.model import Node, Offset, Partition
@@ -64,8 +64,7 @@ _GIVING_BACK_S: Final = 0.1
 """How often it is looked whether the application has given back what it was asked for."""
 
 
-@dataclass(slots=True)
-class _Event:
+class _Event(Struct):
     """One of the master's, with the partitions it is about; ``deadline`` of those to give back."""
 
     rebalance_id: int

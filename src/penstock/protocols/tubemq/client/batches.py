@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import CorruptBatch, PenstockError, ProtocolViolation
 from penstock.model import Partition
 from penstock.protocols.tubemq.wire.protobuf import delimited, fields
@@ -106,8 +107,7 @@ def _payload(message: memoryview) -> bytes:
 # of the index, in a store without other partitions, read without a filter. Elsewhere offsets of records count up from
 # the batch's own in steps of the index, which is the least they can be. Source: Apache InLong TubeMQ 2.x, broker's
 # ``getMessagesC2B``.
-@dataclass(frozen=True, slots=True)
-class PulledBatch:
+class PulledBatch(Struct, frozen=True):
     """``penstock.interfaces.Pulled``. ``filters`` are checked here once more: brokers compare hash codes. ``zone`` is
     that of messages' minutes."""
 

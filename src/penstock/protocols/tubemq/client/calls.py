@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Generic, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from penstock.errors import ConfigError, ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout
 from penstock.interfaces.channel import Channel, Link, Pending
 from penstock.model import Endpoint, Node, Partition
@@ -203,8 +204,7 @@ class Masters:
 #
 # Codes other than success are ServerErrors with topic, partition and node, but for reading: what its codes mean depends
 # on who reads. Source: Apache InLong TubeMQ 2.x, ``BrokerServiceServer``.
-@dataclass(frozen=True, slots=True)
-class Booking:
+class Booking(Struct, frozen=True):
     """Who reads what: at most one ``client_id`` of a group holds a partition at its broker.
 
     ``priority`` (three digits, 0: not said) is where records may be read from: files only, or memory too.
@@ -223,8 +223,7 @@ class Booking:
         return replace(self, group=group, client_id=client_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """Where a group stands in a partition, and where the partition ends."""
 
     offset: int

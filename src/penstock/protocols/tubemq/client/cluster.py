@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import Closed, PenstockError, ProtocolViolation, ServerError
 from penstock.groups.state_machine import Table
 from penstock.interfaces.channel import Channel, Retry, Routing
@@ -580,8 +581,7 @@ class Topics:
 
 
 # Shared: the parts of one client that all its uses share, put together once.
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """One client's."""
 
     channel: Channel[None]

@@ -9,11 +9,11 @@ import os
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock._version import __version__
 from penstock.errors import ConfigError, PenstockError, UsageError
 from penstock.interfaces.channel import Channel
@@ -59,8 +59,7 @@ NO_TOKEN: Final = -2
 _MOST_NONCE: Final = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """A user's name and password; the password is not shown."""
 
     user: str
@@ -113,8 +112,7 @@ def verified(info: AuthenticateInfo, credentials: Credentials, now_ms: int, *, w
 _PRODUCER_HEARTBEAT_MS = 13_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TubeOptions:
+class TubeOptions(Struct, frozen=True, kw_only=True):
     """``tube`` are the protocol's own options, the rest is what every client has (see `penstock.config.ClientConfig`).
 
     ``position`` is where a group begins that has no position in a partition. ``publishing``: this client writes, so

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import (
     ConnectionLost,
     CorruptBatch,
@@ -110,8 +111,7 @@ def next_position(offset: int) -> int:
     return -(-offset // INDEX_BYTES) * INDEX_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """One answer: ``[offset, next_offset)`` was looked at, and ``messages`` are what of it is this partition's.
 
     ``wait_ms`` is above 0 where the broker asks to be left alone so long.

@@ -7,11 +7,11 @@ import struct
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.interfaces.channel import Connection, Many, Outgoing, Pending, PromptConnection, Retry
 from penstock.interfaces.client import Heard, Packed, Sent
@@ -62,8 +62,7 @@ _PARTITION_PAUSE_S = 3.0
 _UNREACHABLE_S = 3.0
 
 
-@dataclass(slots=True)
-class _Link:
+class _Link(Struct):
     """What was sent to one broker since ``begun``."""
 
     begun: float
@@ -451,8 +450,7 @@ _SLACK_S = 0.5
 _ATTRIBUTE_LENGTH_BYTES = 4
 
 
-@dataclass(slots=True)
-class TubePacked:
+class TubePacked(Struct):
     """Encoded messages of one partition. ``offsets``: -1 where one is not stored yet; ``refused``: what cannot be."""
 
     partition: Partition

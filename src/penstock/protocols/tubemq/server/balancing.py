@@ -6,7 +6,8 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.groups.state_machine import Table
 from penstock.model import Partition
 from penstock.protocols.tubemq.wire.rpc import EventType
@@ -49,8 +50,7 @@ Shares: TypeAlias = dict[str, list[Partition]]
 """What each member shall hold; every member is in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """What a member holds before the run. ``stripped``: an operator wants it to lose everything this once.
 
     ``barred``: it gets nothing new in this run either.
@@ -194,8 +194,7 @@ EVENT_STAGES: Final = Table(
 )
 
 
-@dataclass(slots=True)
-class Event:
+class Event(Struct):
     """One event; ``round_id`` is the run's, the same for every member."""
 
     round_id: int

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.limits import Owner as Connection
 from penstock.concurrency.limits import Shares
 from penstock.concurrency.runtime import Deadlines
@@ -81,8 +81,7 @@ _BOOKING_BYTES: Final = 1_000
 _FILTER_BYTES: Final = 80
 
 
-@dataclass(slots=True)
-class Booking:
+class Booking(Struct):
     """``filters``: hash codes of the items wanted, empty for everything. ``stands``: where the group stands, as far as
     this reader moved it. ``flight_end``: the offset after what was delivered and not confirmed yet, None where there is
     no such thing. ``lag``: about how many bytes were left after the last read.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.concurrency.background import BackgroundWorker, LoopBudget
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Deferred
@@ -56,8 +57,7 @@ __all__ = [
 
 
 # What an operator may choose about the TubeMQ front. Data only.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TubeFrontOptions:
+class TubeFrontOptions(Struct, frozen=True, kw_only=True):
     """Defaults are TubeMQ's where it has them and nobody waits for them.
 
     ``balance_period_ms``: how often the master looks whether partitions should move; TubeMQ's own minute is what people
@@ -197,8 +197,7 @@ Place = tuple[str, str, int]
 """A group's place in a partition as clients name it: group, topic, TubeMQ's id of the partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """What all handlers of a front share. ``visit_token``: what the master gives and the broker does not look at.
 
     ``readers``: what a group's readers ask of a partition is done in the order of the requests. ``senders``: messages
@@ -264,8 +263,7 @@ class ClientConnection:
         self.topic = ""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     """One request's circumstances; ``version`` of the protocol as the client says it, 0 where it does not."""
 
     shared: Shared
@@ -273,8 +271,7 @@ class Call:
     line: ClientConnection
 
 
-@dataclass(frozen=True, slots=True)
-class Continued:
+class Continued(Struct, frozen=True):
     """An answer whose last fields are encoded already: ``rest`` goes behind the message as it is."""
 
     message: Message

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.limits import Owner, Shares
 from penstock.concurrency.runtime import Deadlines
 from penstock.model import Partition
@@ -51,8 +51,7 @@ def bytes_of(texts: Iterable[str]) -> int:
     return sum(_TEXT_BYTES + len(each) for each in texts)
 
 
-@dataclass(slots=True)
-class Member:
+class Member(Struct):
     """``holds``: the partitions it says it has. ``heard``: it has sent a heartbeat, or said what it has when it joined.
 
     ``asks``: the offsets from which a bound member wants partitions read, by partition. ``node_id``: its number among a
@@ -75,8 +74,7 @@ class Member:
         return _PARTITION_BYTES * (4 + len(self.holds) + len(self.asks)) + 2 * len(self.id) + len(self.host)
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Struct, frozen=True):
     """Who wants to join which group, with what of its own; see `Member` and `Terms`."""
 
     group: str
@@ -96,8 +94,7 @@ class Way(enum.Enum):
     CLIENT_BALANCE = "client-balance"
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """``conditions``: filter items by topic, only topics that have some. ``sources``: members of a bound group, or the
     source count of a client-balanced one, 0 where it says nothing.
     """
@@ -278,8 +275,7 @@ class ConsumerGroup:
 _log = logging.getLogger("penstock.node")
 
 
-@dataclass(frozen=True, slots=True)
-class MemberTimeouts:
+class MemberTimeouts(Struct, frozen=True):
     """``member_s``: without a heartbeat for so long a member is out. ``event_s``: events that nobody acknowledges, or
     fetches, for so long are given up.
     """

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.framing import Buffer, Frame
 from penstock.protocols.tubemq.wire.framing import MAX_BLOCKS, MAX_FRAME_BYTES, TubeFraming
@@ -189,8 +190,7 @@ class HttpRefused(PenstockError):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """``parameters``: of the query and of a form together; a name given twice keeps its last value."""
 
     method: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.background import BackgroundWorker
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError
@@ -250,8 +250,7 @@ _PIECES: Final = 8
 """So many pieces of the log are looked through at most, also where a filter matches nothing in them."""
 
 
-@dataclass(slots=True)
-class MessageBatch:
+class MessageBatch(Struct):
     """``start``: the first record looked at, ``end``: where the next batch begins; in records. ``size`` in bytes, as a
     broker's files count, of what was looked at. ``encoded``: messages in their place, encoded already.
     """
@@ -280,8 +279,7 @@ class Begin(NamedTuple):
     found: Fetched
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
+class BatchLimits(Struct, frozen=True):
     """Of one batch; the message that crosses ``size`` bytes is still in. ``many`` records in a piece go by columns."""
 
     size: int

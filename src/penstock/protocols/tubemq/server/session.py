@@ -6,10 +6,10 @@ import functools
 import importlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any, Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.concurrency.runtime import Deferred
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.framing import Buffers, Frame, Pieces
@@ -42,8 +42,7 @@ __all__ = ["CODES", "TABLE", "About", "Row", "TubeSession", "TubeWording", "hand
 # Which methods the front serves, by whom, and what a refusal carries beside code and text. Said here only.
 #
 # Not here: 7, 8 and 9, by which brokers join a master (this node is both), and 11, 12, 14 and 19, which nobody serves.
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """``handler`` is "module.function" here, imported with its first request. ``refused``: an answer's fields.
 
     V2 answers have no ``success``: ``says_success`` False.

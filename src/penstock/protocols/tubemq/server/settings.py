@@ -6,10 +6,10 @@ import functools
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, field
 from typing import Any, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field, to_builtins
+
 from penstock.concurrency.locks import Locks
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError
@@ -41,8 +41,7 @@ Steps = tuple[tuple[int, int], ...]
 """(stores, partitions a store), each at least as large as the one before; none: a store for each partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """A topic as TubeMQ's clients are told it. ``ids`` are TubeMQ's by our numbers, ``numbers`` ours by TubeMQ's."""
 
     stores: int
@@ -90,8 +89,7 @@ UNSET: Final = -2
 """TubeMQ's number for "nothing set"."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlowRules:
+class FlowRules(Struct, frozen=True):
     """``id`` names this version of the rules for clients; ``text`` is their JSON; ``priority`` a query priority.
 
     ``dropped``: an operator has taken the rules away; clients that have them are told so by this version.
@@ -109,8 +107,7 @@ class FlowRules:
         return self.text if self.enabled else "[]"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
+class GroupSettings(Struct, frozen=True):
     """``allowed``: the topics for which the group is recorded, each with the filter items it must ask for (none: all).
 
     ``denied``: those of them that it may not read, each with the operator's reason. Both count for topics that are
@@ -126,8 +123,7 @@ class GroupSettings:
     client_rate: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
+class TopicSettings(Struct, frozen=True):
     """``controlled``: only groups that are allowed may read. The next two: whether the topic may be written and read.
 
     ``deleted``: hidden until somebody takes that back or the data away. ``max_message_bytes`` 0: the cluster's limit.
@@ -144,16 +140,14 @@ class TopicSettings:
     name_id: int = UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSettings:
+class BrokerSettings(Struct, frozen=True):
     """Whether the node, as a broker, takes messages and gives them out, whatever is set for a topic."""
 
     accepts_publish: bool = True
     accepts_subscribe: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The cluster's limit of messages; ``id`` names its version for clients."""
 
     id: int = UNSET
@@ -295,13 +289,13 @@ class SettingsLog:
 
 def _value(settings: Settings, kind: str, name: str) -> bytes | None:
     if kind == "flow":
-        return _json(asdict(settings.flow))
+        return _json(to_builtins(settings.flow))
     if kind == "limits":
-        return _json(asdict(settings.limits))
+        return _json(to_builtins(settings.limits))
     if kind == "broker":
-        return _json(asdict(settings.broker))
+        return _json(to_builtins(settings.broker))
     kept = settings.groups.get(name) if kind == "group" else settings.topics.get(name)
-    return None if kept is None else _json(asdict(kept))
+    return None if kept is None else _json(to_builtins(kept))
 
 
 def _restore(settings: Settings, kind: str, name: str, fields: dict[str, Any] | None) -> None:

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
-from penstock._dataclasses import dataclass
 from penstock.interfaces.framing import Buffer
 from penstock.model import TimestampType
 from penstock.protocols.tubemq.wire import record_columns
@@ -37,8 +37,7 @@ def without_log_times(rows: pa.RecordBatch) -> pa.RecordBatch:
 _COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 
 
-@dataclass(frozen=True, slots=True)
-class Bulk:
+class Bulk(Struct, frozen=True):
     """``count`` messages from record ``first`` on, without holes, encoded as GetMessageResponseB2C's field 4.
 
     ``size`` in bytes, as the limits count them.

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from typing import Any, Final, Generic, TypeVar, cast, dataclass_transform
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.extras import refusal
 from penstock.interfaces.wire import java_text
@@ -101,8 +102,7 @@ class Type:
     STRING: Final[int] = _FIELD.TYPE_STRING
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Struct, frozen=True):
     number: int
     kind: int | type[Message]
     label: int

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from penstock import kernels
-from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.kernels.interface import (
     SLACK_BYTES,
@@ -63,8 +63,7 @@ _MOST_BYTES: Final = (1 << 31) - 1
 _LAST_MS: Final = (2**63 - 1) // 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Payloads:
+class Payloads(Struct, frozen=True):
     """Encoded records: row ``i`` is ``data[ends[i]:ends[i + 1]]``, with its flag, checksum and filter item."""
 
     data: Bytes
@@ -198,8 +197,7 @@ _WORDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(Struct, frozen=True):
     """The rows of one answer.
 
     ``batch`` has the record columns that were asked for, ``message_ids`` an id a row. ``corrupt`` messages (checksum,

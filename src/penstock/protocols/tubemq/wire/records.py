@@ -8,7 +8,8 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import CorruptBatch, ProtocolViolation
 from penstock.protocols.tubemq.kernels import tube_kernel
 from penstock.protocols.tubemq.kernels.interface import (
@@ -141,8 +142,7 @@ def _read_said(attributes: bytes) -> _Said:
 _LAST_MS: Final = (2**63 - 1) // 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class FewPayloads:
+class FewPayloads(Struct, frozen=True):
     """As `encoding.Payloads`, in lists."""
 
     data: list[bytes]
@@ -201,16 +201,14 @@ _MOST_RUNS: Final = 64
 """Messages stand together. They need not (protobuf lets fields stand anywhere), but nobody scatters them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Messages that follow each other: where the first one begins, and how many there are."""
 
     at: int
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class MessageSet:
+class MessageSet(Struct, frozen=True):
     """``answer`` has every field but the messages; ``data`` is the whole answer, in which ``runs`` are messages."""
 
     answer: GetMessageResponseB2C

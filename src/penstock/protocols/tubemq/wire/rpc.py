@@ -6,7 +6,8 @@ import enum
 import functools
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import ProtocolViolation, ServerError
 from penstock.interfaces.channel import Outgoing
 from penstock.interfaces.framing import Buffers, Frame
@@ -99,8 +100,7 @@ class EventStatus(enum.IntEnum):
     DONE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Method(Generic[Request, Answer]):
+class Method(Struct, Generic[Request, Answer], frozen=True):
     """One method. ``services`` serve it, the first one is asked."""
 
     number: int

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.model import Endpoint, Node, Partition
 
@@ -118,8 +119,7 @@ BROKER_PORT: Final = 8123
 BROKER_TLS_PORT: Final = 8124
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerIdentity:
+class BrokerIdentity(Struct, frozen=True):
     """A broker as it names itself to a master."""
 
     node: Node
@@ -154,16 +154,14 @@ def parse_broker_identity(text: str) -> BrokerIdentity:
 
 
 # Partitions as strings: where they are (``broker#topic:id``), their keys (``brokerId:topic:id``), who holds them.
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Struct, frozen=True):
     """A partition and where its broker listens."""
 
     node: Node
     partition: Partition
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """A partition as a consumer holds it, or is to hold it."""
 
     consumer: str
@@ -258,8 +256,7 @@ def parse_topic_holdings(text: str) -> list[Partition]:
 
 
 # Topics as strings: where they can be written, where they can be read, and with which filter.
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """How many stores a topic has on a broker, and partitions in each. ``status`` 1 may be read, 0 not; V2 only."""
 
     broker_id: int
@@ -268,8 +265,7 @@ class Placement:
     status: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """Where a topic can be written; ``max_message_bytes`` None where the cluster's limit holds."""
 
     topic: str
@@ -277,8 +273,7 @@ class Published:
     max_message_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribable:
+class Subscribable(Struct, frozen=True):
     """Where a topic is, for client-balanced consumers."""
 
     topic: str

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.concurrency.background import STEP_BYTES, RequestPacer
 from penstock.errors import PenstockError
 from penstock.interfaces.enode import Budget, Extent, Fetched, FetchPart, extent
@@ -163,8 +164,7 @@ ROUNDING_S = 1e-6
 """A timer for the remaining time may fire this much early, because differences and sums of times round differently."""
 
 
-@dataclass(slots=True)
-class _Plan:
+class _Plan(Struct):
     """The partitions to read, in order, and the session that remembers them."""
 
     parts: Mapping[Key, FetchRequestPartition]

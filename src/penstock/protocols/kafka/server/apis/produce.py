@@ -14,7 +14,8 @@ from functools import partial
 from importlib import import_module
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.errors import CorruptBatch, PenstockError, ProtocolViolation, UpstreamLost
 from penstock.interfaces.enode import Abilities, Appended, TopicState, extent
 from penstock.interfaces.framing import Buffer, Pieces
@@ -138,8 +139,7 @@ _SINGLE_BYTES: Final = 16 << 10
 """The largest uncompressed batch that is checked on the event loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """A topic's rules for batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now.
 
     ``timed``: the topic itself sets these. ``append_time``: the log sets the time, so the producer's does not matter.
@@ -373,8 +373,7 @@ _Topic = tuple[ProduceRequestTopic, str | PenstockError]
 """A topic of the request with its name, or with the error for its id."""
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(Struct):
     """One partition's batch, or its error. ``topic_id``: None if the request has names."""
 
     partition: Partition

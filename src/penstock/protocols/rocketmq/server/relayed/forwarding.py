@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from penstock.concurrency.background import BackgroundWorker
 from penstock.concurrency.limits import Shares
 from penstock.concurrency.runtime import Deferred, Promise
@@ -115,8 +117,7 @@ class RelayedLine(ClientConnection):
         self.turns: Kept[Hashable, int] = Kept(_TURNS)
 
 
-@dataclass(slots=True)
-class Traffic:
+class Traffic(Struct):
     """Counts of requests under way to brokers, at most ``most``; of these, brokers hold ``held`` on purpose."""
 
     most: int
@@ -173,8 +174,7 @@ class RelayContext(Connected):
 
 
 # Requests in which the node itself takes part, and responses to the node's own requests.
-@dataclass(frozen=True, slots=True)
-class RelayedCall(OfConnected):
+class RelayedCall(OfConnected, frozen=True):
     """The context of such a request; ``line`` is the connection that it came on."""
 
     shared: RelayContext

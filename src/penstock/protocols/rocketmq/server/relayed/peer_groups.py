@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field, replace
 from typing import Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from penstock.protocols.rocketmq.wire import messages as m
 
 __all__ = ["CONSUMER", "PRODUCER", "Key", "Told", "Union"]
@@ -30,8 +31,7 @@ class Key(NamedTuple):
     name: str
 
 
-@dataclass(slots=True)
-class Told:
+class Told(Struct):
     """One Snode's state. ``heard``: the last sign of life, in seconds; ``silent``: it may be down.
 
     ``members`` counts memberships over all groups."""

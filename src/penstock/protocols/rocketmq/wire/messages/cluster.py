@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import field
 from typing import Annotated
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, named
 from penstock.protocols.rocketmq.wire.messages.members import MessageQueue, SubscriptionData
 
@@ -64,8 +64,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterSnode:
+class RegisterSnode(Struct, frozen=True, kw_only=True):
     """350: register a Snode. It is repeated every half minute; there is no request that unregisters."""
 
     snode_name: str
@@ -73,15 +72,13 @@ class RegisterSnode:
     cluster_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfSnodeCluster:
+class OfSnodeCluster(Struct, frozen=True, kw_only=True):
     """354: the Snodes of a cluster, or all."""
 
     snode_cluster_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnodeData:
+class SnodeData(Struct, frozen=True, kw_only=True):
     """One Snode: ``address`` is its ``host:port``."""
 
     snode_name: str
@@ -89,16 +86,14 @@ class SnodeData:
     cluster_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnodeClusterInfo:
+class SnodeClusterInfo(Struct, frozen=True, kw_only=True):
     """The body of the answers to 353 and 354: Snodes by their names, and their names by clusters."""
 
     snode_table: dict[str, SnodeData] = field(default_factory=dict)
     snode_cluster: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateRetryTopic:
+class CreateRetryTopic(Struct, frozen=True, kw_only=True):
     """355: create a group's retry topic at a broker (*enode*). Either field may have the group's name."""
 
     group_name: str | None = None
@@ -118,16 +113,14 @@ class Perm(enum.IntFlag):
     PRIORITY = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetRoute:
+class GetRoute(Struct, frozen=True, kw_only=True):
     """105. A name server writes standard JSON for versions from 401 on, or if this asks for it."""
 
     topic: str
     accept_standard_json_only: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerData:
+class BrokerData(Struct, frozen=True, kw_only=True):
     """The servers of one broker name, by id (0 is the master): ``host:port`` each.
 
     Name servers of 5.x always send ``enable_acting_master``, and some clients cannot read a route without it.
@@ -140,8 +133,7 @@ class BrokerData:
     enable_acting_master: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueData:
+class QueueData(Struct, frozen=True, kw_only=True):
     """A topic's queues on the brokers of one name."""
 
     broker_name: str
@@ -151,8 +143,7 @@ class QueueData:
     topic_sys_flag: Int32 = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """The body of the answer to 105."""
 
     broker_datas: tuple[BrokerData, ...] = ()
@@ -161,8 +152,7 @@ class Route:
     queue_datas: tuple[QueueData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterInfo:
+class ClusterInfo(Struct, frozen=True, kw_only=True):
     """The body of the answer to 106. The Snode's branch adds the Snodes."""
 
     broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
@@ -171,44 +161,38 @@ class ClusterInfo:
     snode_cluster: dict[str, tuple[str, ...]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicList:
+class TopicList(Struct, frozen=True, kw_only=True):
     """The body of the answers to 206, 224, 304 and 305."""
 
     topic_list: tuple[str, ...] = ()
     broker_addr: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfCluster:
+class OfCluster(Struct, frozen=True, kw_only=True):
     """224: topics of a cluster."""
 
     cluster: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfBroker:
+class OfBroker(Struct, frozen=True, kw_only=True):
     """205 and 327: have a name server report a broker as not writable, and end that."""
 
     broker_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WipedTopics:
+class WipedTopics(Struct, frozen=True, kw_only=True):
     """The answer to 205."""
 
     wipe_topic_count: Int32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddedTopics:
+class AddedTopics(Struct, frozen=True, kw_only=True):
     """The answer to 327."""
 
     add_topic_count: Int32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutKv:
+class PutKv(Struct, frozen=True, kw_only=True):
     """100: store a value at a name server."""
 
     namespace: str
@@ -216,30 +200,26 @@ class PutKv:
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfKv:
+class OfKv(Struct, frozen=True, kw_only=True):
     """101 and 102: read a value, or delete it."""
 
     namespace: str
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KvValue:
+class KvValue(Struct, frozen=True, kw_only=True):
     """The answer to 101."""
 
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfNamespace:
+class OfNamespace(Struct, frozen=True, kw_only=True):
     """219: all values of a namespace."""
 
     namespace: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfTopic:
+class OfTopic(Struct, frozen=True, kw_only=True):
     """202 (offsets of its queues), 215 and 216 (delete it), 300 (its consumer groups)."""
 
     topic: str
@@ -247,8 +227,7 @@ class OfTopic:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopic:
+class CreateTopic(Struct, frozen=True, kw_only=True):
     """17: create a topic, or change it."""
 
     topic: str
@@ -264,8 +243,7 @@ class CreateTopic:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroup:
+class DeleteGroup(Struct, frozen=True, kw_only=True):
     """207, optionally with its offsets, for which 4.9 and 5.x have different fields."""
 
     group_name: str
@@ -273,8 +251,7 @@ class DeleteGroup:
     remove_offset: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Milliseconds: from ``initial`` to ``max`` by ``multiplier``, or the list ``next``."""
 
     initial: Int64 | None = None
@@ -283,8 +260,7 @@ class RetryPolicy:
     next: tuple[Int64, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRetryPolicy:
+class GroupRetryPolicy(Struct, frozen=True, kw_only=True):
     """When a group's messages are redelivered: CUSTOMIZED (by a list, that of the delay levels) or EXPONENTIAL."""
 
     type: str = "CUSTOMIZED"
@@ -292,8 +268,7 @@ class GroupRetryPolicy:
     customized_retry_policy: RetryPolicy | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionGroupConfig:
+class SubscriptionGroupConfig(Struct, frozen=True, kw_only=True):
     """The body of 200: create a group, or change it."""
 
     group_name: str
@@ -312,15 +287,13 @@ class SubscriptionGroupConfig:
     attributes: dict[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionGroupList:
+class SubscriptionGroupList(Struct, frozen=True, kw_only=True):
     """The body of 225: several groups."""
 
     group_config_list: tuple[SubscriptionGroupConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsOfQueue:
+class OffsetsOfQueue(Struct, frozen=True, kw_only=True):
     """A queue in the answer to 202."""
 
     min_offset: Int64 = 0
@@ -328,15 +301,13 @@ class OffsetsOfQueue:
     last_update_timestamp: Int64 = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicStats:
+class TopicStats(Struct, frozen=True, kw_only=True):
     """The body of the answer to 202."""
 
     offset_table: dict[MessageQueue, OffsetsOfQueue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsOfGroup:
+class StatsOfGroup(Struct, frozen=True, kw_only=True):
     """208: a group's progress."""
 
     consumer_group: str
@@ -344,8 +315,7 @@ class StatsOfGroup:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStats:
+class QueueStats(Struct, frozen=True, kw_only=True):
     """A queue in the answer to 208."""
 
     broker_offset: Int64 = 0
@@ -354,22 +324,19 @@ class QueueStats:
     pull_offset: Int64 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumeStats:
+class ConsumeStats(Struct, frozen=True, kw_only=True):
     """The body of the answer to 208."""
 
     offset_table: dict[MessageQueue, QueueStats] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsOfAll:
+class StatsOfAll(Struct, frozen=True, kw_only=True):
     """317: the progress of all groups; of orderly ones, or of the others."""
 
     is_order: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumeStatsOfAll:
+class ConsumeStatsOfAll(Struct, frozen=True, kw_only=True):
     """The body of the answer to 317: by group, one entry per topic."""
 
     broker_addr: str
@@ -378,15 +345,13 @@ class ConsumeStatsOfAll:
     total_inflight_diff: Int64 = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerOffsets:
+class ConsumerOffsets(Struct, frozen=True, kw_only=True):
     """The body of the answer to 43: ``topic@group`` to its queues' offsets."""
 
     offset_table: dict[str, dict[Int32, Int64]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetOffsetsOfGroup:
+class ResetOffsetsOfGroup(Struct, frozen=True, kw_only=True):
     """222, and 220 from a broker to members. ``timestamp`` -1 means the end."""
 
     topic: str
@@ -397,8 +362,7 @@ class ResetOffsetsOfGroup:
     offset: Int64 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class Connection(Struct, frozen=True, kw_only=True):
     """One client in the answers to 203 and 204."""
 
     client_id: str
@@ -407,8 +371,7 @@ class Connection:
     version: Int32 = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConnection:
+class ConsumerConnection(Struct, frozen=True, kw_only=True):
     """The body of the answer to 203."""
 
     connection_set: tuple[Connection, ...] = ()
@@ -418,8 +381,7 @@ class ConsumerConnection:
     consume_from_where: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Groups:
+class Groups(Struct, frozen=True, kw_only=True):
     """The body of the answer to 300."""
 
     group_list: tuple[str, ...] = ()
@@ -427,15 +389,13 @@ class Groups:
 
 # Settings and statistics for operators: 18, 21, 26, 28, 201, 315, 328, 351, 352. Source: Apache RocketMQ 4.9 and 5.x,
 # ``KVTable``, ``TopicConfig``, ``TopicConfigSerializeWrapper``, ``SubscriptionGroupWrapper``.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class Table(Struct, frozen=True, kw_only=True):
     """Names and values: the body of the answer to 28."""
 
     table: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataVersion:
+class DataVersion(Struct, frozen=True, kw_only=True):
     """The version of a table."""
 
     counter: Int64 = 0
@@ -443,8 +403,7 @@ class DataVersion:
     timestamp: Int64 = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfig:
+class TopicConfig(Struct, frozen=True, kw_only=True):
     """A topic on a broker; the body of the answer to 351."""
 
     topic_name: str
@@ -457,39 +416,34 @@ class TopicConfig:
     attributes: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfigList:
+class TopicConfigList(Struct, frozen=True, kw_only=True):
     """The body of 18: several topics to be created or changed. Their attributes are named ``+name``."""
 
     topic_config_list: tuple[TopicConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfigs:
+class TopicConfigs(Struct, frozen=True, kw_only=True):
     """The body of the answer to 21."""
 
     topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
     data_version: DataVersion | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionGroups:
+class SubscriptionGroups(Struct, frozen=True, kw_only=True):
     """The body of the answer to 201."""
 
     subscription_group_table: dict[str, SubscriptionGroupConfig] = field(default_factory=dict)
     data_version: DataVersion | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfGroupName:
+class OfGroupName(Struct, frozen=True, kw_only=True):
     """352: a group's settings."""
 
     group: str
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerInfo:
+class ProducerInfo(Struct, frozen=True, kw_only=True):
     """A producer in the answer to 328."""
 
     client_id: str
@@ -499,23 +453,20 @@ class ProducerInfo:
     last_update_timestamp: Int64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Producers:
+class Producers(Struct, frozen=True, kw_only=True):
     """The body of the answer to 328: all producers, by group."""
 
     data: dict[str, tuple[ProducerInfo, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsOf:
+class StatsOf(Struct, frozen=True, kw_only=True):
     """315: a statistic's name and key, in brokers' words."""
 
     stats_name: str
     stats_key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfProducers:
+class OfProducers(Struct, frozen=True, kw_only=True):
     """204: a producer group's connections."""
 
     producer_group: str

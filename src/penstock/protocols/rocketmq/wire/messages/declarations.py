@@ -10,11 +10,12 @@ import json
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from penstock._dataclasses import dataclass
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
+
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.rocketmq.wire import lenient_json as lenient
 from penstock.protocols.rocketmq.wire.lenient_json import MAX_JSON_BYTES, parse, parse_body
@@ -41,30 +42,26 @@ __all__ = [
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Bits:
+class Bits(Struct, frozen=True):
     """The size of an integer; it is signed."""
 
     bits: int
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """A field's name on the wire, "" for the default; and its letter in the short form, "" if it has none."""
 
     name: str = ""
     letter: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """An enumeration's names in order. Some clients write positions instead. Unknown names count as absent."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NotNull:
+class NotNull(Struct, frozen=True):
     """A list that may be absent but not null: brokers fail at null."""
 
 
@@ -82,13 +79,11 @@ def letter(which: str) -> Named:
     return Named(letter=which)
 
 
-@dataclass(frozen=True, slots=True)
-class NoFields:
+class NoFields(Struct, frozen=True):
     """The header of requests and responses without fields."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A field's type: ``of`` is str, int, bool, list, dict or a declared class; ``inner`` are the element types.
 
     ``names`` are those of an enumeration.
@@ -100,8 +95,7 @@ class Kind:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One field: its attribute, its name on the wire, its letter in the short form, its type, whether it is required.
 
     ``null``: the value of null; None if null counts as absent. ``not_null``: null is an error.
@@ -129,7 +123,7 @@ def _field(declared: Any, hint: Any) -> Field:
     called = next((each for each in said if isinstance(each, Named)), Named())
     first, *rest = declared.name.split("_")
     java = first + "".join(word.capitalize() for word in rest)
-    required = declared.default is MISSING and declared.default_factory is MISSING
+    required = declared.default is NODEFAULT and declared.default_factory is NODEFAULT
     # As in Java, where plain numbers and truth values are never null.
     null = kind.of(0) if kind.of in {int, bool} and not _is_optional(hint) else None
     not_null = any(isinstance(each, NotNull) for each in said)
@@ -291,7 +285,7 @@ def _declared(declared: type) -> tuple[Field, ...]:
 
 
 def _read(kind: Kind, value: Any, where: str) -> Any:
-    if is_dataclass(kind.of):
+    if issubclass(kind.of, Struct):
         return _read_object(kind.of, value, where)
     if kind.of is list:
         return _read_list(kind.inner[0], value, where)
@@ -320,7 +314,7 @@ def _read_list(kind: Kind, value: Any, where: str) -> tuple[Any, ...] | None:
     if value == "":
         return None
     every = value if isinstance(value, list) else [value]
-    if is_dataclass(kind.of):
+    if issubclass(kind.of, Struct):
         return tuple(_read_object(kind.of, each, where) for each in every)
     if kind.of is int:
         # Numbers in a list are cut to their bits, because some clients write Java's signed hashes as unsigned.
@@ -356,7 +350,7 @@ def _read_key(kind: Kind, name: str, where: str) -> Any:
 
 
 def _write(kind: Kind, value: Any, bare: bool) -> str:
-    if is_dataclass(kind.of):
+    if issubclass(kind.of, Struct):
         return _write_object(kind.of, value, bare)
     if kind.of is list:
         return f"[{','.join(_write(kind.inner[0], each, bare) for each in value)}]"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Annotated, Final
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct, field
+
 from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, Names, NotNull, named
 
 __all__ = [
@@ -37,8 +37,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class MessageQueue:
+class MessageQueue(Struct, frozen=True, kw_only=True, order=True):
     """A queue. It is the key of many maps in bodies, written as an object."""
 
     topic: str
@@ -46,15 +45,13 @@ class MessageQueue:
     queue_id: Int32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routed:
+class Routed(Struct, frozen=True, kw_only=True):
     """The header of requests with no field but, for a proxy, the broker."""
 
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionData:
+class SubscriptionData(Struct, frozen=True, kw_only=True):
     """A group's subscription to a topic. ``code_set`` are the hashes of the tags, ``sub_version`` milliseconds."""
 
     topic: str
@@ -81,8 +78,7 @@ _FROM_WHERE: Final = Names(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerData:
+class ConsumerData(Struct, frozen=True, kw_only=True):
     """A consumer group in a heartbeat."""
 
     group_name: str
@@ -93,15 +89,13 @@ class ConsumerData:
     unit_mode: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerData:
+class ProducerData(Struct, frozen=True, kw_only=True):
     """A producer group in a heartbeat."""
 
     group_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatData:
+class HeartbeatData(Struct, frozen=True, kw_only=True):
     """The body of 34. With a fingerprint that is not 0 (5.x), ``without_sub`` may leave the subscriptions out."""
 
     client_id: Annotated[str, named("clientID")]
@@ -111,8 +105,7 @@ class HeartbeatData:
     without_sub: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterClient:
+class UnregisterClient(Struct, frozen=True, kw_only=True):
     """35."""
 
     client_id: Annotated[str, named("clientID")]
@@ -121,23 +114,20 @@ class UnregisterClient:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfGroup:
+class OfGroup(Struct, frozen=True, kw_only=True):
     """38 (the group's members), 40 (from a broker: a member joined or left), 203 (the group's connections)."""
 
     consumer_group: str
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerIds:
+class ConsumerIds(Struct, frozen=True, kw_only=True):
     """The body of the answer to 38."""
 
     consumer_id_list: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfMember:
+class OfMember(Struct, frozen=True, kw_only=True):
     """307: a member's state; ``jstack_enable``: with its threads."""
 
     consumer_group: str
@@ -145,8 +135,7 @@ class OfMember:
     jstack_enable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumeDirectly:
+class ConsumeDirectly(Struct, frozen=True, kw_only=True):
     """309: have a member consume a message, by its id, or the one in the body."""
 
     consumer_group: str
@@ -155,8 +144,7 @@ class ConsumeDirectly:
     broker_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckClientConfig:
+class CheckClientConfig(Struct, frozen=True, kw_only=True):
     """The body of 46: check a subscription."""
 
     client_id: str
@@ -165,8 +153,7 @@ class CheckClientConfig:
     namespace: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockQueues:
+class LockQueues(Struct, frozen=True, kw_only=True):
     """The body of 41 and 42."""
 
     consumer_group: str
@@ -175,22 +162,19 @@ class LockQueues:
     only_this_broker: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockedQueues:
+class LockedQueues(Struct, frozen=True, kw_only=True):
     """The body of the answer to 41: the queues that the client has locked now."""
 
     lock_ok_mq_set: Annotated[tuple[MessageQueue, ...], named("lockOKMQSet")] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalOffsets:
+class LocalOffsets(Struct, frozen=True, kw_only=True):
     """The file of a broadcasting Java member: its offset in each queue."""
 
     offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetOffset:
+class ResetOffset(Struct, frozen=True, kw_only=True):
     """The body of 220, and of the answer to 222: each queue's new offset."""
 
     offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)
@@ -198,23 +182,20 @@ class ResetOffset:
 
 # Members' reports about themselves: the bodies of the answers to 307 and 221. Source: Apache RocketMQ 4.9 and 5.4,
 # ``ConsumerRunningInfo``, ``GetConsumerStatusBody``.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetConsumerStatus:
+class GetConsumerStatus(Struct, frozen=True, kw_only=True):
     """221, from a broker to members: their offsets in a topic."""
 
     topic: str
     group: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerStatus:
+class ConsumerStatus(Struct, frozen=True, kw_only=True):
     """The body of the answer to 221: a member's offsets."""
 
     message_queue_table: dict[MessageQueue, Int64] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessQueueInfo:
+class ProcessQueueInfo(Struct, frozen=True, kw_only=True):
     """One queue of a member: its last commit, and the messages that it has in memory."""
 
     commit_offset: Int64 = 0
@@ -222,8 +203,7 @@ class ProcessQueueInfo:
     locked: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumeStatus:
+class ConsumeStatus(Struct, frozen=True, kw_only=True):
     """How fast a member reads a topic: milliseconds, and messages per second."""
 
     pull_rt: Annotated[Int64, named("pullRT")] = 0
@@ -234,8 +214,7 @@ class ConsumeStatus:
     consume_failed_msgs: Int64 = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerRunningInfo:
+class ConsumerRunningInfo(Struct, frozen=True, kw_only=True):
     """The body of the answer to 307: a member's state."""
 
     properties: dict[str, str] = field(default_factory=dict)
@@ -248,8 +227,7 @@ class ConsumerRunningInfo:
 #
 # A report is about one Snode, and any Snode may pass it on: a Snode has a new id with each start, and its version grows
 # with each change, so the higher version is the newer one wherever it came from.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerMember:
+class PeerMember(Struct, frozen=True, kw_only=True):
     """A client in a group; ``address``: where it connected from."""
 
     client_id: str
@@ -258,8 +236,7 @@ class PeerMember:
     address: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerGroup:
+class PeerGroup(Struct, frozen=True, kw_only=True):
     """One group at one Snode, as of that Snode's ``version``; ``kind`` is consumer or producer.
 
     ``left``: clients that left there (35) a while ago, so that other Snodes do not take them for members of a lost
@@ -277,8 +254,7 @@ class PeerGroup:
     consume_from_where: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerWords:
+class PeerWords(Struct, frozen=True, kw_only=True):
     """A report about one Snode. ``beat`` grows while it runs; ``silent_ms``: how long ago its last sign of life was.
 
     ``groups`` are those that changed since the known version, or with ``whole`` all of them.
@@ -293,8 +269,7 @@ class PeerWords:
     groups: tuple[PeerGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskPeer:
+class AskPeer(Struct, frozen=True, kw_only=True):
     """The asking Snode, the versions that it knows, the Snodes that it hears directly, and how long it would wait."""
 
     id: str
@@ -304,8 +279,7 @@ class AskPeer:
     hold_ms: Int64 = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellPeer:
+class TellPeer(Struct, frozen=True, kw_only=True):
     """The answering Snode and its reports, that about itself first."""
 
     id: str

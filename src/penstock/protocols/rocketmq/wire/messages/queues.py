@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Annotated
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, letter, named
 
 __all__ = [
@@ -39,8 +40,7 @@ class Decision(enum.IntEnum):
     ROLLBACK = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendMessage:
+class SendMessage(Struct, frozen=True, kw_only=True):
     """10 and 324 by names, 310, 320 and 325 by letters. ``broker_name`` is for proxies; brokers ignore it."""
 
     producer_group: Annotated[str, letter("a")]
@@ -59,8 +59,7 @@ class SendMessage:
     broker_name: Annotated[str | None, named("bname", "n")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Sent(Struct, frozen=True, kw_only=True):
     """The answer to a send. A batch has one id per message, separated by commas, and its first message's offset."""
 
     msg_id: str
@@ -71,8 +70,7 @@ class Sent:
     recall_handle: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendBack:
+class SendBack(Struct, frozen=True, kw_only=True):
     """36: have a message redelivered later, to this group only. ``offset`` is its place in the commit log."""
 
     offset: Int64
@@ -85,8 +83,7 @@ class SendBack:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndTransaction:
+class EndTransaction(Struct, frozen=True, kw_only=True):
     """37, one-way: the outcome of the transaction that a half message began. ``msg_id`` is the message's UNIQ_KEY."""
 
     producer_group: str
@@ -100,8 +97,7 @@ class EndTransaction:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckTransaction:
+class CheckTransaction(Struct, frozen=True, kw_only=True):
     """39, from a broker: asks for the outcome. The body is the stored half message."""
 
     tran_state_table_offset: Int64
@@ -113,8 +109,7 @@ class CheckTransaction:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushReply:
+class PushReply(Struct, frozen=True, kw_only=True):
     """326, from a broker to the client whose request a message answers. The body is the message's."""
 
     producer_group: str
@@ -145,8 +140,7 @@ class PullFlag(enum.IntFlag):
     LITE = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullMessage:
+class PullMessage(Struct, frozen=True, kw_only=True):
     """11 and 361. ``commit_offset`` counts with PullFlag.COMMIT, ``subscription`` with PullFlag.INLINE."""
 
     consumer_group: str
@@ -165,8 +159,7 @@ class PullMessage:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled:
+class Pulled(Struct, frozen=True, kw_only=True):
     """The answer to a pull, with codes 0, 19, 20 and 21; others have no fields. ``max_offset`` is the next offset."""
 
     suggest_which_broker_id: Int64 = 0
@@ -179,8 +172,7 @@ class Pulled:
     forbidden_type: Int32 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryConsumerOffset:
+class QueryConsumerOffset(Struct, frozen=True, kw_only=True):
     """14: a group's committed offset. Code 22 in the answer: none."""
 
     consumer_group: str
@@ -190,8 +182,7 @@ class QueryConsumerOffset:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateConsumerOffset:
+class UpdateConsumerOffset(Struct, frozen=True, kw_only=True):
     """15: commit the offset of the next message that the group has to consume."""
 
     consumer_group: str
@@ -201,8 +192,7 @@ class UpdateConsumerOffset:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfQueue:
+class OfQueue(Struct, frozen=True, kw_only=True):
     """30 (the next offset that will be written), 31 (the first existing one), 32 (its time)."""
 
     topic: str
@@ -211,8 +201,7 @@ class OfQueue:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchOffset:
+class SearchOffset(Struct, frozen=True, kw_only=True):
     """29: the offset of a time of storing, in milliseconds. ``boundary_type`` is 5.x's: lower or upper."""
 
     topic: str
@@ -222,22 +211,19 @@ class SearchOffset:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundOffset:
+class FoundOffset(Struct, frozen=True, kw_only=True):
     """The answer to 14, 29, 30 and 31."""
 
     offset: Int64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreTime:
+class StoreTime(Struct, frozen=True, kw_only=True):
     """The answer to 32: milliseconds, -1 for an empty queue."""
 
     timestamp: Int64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewMessage:
+class ViewMessage(Struct, frozen=True, kw_only=True):
     """33: one message by its place in the commit log; the body of the answer is the stored message."""
 
     offset: Int64
@@ -245,8 +231,7 @@ class ViewMessage:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryMessage:
+class QueryMessage(Struct, frozen=True, kw_only=True):
     """12: messages by a key. Signed with version 399 and without ``is_unique_key``, else a broker may refuse it."""
 
     topic: str
@@ -258,8 +243,7 @@ class QueryMessage:
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueriedMessages:
+class QueriedMessages(Struct, frozen=True, kw_only=True):
     """The answer to 12; the body is stored messages. Without any, some servers leave the index fields out."""
 
     index_last_update_timestamp: Int64 | None = None

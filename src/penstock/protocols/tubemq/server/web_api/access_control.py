@@ -8,8 +8,9 @@ filter conditions. Records count where the topic is controlled, as on a real mas
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from penstock.protocols.tubemq.errors import Code, Refused
 from penstock.protocols.tubemq.server.settings import UNSET, GroupSettings, TopicSettings

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from hmac import compare_digest
 from typing import Any, Final, NamedTuple
 
-from penstock._dataclasses import dataclass
+from msgspec import Struct
+
 from penstock.concurrency.runtime import retry_while_unreachable
 from penstock.errors import PenstockError
 from penstock.interfaces.framing import Buffer, Buffers
@@ -240,8 +241,7 @@ def _refused(message: str) -> Refused:
 # Which administrative methods there are, and by whom they are served: the only place that says so.
 #
 # Source: TubeMQ 2.x, HTTP interfaces of master and broker. A failure is an answer with ``result`` false and the code.
-@dataclass(frozen=True, slots=True)
-class AdminCall:
+class AdminCall(Struct, frozen=True):
     """One call: the front's shared parts and the parameters."""
 
     shared: Shared

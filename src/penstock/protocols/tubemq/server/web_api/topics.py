@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from penstock.concurrency.runtime import retry_while_unreachable
 from penstock.errors import PenstockError, TopicExists, UpstreamLost
