@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, fields
-from typing import Any
+
+from msgspec import NODEFAULT
 
 from penstock.config.client import ClientConfig, ConsumerConfig, ProducerConfig
-from penstock.config.fields import kind_of
+from penstock.config.fields import Field, fields, kind_of
 from penstock.config.snode import SnodeConfig
 from penstock.protocols import configs
 from penstock.protocols.kafka.config import ABSENT, ROWS
@@ -90,18 +90,18 @@ def rocketmq_elsewhere() -> str:
     return _instead(ROCKET_MEANINGLESS)
 
 
-def _own(role: type[ClientConfig]) -> tuple[Field[Any], ...]:
+def _own(role: type[ClientConfig]) -> tuple[Field, ...]:
     shared = {option.name for option in fields(ClientConfig)}
     return tuple(option for option in fields(role) if option.name not in shared)
 
 
-def _table(options: tuple[Field[Any], ...], others: Callable[[str], str] | None, title: str) -> str:
+def _table(options: tuple[Field, ...], others: Callable[[str], str] | None, title: str) -> str:
     head = ["option", "what", "default", "allowed", *([title] if others else [])]
     rows = [head, ["---"] * len(head), *(_row(each, others) for each in options)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _row(option: Field[Any], others: Callable[[str], str] | None) -> list[str]:
+def _row(option: Field, others: Callable[[str], str] | None) -> list[str]:
     if option.name in _LISTENERS:
         about, allowed = _LISTENERS[option.name]
     else:
@@ -111,8 +111,8 @@ def _row(option: Field[Any], others: Callable[[str], str] | None) -> list[str]:
     return [*cells, others(option.name)] if others else cells
 
 
-def _default(option: Field[Any]) -> str:
-    if option.default is MISSING or option.default is None or option.default == "":
+def _default(option: Field) -> str:
+    if option.default is NODEFAULT or option.default is None or option.default == "":
         return ""
     value = option.default
     if isinstance(value, bool):

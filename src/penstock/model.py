@@ -1,4 +1,4 @@
-"""The data types that every layer shares: frozen dataclasses and tuples, without I/O.
+"""The data types that every layer shares: frozen values and tuples, without I/O.
 
 A *node* keeps *partitions* of a *topic*; a partition is an ordered run of records with *offsets*; a *group* shares
 partitions and *commits* offsets. Each protocol folder translates its own words to these.
@@ -7,9 +7,9 @@ partitions and *commits* offsets. Each protocol folder translates its own words 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +31,7 @@ __all__ = [
     "Committed",
     "Endpoint",
     "GroupMetadata",
+    "HeadersLike",
     "LogRange",
     "Node",
     "Offset",
@@ -65,6 +66,10 @@ class Value(Struct, frozen=True):
     """A value that users see: a Struct that ``dataclasses.fields``, ``replace`` and ``asdict`` take as well."""
 
     __dataclass_fields__: ClassVar[Any] = _DataclassFields()
+
+
+HeadersLike: TypeAlias = Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]]
+"""Headers as a producer takes them: a mapping, or pairs, in which a name may repeat."""
 
 
 class Codec(enum.IntEnum):

@@ -13,14 +13,13 @@ from msgspec import Struct
 from penstock.client.interceptors import ConsumerInterceptor, Outgoing, ProducerInterceptor
 from penstock.client.runtime.callbacks import CallbackFailure, Told
 from penstock.errors import ConfigError, LocalError
-from penstock.model import Committed, Partition
+from penstock.model import Committed, HeadersLike, Partition
 from penstock.records import Messages
 from penstock.records.messages import Deserializer, Deserializers, Refused, with_deserializers
 
 if TYPE_CHECKING:
     from penstock.client.producer.delivery import Delivery
     from penstock.client.producer.validation import RecordToPut, RowsLike, TableToPut
-    from penstock.records.encoding import HeadersLike
 
 __all__ = ["ConsumerInterceptors", "ProducerInterceptors", "check_callable", "interceptors_of", "receiving"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.model import Value
+from penstock.model import HeadersLike, Value
 
 if TYPE_CHECKING:  # a consumer of a handful of records needs no Arrow
     from penstock.client.producer.delivery import RecordMetadata
@@ -16,7 +16,6 @@ if TYPE_CHECKING:  # a consumer of a handful of records needs no Arrow
     from penstock.errors import PenstockError
     from penstock.model import Committed, Partition
     from penstock.records import Messages
-    from penstock.records.encoding import HeadersLike
 
 __all__ = ["ConsumerInterceptor", "Outgoing", "ProducerInterceptor"]
 

@@ -8,10 +8,11 @@ Counters count since the client started; ``since`` subtracts an earlier snapshot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Final, TypeVar
 
 from msgspec import field
+from msgspec.structs import replace
 
 from penstock.model import Partition, Value
 
@@ -48,7 +49,7 @@ def _since(later: M, earlier: M) -> M:
             changed[each.name] = now.since(before)
         elif each.name.endswith("_total"):
             changed[each.name] = now - before
-    return replace(later, **changed)  # type: ignore[arg-type]
+    return replace(later, **changed)
 
 
 class ConsumerMetrics(Value, frozen=True):

@@ -5,10 +5,20 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from penstock.config.fields import check, choice, flag, names, number, optional_number, optional_text, secret, text
+from penstock.config.fields import (
+    Options,
+    choice,
+    fields,
+    flag,
+    names,
+    number,
+    optional_number,
+    optional_text,
+    secret,
+    text,
+)
 from penstock.errors import ConfigError
 from penstock.model import Codec
 
@@ -30,8 +40,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
+class ClientConfig(Options):
     """Options shared by consumers, producers, readers and admins.
 
     Defaults are those of Kafka's Java clients 4.x, except ``client_id``: servers show it in logs, quotas and group
@@ -100,10 +109,6 @@ class ClientConfig:
     )
     tls_check_server_name: bool = flag(True, about="whether a certificate's name matters at all")
 
-    def __post_init__(self) -> None:
-        check(self)
-        self.validate()
-
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""
         for first, last in (
@@ -163,7 +168,6 @@ class OnBadRecord(enum.Enum):
     """A record with the raw bytes as its value, and a header ``penstock.error`` with the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
     """Options of a consumer. Defaults are those of Kafka's Java consumer 4.x, except for these, which lose no records
     and suit columns:
@@ -195,12 +199,10 @@ class ConsumerConfig(ClientConfig):
         about="makes this a static member: back within the session timeout it gets its partitions again"
     )
     client_rack: str = text("", about="where this client is, as the brokers' racks are named")
-    group_protocol: GroupProtocol = field(
-        default=GroupProtocol.CLASSIC,
-        metadata=choice(
-            GroupProtocol,
-            about="who shares out a group's partitions: its members, or (consumer, KIP-848) the broker",
-        ),
+    group_protocol: GroupProtocol = choice(
+        GroupProtocol.CLASSIC,
+        GroupProtocol,
+        about="who shares out a group's partitions: its members, or (consumer, KIP-848) the broker",
     )
     group_remote_assignor: str | None = optional_text(
         about="with group_protocol=consumer: how the broker is to share out, uniform or range; else it chooses"
@@ -223,12 +225,10 @@ class ConsumerConfig(ClientConfig):
     max_poll_records: int = number(50_000, low=1, about="the most records that one poll returns")
     enable_auto_commit: bool = flag(False, about="commit what a later poll showed to be handled, without being told")
     auto_commit_interval_ms: int = number(5_000, low=0, about="how often that happens")
-    auto_offset_reset: OffsetReset = field(
-        default=OffsetReset.EARLIEST,
-        metadata=choice(
-            OffsetReset,
-            about="where to begin in a partition without a committed offset, or with one that is gone",
-        ),
+    auto_offset_reset: OffsetReset = choice(
+        OffsetReset.EARLIEST,
+        OffsetReset,
+        about="where to begin in a partition without a committed offset, or with one that is gone",
     )
     fetch_min_bytes: int = number(1, low=0, about="a server holds a fetch until it has so much")
     fetch_max_bytes: int = number(
@@ -241,24 +241,22 @@ class ConsumerConfig(ClientConfig):
     fetch_buffer_bytes: int = number(
         64 * 1024 * 1024, low=1_024, high=2**40, about="the most that is held undecoded ahead of you"
     )
-    isolation_level: IsolationLevel = field(
-        default=IsolationLevel.READ_UNCOMMITTED,
-        metadata=choice(IsolationLevel, about="whether records of transactions that are open or were aborted are seen"),
+    isolation_level: IsolationLevel = choice(
+        IsolationLevel.READ_UNCOMMITTED,
+        IsolationLevel,
+        about="whether records of transactions that are open or were aborted are seen",
     )
 
-    on_bad_record: OnBadRecord = field(
-        default=OnBadRecord.AUTO,
-        metadata=choice(
-            OnBadRecord,
-            about="what happens to records that cannot be decoded: an error (fail), left out and counted (skip), or the"
-            " raw bytes with a header that says what is wrong (raw); auto does what the log's own client does",
-        ),
+    on_bad_record: OnBadRecord = choice(
+        OnBadRecord.AUTO,
+        OnBadRecord,
+        about="what happens to records that cannot be decoded: an error (fail), left out and counted (skip), or the"
+        " raw bytes with a header that says what is wrong (raw); auto does what the log's own client does",
     )
 
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""
-        # Not super(): a slotted dataclass is a copy of its class, and super() without arguments refers to the original.
-        ClientConfig.validate(self)
+        super().validate()
         if self.group is None:
             for name, given in (
                 ("enable_auto_commit", self.enable_auto_commit),
@@ -339,7 +337,6 @@ class Partitioner(enum.Enum):
     FNV1A_RANDOM = "fnv1a_random"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
     """Options of a producer. Defaults are those of Kafka's Java producer 4.x, except for these:
 
@@ -359,17 +356,15 @@ class ProducerConfig(ClientConfig):
     ``transaction_timeout_ms`` the time after which the log aborts a transaction that was not ended.
     """
 
-    acks: Acks = field(
-        default=Acks.ALL,
-        metadata=choice(
-            Acks, about="who must have a batch before it counts as sent: nobody, the leader, or all in-sync replicas"
-        ),
+    acks: Acks = choice(
+        Acks.ALL,
+        Acks,
+        about="who must have a batch before it counts as sent: nobody, the leader, or all in-sync replicas",
     )
     enable_idempotence: bool = flag(True, about="number batches, so that one sent again is stored once and in order")
-    compression: Codec = field(default=Codec.NONE, metadata=choice(Codec, about="how batches are compressed"))
-    partitioner: Partitioner = field(
-        default=Partitioner.LOG,
-        metadata=choice(Partitioner, about="where records go that name no partition, by their keys or without them"),
+    compression: Codec = choice(Codec.NONE, Codec, about="how batches are compressed")
+    partitioner: Partitioner = choice(
+        Partitioner.LOG, Partitioner, about="where records go that name no partition, by their keys or without them"
     )
     batch_size_bytes: int = number(256 * 1024, low=1, high=2**30, about="a batch is sent when it has so much")
     linger_ms: int = number(5, low=0, about="or when its first record has waited so long")
@@ -395,8 +390,7 @@ class ProducerConfig(ClientConfig):
 
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""
-        # Not super(): a slotted dataclass is a copy of its class, and super() without arguments refers to the original.
-        ClientConfig.validate(self)
+        super().validate()
         if self.enable_idempotence and self.acks is not Acks.ALL:
             raise ConfigError(
                 f"acks is {self.acks.name.lower()}, but enable_idempotence needs acks=all:"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, field, fields
-from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
+import msgspec
 from msgspec import Struct
 
 from penstock.errors import ConfigError
@@ -15,10 +15,12 @@ __all__ = [
     "BOOTSTRAP",
     "INT32_MAX",
     "TOPICS",
+    "Field",
     "Kind",
+    "Options",
     "Spelling",
-    "check",
     "choice",
+    "fields",
     "flag",
     "kind_of",
     "names",
@@ -36,15 +38,8 @@ __all__ = [
 INT32_MAX: Final = 2**31 - 1
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
-_KEY: Final = "penstock.option"
 
 Word = TypeVar("Word", bound=enum.Enum)
-
-
-class DataclassInstance(Protocol):
-    """Any dataclass object."""
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
 class Kind(Struct, frozen=True):
@@ -61,18 +56,58 @@ class Kind(Struct, frozen=True):
     allowed: str
 
 
-def kind_of(option: Field[Any]) -> Kind:
-    """The Kind that a field was declared with."""
-    kind = option.metadata[_KEY]
-    assert isinstance(kind, Kind)
-    return kind
+class Field(Struct, frozen=True):
+    """An option as a class of options declares it. A ``secret`` is never shown."""
+
+    default: Any
+    kind: Kind | None = None
+    secret: bool = False
+    name: str = ""
 
 
-def check(config: DataclassInstance) -> None:
-    """Check every field of ``config`` that has a Kind. Raises ConfigError for the first invalid one."""
-    for option in fields(config):
-        if _KEY in option.metadata:
-            kind_of(option).check(option.name, getattr(config, option.name))
+class _OptionsType(msgspec.StructMeta):
+    """Replaces the Fields of a class by their defaults, and keeps them."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> _OptionsType:
+        own = {key: msgspec.structs.replace(value, name=key) for key, value in body.items() if isinstance(value, Field)}
+        defaults = {key: value.default for key, value in own.items()}
+        made: Any = super().__new__(cls, name, bases, {**body, **defaults}, frozen=True, kw_only=True)
+        inherited = {key: value for base in bases for key, value in getattr(base, "__options__", {}).items()}
+        made.__options__ = {**inherited, **own}
+        kind: _OptionsType = made
+        return kind
+
+
+class Options(Struct, metaclass=_OptionsType):
+    """The base of classes whose attributes are options: frozen, made by name, without secrets in their ``repr``."""
+
+    __options__: ClassVar[Mapping[str, Field]] = {}
+
+    def __post_init__(self) -> None:
+        """Check every option that has a Kind, then all together. Raises ConfigError for the first that is wrong."""
+        for name, option in self.__options__.items():
+            if option.kind is not None:
+                option.kind.check(name, getattr(self, name))
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ConfigError for options that contradict each other."""
+
+    def __repr__(self) -> str:
+        shown = (option.name for option in fields(type(self)) if not option.secret)
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+
+def fields(config: type[Options]) -> tuple[Field, ...]:
+    """All options of a class, also those without a Kind, in order of their declaration."""
+    named = zip(config.__struct_fields__, config.__struct_defaults__, strict=True)
+    return tuple(config.__options__.get(name) or Field(default, name=name) for name, default in named)
+
+
+def kind_of(option: Field) -> Kind:
+    """The Kind that an option was declared with."""
+    assert option.kind is not None
+    return option.kind
 
 
 def number(default: int, *, low: int, high: int = INT32_MAX, about: str) -> int:
@@ -95,19 +130,19 @@ def number(default: int, *, low: int, high: int = INT32_MAX, about: str) -> int:
         return given
 
     allowed = f"{low:,} or more" if high == INT32_MAX else f"{low:,} to {high:,}"
-    return field(default=default, metadata={_KEY: Kind(read, check_bounds, about, allowed)})
+    return cast("int", Field(default, Kind(read, check_bounds, about, allowed)))
 
 
 def optional_number(*, low: int, high: int = INT32_MAX, about: str) -> int | None:
     """A whole number as in `number`, or None if not given."""
-    options: Field[Any] = cast("Field[Any]", number(low, low=low, high=high, about=about))
+    options = cast("Field", number(low, low=low, high=high, about=about))
     said = kind_of(options)
 
     def check_bounds(name: str, value: object) -> None:
         if value is not None:
             said.check(name, value)
 
-    return field(default=None, metadata={_KEY: Kind(said.read, check_bounds, about, said.allowed)})
+    return cast("int | None", Field(None, Kind(said.read, check_bounds, about, said.allowed)))
 
 
 def flag(default: bool, *, about: str) -> bool:
@@ -124,19 +159,19 @@ def flag(default: bool, *, about: str) -> bool:
         if not isinstance(value, bool):
             raise ConfigError(f"{name} is {value!r}, expected true or false")
 
-    return field(default=default, metadata={_KEY: Kind(read, check_flag, about, "true, false")})
+    return cast("bool", Field(default, Kind(read, check_flag, about, "true, false")))
 
 
 def optional_flag(*, about: str) -> bool | None:
     """True or false as in `flag`, or None if not given."""
-    options: Field[Any] = cast("Field[Any]", flag(False, about=about))
+    options = cast("Field", flag(False, about=about))
     said = kind_of(options)
 
     def check_flag(name: str, value: object) -> None:
         if value is not None:
             said.check(name, value)
 
-    return field(default=None, metadata={_KEY: Kind(said.read, check_flag, about, said.allowed)})
+    return cast("bool | None", Field(None, Kind(said.read, check_flag, about, said.allowed)))
 
 
 def ratio(default: float, *, low: float = 0.0, high: float = 1.0, about: str) -> float:
@@ -156,7 +191,7 @@ def ratio(default: float, *, low: float = 0.0, high: float = 1.0, about: str) ->
                 raise ConfigError(f"{name} is {given!r}, expected a number") from None
         return given
 
-    return field(default=default, metadata={_KEY: Kind(read, check_bounds, about, f"{low:g} to {high:g}")})
+    return cast("float", Field(default, Kind(read, check_bounds, about, f"{low:g} to {high:g}")))
 
 
 def text(default: str, *, about: str, allowed: str = "text") -> str:
@@ -166,7 +201,7 @@ def text(default: str, *, about: str, allowed: str = "text") -> str:
         if not isinstance(value, str):
             raise ConfigError(f"{name} is {value!r}, expected text")
 
-    return field(default=default, metadata={_KEY: Kind(_as_given, check_text, about, allowed)})
+    return cast("str", Field(default, Kind(_as_given, check_text, about, allowed)))
 
 
 def optional_text(*, about: str) -> str | None:
@@ -176,7 +211,7 @@ def optional_text(*, about: str) -> str | None:
         if value is not None and not (isinstance(value, str) and value):
             raise ConfigError(f"{name} is {value!r}, expected text that is not empty")
 
-    return field(default=None, metadata={_KEY: Kind(_as_given, check_text, about, "text")})
+    return cast("str | None", Field(None, Kind(_as_given, check_text, about, "text")))
 
 
 def secret(*, about: str) -> str | None:
@@ -186,7 +221,7 @@ def secret(*, about: str) -> str | None:
         if value is not None and not (isinstance(value, str) and value):
             raise ConfigError(f"{name} is no text, or is empty")
 
-    return field(default=None, repr=False, metadata={_KEY: Kind(_as_given, check_text, about, "text")})
+    return cast("str | None", Field(None, Kind(_as_given, check_text, about, "text"), secret=True))
 
 
 def names(
@@ -210,7 +245,9 @@ def names(
             if part not in known and not (classes and isinstance(part, type)):
                 raise ConfigError(f"{name} has {part!r}, expected some of {', '.join(known)}")
 
-    return field(default=default, metadata={_KEY: Kind(read, check_names, about, f"some of {', '.join(known)}")})
+    return cast(
+        "tuple[str | type[object], ...]", Field(default, Kind(read, check_names, about, f"some of {', '.join(known)}"))
+    )
 
 
 def texts(*, about: str, allowed: str) -> tuple[str, ...]:
@@ -225,7 +262,7 @@ def texts(*, about: str, allowed: str) -> tuple[str, ...]:
         if not isinstance(value, tuple) or not all(isinstance(part, str) and part for part in value):
             raise ConfigError(f"{name} is {value!r}, expected a list of texts: {allowed}")
 
-    return field(default=(), metadata={_KEY: Kind(read, check_texts, about, allowed)})
+    return cast("tuple[str, ...]", Field((), Kind(read, check_texts, about, allowed)))
 
 
 def without_brackets(given: str) -> str:
@@ -235,9 +272,14 @@ def without_brackets(given: str) -> str:
 
 
 def choice(
-    kind: type[Word], aliases: Mapping[str, Word] | None = None, *, optional: bool = False, about: str
-) -> Mapping[str, Kind]:
-    """Metadata for a member of the enum ``kind``, given by its name or value in lower case, or by one of ``aliases``.
+    default: Word | None,
+    kind: type[Word],
+    aliases: Mapping[str, Word] | None = None,
+    *,
+    optional: bool = False,
+    about: str,
+) -> Any:
+    """A member of the enum ``kind``, given by its name or value in lower case, or by one of ``aliases``.
 
     ``optional``: None is allowed, too.
     """
@@ -254,7 +296,7 @@ def choice(
         if not isinstance(value, kind) and not (optional and value is None):
             raise ConfigError(f"{name} is {value!r}, expected one of {shown}")
 
-    return {_KEY: Kind(read, check_choice, about, shown)}
+    return Field(default, Kind(read, check_choice, about, shown))
 
 
 def _as_given(name: str, given: object) -> object:

@@ -10,18 +10,17 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct, field, structs
 
 from penstock.config.address import Address, parse_address, parse_endpoints
 from penstock.config.client import ClientConfig, ConsumerConfig, ProducerConfig
-from penstock.config.fields import BOOTSTRAP, TOPICS, Spelling, kind_of, normal, without_brackets
+from penstock.config.fields import BOOTSTRAP, TOPICS, Spelling, fields, kind_of, normal, without_brackets
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from penstock.config.fields import DataclassInstance
+    from penstock.config.fields import Options
 
 __all__ = [
     "PLAIN",
@@ -84,7 +83,7 @@ class ProtocolConfig(Struct, frozen=True, eq=False):
     defaults: Mapping[str, OptionValue] = field(default_factory=dict)
     theirs: Mapping[str, OptionValue] = field(default_factory=dict)
     jobs: Jobs | None = None
-    front: type[DataclassInstance] | None = None
+    front: type[Options] | None = None
 
     def meaning(self, name: str) -> tuple[str, int]:
         """Return (our name of an option, what one of its units is in ours); an unknown name is returned as it is."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from penstock.config.address import parse_address
-from penstock.config.fields import INT32_MAX, DataclassInstance, check, flag, kind_of, normal, number, text, texts
+from penstock.config.fields import INT32_MAX, Field, Options, fields, flag, kind_of, normal, number, text, texts
 from penstock.config.options import OptionValue, ProtocolConfig, nearest
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
@@ -228,8 +227,7 @@ class SidePorts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnodeConfig:
+class SnodeConfig(Options):
     """Options of a service node.
 
     ``store``: ``memory:``, ``file:DIRECTORY``, or the address of a cluster that stores everything.
@@ -315,10 +313,6 @@ class SnodeConfig:
     )
     drain_ms: int = number(5_000, low=0, about="what requests in progress get when the node stops")
 
-    def __post_init__(self) -> None:
-        check(self)
-        self.validate()
-
     def front(self, kind: type[Front]) -> Front:
         """A protocol's own options: as given, or all at their defaults."""
         return next((each for each in self.fronts if isinstance(each, kind)), kind())
@@ -385,7 +379,7 @@ def snode_config(given: Mapping[str, OptionValue], protocols: Mapping[str, Proto
 
     ``listen`` and ``advertised`` are lists of ``scheme://host:port``; ``protocols`` has all protocols by scheme.
     """
-    kinds: dict[str, tuple[type, Field[Any]]] = {
+    kinds: dict[str, tuple[type, Field]] = {
         option.name: (SnodeConfig, option) for option in fields(SnodeConfig) if option.name != "fronts"
     }
     if any(normal(written) not in kinds for written in given):
@@ -407,17 +401,17 @@ def snode_config(given: Mapping[str, OptionValue], protocols: Mapping[str, Proto
 
 def shown_options(config: SnodeConfig, protocols: Mapping[str, ProtocolConfig]) -> Iterator[tuple[str, str]]:
     """Yield every option of a node with its value as text, without secrets; its own first, then each protocol's."""
-    owners: list[object] = [config]
+    owners: list[Options] = [config]
     kinds = {each.front for each in protocols.values() if each.front is not None}
     owners += [config.front(kind) for kind in sorted(kinds, key=lambda kind: kind.__name__)]
     for owner in owners:
-        for option in fields(cast("DataclassInstance", owner)):
+        for option in fields(type(owner)):
             if option.name != "fronts":
                 yield option.name, _shown(option, getattr(owner, option.name))
 
 
-def _shown(option: Field[Any], value: Any) -> str:
-    if not option.repr:
+def _shown(option: Field, value: Any) -> str:
+    if option.secret:
         return "" if value is None else "(hidden)"
     if isinstance(value, Mapping):
         return " ".join(f"{key}://{each}" for key, each in value.items())
@@ -428,14 +422,14 @@ def _shown(option: Field[Any], value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
 
 
-def _of_fronts(protocols: Mapping[str, ProtocolConfig]) -> Iterator[tuple[str, tuple[type, Field[Any]]]]:
+def _of_fronts(protocols: Mapping[str, ProtocolConfig]) -> Iterator[tuple[str, tuple[type, Field]]]:
     for protocol in protocols.values():
         if protocol.front is not None:
             for option in fields(protocol.front):
                 yield option.name, (protocol.front, option)
 
 
-def _value(option: Field[Any], given: OptionValue, protocols: Mapping[str, ProtocolConfig]) -> object:
+def _value(option: Field, given: OptionValue, protocols: Mapping[str, ProtocolConfig]) -> object:
     def port_of(scheme: str) -> int | None:
         return protocols[scheme].port if scheme in protocols else None
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.interfaces.admin import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 from penstock.model import Partition
@@ -96,7 +96,7 @@ class Account(Struct):
             return [*self._done]
         under_way = self._round
         if under_way.joining:
-            under_way = structs.replace(under_way, reasons=tuple(self._noted), reasons_total=self._noted_total)
+            under_way = replace(under_way, reasons=tuple(self._noted), reasons_total=self._noted_total)
         return [*self._done, under_way.told(RebalanceEnding.UNDER_WAY)]
 
     def note(self, reason: RebalanceReason) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock import kernels
 from penstock.errors import UsageError
 from penstock.kernels.interface import MAX_HEADER_OVERHEAD, MAX_RECORD_OVERHEAD, SLACK_BYTES, Int64s
-from penstock.model import Codec
+from penstock.model import Codec, HeadersLike
 from penstock.records.arrow import (
     HEADERS_TYPE,
     Binary,
@@ -231,8 +231,6 @@ def _encode_records(rows: pa.RecordBatch, deltas: Int64s) -> Bytes:
 
 
 # Single records, collected until the batch is full or has waited long enough.
-HeadersLike: TypeAlias = "Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]]"
-
 _RECORD_OVERHEAD: Final = 21
 """Kafka's own limit for the size of a record without key, value and headers."""
 

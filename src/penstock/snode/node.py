@@ -10,11 +10,10 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from penstock import _clock
 from penstock.concurrency.runtime import Promise
@@ -247,9 +246,9 @@ class Node:
         from penstock.net.asyncio_channel import AsyncioChannel  # the embedded log needs none
 
         usual = TransportOptions()
-        options = usual if idle_timeout_s is None else structs.replace(usual, idle_timeout_s=idle_timeout_s)
+        options = usual if idle_timeout_s is None else replace(usual, idle_timeout_s=idle_timeout_s)
         if tls is not None and tls.tls:
-            options = structs.replace(options, ssl=client_context(tls), tls_server_name=tls.tls_server_name)
+            options = replace(options, ssl=client_context(tls), tls_server_name=tls.tls_server_name)
         made: AsyncioChannel[Any] = AsyncioChannel(dialect, options=options, network=self._network)
         self._watched.channels.append(made)
         return made
@@ -284,7 +283,7 @@ class Node:
             max_connections=most, address_percent=self.config.address_share_percent, backlog=backlog
         )
         if isinstance(front, HangsUpIdle):
-            options = structs.replace(options, idle_timeout_s=front.idle_timeout_s)
+            options = replace(options, idle_timeout_s=front.idle_timeout_s)
         clock = None if self._runtime is None else self._runtime.clock
         try:
             tap = self._taps.get(listen.scheme)

@@ -15,10 +15,10 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock import _clock
 from penstock.config import ListenAddress, SnodeConfig
@@ -257,7 +257,7 @@ class _Watch:
                 if running.place is not place:
                     for door in running.place.doors.values():
                         door.close()
-            place = structs.replace(place, again=self._said)
+            place = replace(place, again=self._said)
             return self._work(_own_page(self._config, number), place, lambda text: self._say(number, text))
         except BaseException:
             traceback.print_exc()

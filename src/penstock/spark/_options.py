@@ -10,12 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import msgspec
 
 from penstock.config import ClientConfig, ConsumerConfig, OptionValue, reader_settings
+from penstock.config.fields import fields
 from penstock.config.options import as_written, names_written, nearest
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Offset, Partition, TopicInfo

@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import fields
 from types import TracebackType
 from typing import Final, Self
 
@@ -18,6 +17,7 @@ from penstock import _clock
 from penstock.client import Admin, BatchDelivery, Producer, RangeReader
 from penstock.client.errors import TransactionAborted
 from penstock.config import ClientConfig, OptionValue, ProducerConfig
+from penstock.config.fields import fields
 from penstock.errors import (
     ErrorKind,
     FencedError,

@@ -10,10 +10,10 @@ import atexit
 import gc
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from pyspark.sql.datasource import InputPartition
 
 from penstock.client import RangeReader

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from penstock.cli.snode import snode
 from penstock.client import Admin
 from penstock.config import ConsumerConfig, ProducerConfig, SnodeConfig
+from penstock.config.fields import Field, fields
 from penstock.interfaces import NewTopic
 from penstock.protocols import configs
 from penstock.protocols.rocketmq.config import RocketConfig
@@ -122,7 +122,7 @@ def test_the_options_in_effect_and_where_they_came_from(tmp_path: Path, capsys: 
 
 def test_no_object_shows_a_secret() -> None:
     owners: list[Any] = [ConsumerConfig, ProducerConfig, RocketConfig, TubeConfig, SnodeConfig, *fronts()]
-    every: list[Field[Any]] = [each for owner in owners for each in fields(owner)]
+    every: list[Field] = [each for owner in owners for each in fields(owner)]
     secret = [each for each in every if re.search("password|token|secret|accounts", each.name)]
     assert {each.name for each in secret} >= {"password", "admin_token", "secret_key", "rocketmq_accounts"}
-    assert not [each.name for each in secret if each.repr]
+    assert not [each.name for each in secret if not each.secret]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 
 from penstock.config import ListenAddress, OptionValue, SnodeConfig, parse_listener, snode_config
+from penstock.config.fields import fields
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 from penstock.protocols import configs

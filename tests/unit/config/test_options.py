@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 
 import pytest
 
@@ -20,7 +19,7 @@ from penstock.config import (
     producer_settings,
     toml_options,
 )
-from penstock.config.fields import BOOTSTRAP, normal
+from penstock.config.fields import BOOTSTRAP, fields, normal
 from penstock.errors import ConfigError
 from penstock.model import Codec, Endpoint
 from penstock.protocols.kafka.config import ABSENT, ROWS

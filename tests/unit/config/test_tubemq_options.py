@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 
 import pytest
 
 from penstock.config import ConsumerConfig, OptionValue, ProducerConfig, consumer_settings, producer_settings
-from penstock.config.fields import BOOTSTRAP, TOPICS
+from penstock.config.fields import BOOTSTRAP, TOPICS, fields
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.config import (

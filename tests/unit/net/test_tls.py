@@ -6,10 +6,10 @@ import asyncio
 import shutil
 import ssl
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.client.connecting import _options_for, _transport
 from penstock.config import ClientConfig

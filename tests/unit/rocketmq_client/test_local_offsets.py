@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from penstock.errors import ConfigError
 from penstock.model import Committed, Partition
@@ -78,7 +76,7 @@ def test_the_file_is_under_its_members_name_and_groups_that_share_have_none() ->
     broadcasting = RocketConfig(message_model=MessageModel.BROADCASTING, offsets_folder="/kept")
     options = RocketOptions(rocket=broadcasting, group="g", client_id="10.0.0.1")
     assert path_of(options) == "/kept/10.0.0.1@DEFAULT/g/offsets.json"
-    named = structs.replace(options, rocket=replace(broadcasting, instance_name="../c"), client_id="a/b")
+    named = replace(options, rocket=replace(broadcasting, instance_name="../c"), client_id="a/b")
     assert path_of(named) == "/kept/a_b@.._c/g/offsets.json"
 
 

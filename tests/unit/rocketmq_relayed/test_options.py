@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.config import SnodeConfig
+from penstock.config.fields import fields
 from penstock.protocols.rocketmq.config import RocketNodeConfig
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand

@@ -6,9 +6,10 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
+
+from msgspec.structs import replace
 
 from penstock.client.admin.groups import (
     GroupOffset,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.config.fields import BOOTSTRAP, Spelling, check, choice, number
+from penstock.config.fields import BOOTSTRAP, Options, Spelling, choice, number
 from penstock.config.options import ProtocolConfig
 from penstock.errors import ConfigError
 
@@ -255,8 +254,7 @@ class MigrationPolicy(enum.StrEnum):
 _SHORTEST, _LONGEST = 6_000, 1_800_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaNodeConfig:
+class KafkaNodeConfig(Options):
     """Defaults are Kafka's, with three exceptions.
 
     ``initial_rebalance_delay_ms`` is 0: a group's first member does not wait for others (Kafka: three seconds).
@@ -286,11 +284,10 @@ class KafkaNodeConfig:
     group_consumer_max_heartbeat_interval_ms: int = number(
         15_000, low=1, about="the longest that can be set for a single group of group.protocol=consumer"
     )
-    group_consumer_migration_policy: MigrationPolicy = field(
-        default=MigrationPolicy.BIDIRECTIONAL,
-        metadata=choice(
-            MigrationPolicy, about="which way a group with members may go over from one protocol of groups to the other"
-        ),
+    group_consumer_migration_policy: MigrationPolicy = choice(
+        MigrationPolicy.BIDIRECTIONAL,
+        MigrationPolicy,
+        about="which way a group with members may go over from one protocol of groups to the other",
     )
     max_request_entries: int = number(
         50_000, low=2_000, high=1_000_000, about="entries of one Kafka request; who sends more is hung up on"
@@ -313,8 +310,8 @@ class KafkaNodeConfig:
     )
     offsets_check_ms: int = number(600_000, low=1, about="how often such offsets are looked for")
 
-    def __post_init__(self) -> None:
-        check(self)
+    def validate(self) -> None:
+        """Raise ConfigError for options that contradict each other."""
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError(
                 f"group_min_session_timeout_ms is {self.group_min_session_timeout_ms}, more than"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Final
 
 from penstock.config import ProtocolConfig
@@ -18,9 +17,10 @@ from penstock.config.address import parse_endpoints
 from penstock.config.fields import (
     BOOTSTRAP,
     TOPICS,
+    Options,
     Spelling,
-    check,
     choice,
+    fields,
     flag,
     kind_of,
     number,
@@ -239,8 +239,7 @@ class BodyCodec(enum.Enum):
     ZSTD = "zstd"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RocketConfig:
+class RocketConfig(Options):
     """A client's RocketMQ options. Defaults are those of the Java client 5.4 unless stated otherwise.
 
     For both roles: ``access_key`` and ``secret_key`` sign requests. ``instance_name`` distinguishes clients with one
@@ -273,9 +272,8 @@ class RocketConfig:
     instance_name: str = text("", about="tells clients with one client_id apart; empty: drawn by lot")
     heartbeat_broker_ms: int = number(30_000, low=100, high=120_000, about="how often brokers are told of this client")
 
-    message_model: MessageModel = field(
-        default=MessageModel.CLUSTERING,
-        metadata=choice(MessageModel, about="whether members share a group's messages, or each reads all"),
+    message_model: MessageModel = choice(
+        MessageModel.CLUSTERING, MessageModel, about="whether members share a group's messages, or each reads all"
     )
     offsets_folder: str = text(
         "",
@@ -283,11 +281,10 @@ class RocketConfig:
     )
     tags: str = text("*", about="which tags are read: TagA || TagB; * is all")
     sql: str = text("", about="which messages are read, by their properties: SQL92, for brokers that allow it")
-    allocation: Allocation = field(
-        default=Allocation.AVERAGELY,
-        metadata=choice(
-            Allocation, about="how a group's members share out queues; the same in all of them, Java's included"
-        ),
+    allocation: Allocation = choice(
+        Allocation.AVERAGELY,
+        Allocation,
+        about="how a group's members share out queues; the same in all of them, Java's included",
     )
     machine_rooms: str = text("", about="with allocation by rooms: whose brokers are read, separated by commas")
     rebalance_ms: int = number(20_000, low=50, about="members look so often at who is there, though nobody told them")
@@ -308,19 +305,13 @@ class RocketConfig:
 
     producer_group: str = text("penstock-producer", about="in whose name messages are sent")
     compress_over_bytes: int = number(4_096, low=0, about="longer bodies are compressed; 0: none")
-    compress_type: BodyCodec = field(
-        default=BodyCodec.ZLIB, metadata=choice(BodyCodec, about="how, if compression does not say")
-    )
+    compress_type: BodyCodec = choice(BodyCodec.ZLIB, BodyCodec, about="how, if compression does not say")
     batch_messages: bool = flag(True, about="several messages of a queue travel in one request")
     auto_create_topics: bool = flag(True, about="a topic's first message makes it, where brokers allow that")
     template_topic: str = text("TBW102", about="the topic that such a topic is made like")
     topic_queues: int = number(4, low=1, high=1_024, about="how many queues it gets on each broker")
     avoid_slow_brokers: bool = flag(False, about="brokers that took long to answer are left alone for a while")
     avoid_failed_ms: int = number(3_000, low=0, about="brokers that failed are left alone for so long")
-
-    def __post_init__(self) -> None:
-        check(self)
-        self.validate()
 
     @property
     def rooms(self) -> tuple[str, ...]:
@@ -351,8 +342,7 @@ def rocket_config(given: Mapping[str, OptionValue]) -> RocketConfig:
     return RocketConfig(**{name: kinds[name].read(name, value) for name, value in given.items()})  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RocketNodeConfig:
+class RocketNodeConfig(Options):
     """A node's RocketMQ options, with the reasons for the defaults.
 
     ``rocketmq_cluster``: the default name of RocketMQ's own clusters. ``snode_name``: by default it has the address,
@@ -443,8 +433,8 @@ class RocketNodeConfig:
         100, low=0, high=100, about="how long RocketMQ's delay levels take, of what they say; less is for tests"
     )
 
-    def __post_init__(self) -> None:
-        check(self)
+    def validate(self) -> None:
+        """Raise ConfigError for options that contradict each other."""
         _ = self.other_snodes(), self.accounts, self.flow_requests, self.flow_kilobytes, self.broker_ports
 
     def other_snodes(self) -> tuple[Endpoint, ...]:

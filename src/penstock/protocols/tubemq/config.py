@@ -6,7 +6,6 @@ import enum
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
@@ -17,9 +16,10 @@ from penstock.config.client import ClientConfig, ClientLog, ConsumerConfig
 from penstock.config.fields import (
     BOOTSTRAP,
     TOPICS,
+    Options,
     Spelling,
-    check,
     choice,
+    fields,
     flag,
     kind_of,
     normal,
@@ -61,8 +61,7 @@ __all__ = [
 
 
 # What a node is told of its TubeMQ front.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TubeNodeConfig:
+class TubeNodeConfig(Options):
     """``balance_period_ms``: how often a group's partitions are looked at for moving; TubeMQ's own minute is what
     people wait for their first message. ``tubemq_timeout_ms``: without a heartbeat for so long a client is out,
     TubeMQ's default; its clients beat every 13 seconds. ``admin_token``: what administration is to be told
@@ -80,9 +79,6 @@ class TubeNodeConfig:
         100_000, low=20, about="partitions that groups of TubeMQ have booked; more are refused"
     )
     admin_token: str | None = secret(about="what TubeMQ's administration is to be told before it changes anything")
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 # What TubeMQ's own clients call our options: Java's names and Go's, a row each; and what of theirs means nothing here.
@@ -390,8 +386,7 @@ class ConsumePosition(enum.Enum):
 _POSITIONS = {"always-latest": ConsumePosition.ALWAYS_LATEST, "max": ConsumePosition.ALWAYS_LATEST}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TubeConfig:
+class TubeConfig(Options):
     """Defaults are those of the Java client unless said otherwise.
 
     ``rpc_timeout_ms`` bounds one request; it travels with it, and the server drops what it cannot answer in time.
@@ -463,14 +458,12 @@ class TubeConfig:
     authenticate: bool | None = optional_flag(about="false: do not sign although there is a user")
     local_address: str = text("127.0.0.1", about="what servers are told as this client's host")
 
-    consume_position: ConsumePosition | None = field(
-        default=None,
-        metadata=choice(
-            ConsumePosition,
-            _POSITIONS,
-            optional=True,
-            about="where a group begins in a partition: first, latest, always_latest; else as auto_offset_reset says",
-        ),
+    consume_position: ConsumePosition | None = choice(
+        None,
+        ConsumePosition,
+        _POSITIONS,
+        optional=True,
+        about="where a group begins in a partition: first, latest, always_latest; else as auto_offset_reset says",
     )
     filters: str = text(
         "", about="which stream ids are read: item,item for every topic, or topic@item,item;topic2@item"
@@ -517,10 +510,6 @@ class TubeConfig:
     admin_address: str = text("", about="the masters' web port, for what only their HTTP API can do: host:port[,…]")
     admin_token: str | None = secret(about="what changing something there asks for")
     admin_user: str = text("penstock", about="in whose name")
-
-    def __post_init__(self) -> None:
-        check(self)
-        self.validate()
 
     @property
     def signs(self) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+
+from msgspec.structs import replace
 
 from penstock.errors import ConfigError, ProtocolViolation, UsageError
 from penstock.groups.assignors import (

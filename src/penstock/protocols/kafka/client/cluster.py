@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from penstock.errors import (
     ConnectionLost,
