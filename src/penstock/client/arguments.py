@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 from penstock.config.client import ClientLog
-from penstock.errors import UsageError
+from penstock.errors import ConfigError, UsageError
 from penstock.interfaces import AnswerCheck, FoundOffset, LogClient, NamesTopics
 from penstock.model import Committed, Offset, OffsetSpec, Partition, PartitionInfo, PartitionLike, Record, TopicInfo
 
@@ -304,3 +304,9 @@ async def offsets_for_times(
 async def _by_name(client: KnowsOffsets, partitions: Collection[PartitionLike], name: Offset) -> dict[Partition, int]:
     found = await client.offsets(dict.fromkeys(check_partitions(partitions), OffsetSpec(name=name)))
     return {partition: answer.offset for partition, answer in found.items()}
+
+
+def check_callable(name: str, given: object, hint: str) -> None:
+    """Raise ConfigError unless the value is callable or None."""
+    if given is not None and not callable(given):
+        raise ConfigError(f"{name} is {given!r:.60}, wanted is a function", hint=hint)

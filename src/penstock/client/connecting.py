@@ -24,7 +24,7 @@ from penstock.config.client import whose_config
 from penstock.config.fields import BOOTSTRAP, normal
 from penstock.errors import ConfigError
 from penstock.interfaces import Dialect, LogClient, WireProtocol
-from penstock.interfaces.extensions import KeepsOffsetsHere
+from penstock.interfaces.client import KeepsOffsetsHere
 from penstock.net.connecting import FirstContact, Stop, TransportOptions, client_context
 from penstock.protocols import USUAL, address_of, protocol, schemes
 
@@ -233,7 +233,7 @@ _HINT: Final = "Give offsets_folder a folder that can be written to, and each me
 
 
 class FileOfOffsets:
-    """Implements ``penstock.interfaces.extensions.OffsetsFile``."""
+    """Implements ``penstock.interfaces.client.OffsetsFile``."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.client.runtime.waiting import CoalescingTimer
+from penstock.client.runtime.background_loop import CoalescingTimer
 from penstock.net.loops import new_loop
 from tests.loops import LOOPS
 from tests.unit.client import virtual_time

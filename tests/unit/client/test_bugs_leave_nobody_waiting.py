@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import AsyncProducer, Producer
-from penstock.client.consumer.async_consumer import AsyncConsumer
+from penstock.client.consumer.consumer import AsyncConsumer
 from penstock.client.consumer.membership import Member
 from penstock.client.producer.delivery import BatchFuture
 from penstock.client.producer.sender import PartitionQueue

@@ -11,9 +11,9 @@ import pytest
 from penstock import CommitFailed
 from penstock.client.consumer.commits import Committer
 from penstock.client.consumer.membership import Event, Member, State
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
+from penstock.client.runtime.background_loop import FairLock
 from penstock.client.runtime.closing import Interrupts
-from penstock.client.runtime.waiting import FairLock
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, ErrorKind, FencedError, ServerError
 from penstock.interfaces import CommitHeard, CommitRest

@@ -11,7 +11,7 @@ import pytest
 from penstock import CommitFailed
 from penstock.client.consumer.commits import Committer
 from penstock.client.consumer.membership import Event, Member, State
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
 from penstock.config.client import ClientLog
 from penstock.model import Committed, Partition
 

@@ -28,7 +28,7 @@ from penstock import (
     from_json,
     to_json,
 )
-from penstock.client.producer.validation import RowsLike
+from penstock.client.producer.accumulator import RowsLike
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.virtual_time import run
 

@@ -10,8 +10,7 @@ import pytest
 
 from penstock import Consumer, Partition
 from penstock.client import WakeUp
-from penstock.client.runtime.background_loop import LoopThread
-from penstock.client.runtime.waiting import Notifier, Rung
+from penstock.client.runtime.background_loop import LoopThread, Notifier, Rung
 from penstock.errors import Closed
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client import virtual_time

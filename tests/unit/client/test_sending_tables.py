@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock import LogRange, Partition
 from penstock.client import AsyncProducer, Producer, RangeReader
-from penstock.client.producer.validation import pieces
+from penstock.client.producer.accumulator import pieces
 from penstock.errors import UsageError
 from penstock.model import Record
 from penstock.records import Messages

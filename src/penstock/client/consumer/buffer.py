@@ -15,9 +15,9 @@ from typing import Final, TypeAlias, cast
 
 from penstock.client.connecting import Backoff
 from penstock.client.consumer.positions import Buffered, Partitions, PartitionState
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
+from penstock.client.runtime.background_loop import guarded, report_failure, ring_after
 from penstock.client.runtime.imports import columns_there
-from penstock.client.runtime.waiting import guarded, report_failure, ring_after
 from penstock.client.status import PartitionStatus, ReadState
 from penstock.config import ConsumerConfig
 from penstock.config.client import ClientLog

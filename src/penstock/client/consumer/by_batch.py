@@ -18,9 +18,9 @@ from penstock.client.consumer.commits import CommitCallback, FinishedCommit, Off
 from penstock.client.consumer.membership import Member, group_options
 from penstock.client.consumer.positions import UNBOOKED, Partitions, PartitionState
 from penstock.client.consumer.subscription import Subscribed
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
+from penstock.client.runtime.background_loop import failed_inside
 from penstock.client.runtime.closing import CloseDeadline
-from penstock.client.runtime.waiting import failed_inside
 from penstock.client.status import PartitionStatus
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, PenstockError, UsageError

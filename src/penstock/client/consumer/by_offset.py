@@ -27,7 +27,7 @@ from penstock.client.consumer.fetcher import Fetcher, Reactions
 from penstock.client.consumer.membership import Member
 from penstock.client.consumer.positions import POLICIES, Partitions, PositionLookup
 from penstock.client.consumer.subscription import MissingPartitionWarnings, Subscribed, Topics
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
 from penstock.client.runtime.closing import CloseDeadline
 from penstock.client.status import PartitionStatus
 from penstock.config import ConsumerConfig

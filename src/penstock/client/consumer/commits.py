@@ -17,9 +17,9 @@ from msgspec import Struct
 from penstock.client.arguments import LARGEST_OFFSET, check_partition, whole_number
 from penstock.client.consumer.membership import Member, State
 from penstock.client.errors import CommitFailed
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
+from penstock.client.runtime.background_loop import FairLock, failed_inside
 from penstock.client.runtime.closing import CloseDeadline
-from penstock.client.runtime.waiting import FairLock, failed_inside
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, ErrorKind, PenstockError, ServerError, TopicRecreated, UsageError
 from penstock.interfaces import CommitHeard, CommitRest, FoundOffset, LogClient

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from penstock.client.connecting import Backoff
 from penstock.client.consumer.positions import Partitions, PartitionState
-from penstock.client.meters import ConsumerMeter
-from penstock.client.runtime.waiting import guarded, report_failure, ring_after
+from penstock.client.metrics import ConsumerMeter
+from penstock.client.runtime.background_loop import guarded, report_failure, ring_after
 from penstock.concurrency.locks import TryLock
 from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.client import ClientLog

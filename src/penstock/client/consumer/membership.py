@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from penstock.client.consumer.positions import Partitions
 from penstock.client.consumer.subscription import Subscribed
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
 from penstock.client.rebalance import RebalanceListener
 from penstock.config import ConsumerConfig
 from penstock.config.client import ClientLog

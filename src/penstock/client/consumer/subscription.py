@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from penstock.client.arguments import TopicNames
 from penstock.client.connecting import Backoff
-from penstock.client.runtime.waiting import CoalescingTimer
+from penstock.client.runtime.background_loop import CoalescingTimer
 from penstock.config import ClientConfig
 from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, FirstContactTimeout, PenstockError, UsageError

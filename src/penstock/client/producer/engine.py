@@ -15,24 +15,24 @@ from typing import Final
 from penstock.client.arguments import TopicNames
 from penstock.client.connecting import Backoff, ClientClock
 from penstock.client.consumer.subscription import Topics
-from penstock.client.intercepting import ProducerInterceptors
-from penstock.client.meters import ProducerMeter
-from penstock.client.metrics import ProducerMetrics
+from penstock.client.interceptors import ProducerInterceptors
+from penstock.client.metrics import ProducerMeter, ProducerMetrics
 from penstock.client.producer.accumulator import (
     BufferMemory,
     PendingBatch,
     RecordAccumulator,
+    RecordValidator,
+    Serializers,
     StagedTable,
     nothing_is_plain,
 )
-from penstock.client.producer.delivery import BatchFuture, PartitionRun
+from penstock.client.producer.delivery import BatchFuture, Ending, PartitionRun, error_of, undelivered
 from penstock.client.producer.routing import KeyPartitions, PartitionerFunction, TopicRouter, chooser_of
 from penstock.client.producer.sender import BatchSender, Hooks
 from penstock.client.producer.transactions import EngineHooks, Transacting, transactional_sender
-from penstock.client.producer.validation import RecordValidator, Serializers
+from penstock.client.runtime.background_loop import failed_inside, guarded
 from penstock.client.runtime.callbacks import Callbacks, LoopCallbacks
-from penstock.client.runtime.closing import CloseDeadline, Ending, error_of, hang_up, on_error_s, undelivered
-from penstock.client.runtime.waiting import failed_inside, guarded
+from penstock.client.runtime.closing import CloseDeadline, hang_up, on_error_s
 from penstock.config import ProducerConfig
 from penstock.config.client import client_log
 from penstock.errors import (

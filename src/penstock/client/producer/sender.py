@@ -23,9 +23,9 @@ from msgspec import Struct
 
 from penstock.client.connecting import Backoff
 from penstock.client.errors import DeliveryTimeout
-from penstock.client.meters import ProducerMeter
+from penstock.client.metrics import ProducerMeter
 from penstock.client.producer.delivery import BatchFuture, PartitionRun, RecordResult
-from penstock.client.runtime.waiting import Background, CoalescingTimer, failed_inside
+from penstock.client.runtime.background_loop import Background, CoalescingTimer, failed_inside
 from penstock.config import Acks, ProducerConfig
 from penstock.config.client import client_log
 from penstock.errors import ErrorKind, PenstockError, ServerError

@@ -16,7 +16,7 @@ from msgspec import Struct
 from penstock.client.arguments import CheckCallback, checking
 from penstock.client.connecting import Backoff
 from penstock.client.errors import TransactionAborted
-from penstock.client.runtime.waiting import failed_inside
+from penstock.client.runtime.background_loop import failed_inside
 from penstock.config import ProducerConfig
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, FirstContactTimeout, PenstockError, RequestTimeout, UsageError

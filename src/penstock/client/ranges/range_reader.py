@@ -14,7 +14,7 @@ from penstock import kernels
 from penstock.client.arguments import beginning_offsets, check_partitions, end_offsets, offsets_for_times, public_topics
 from penstock.client.bad_records import BadRecords
 from penstock.client.connecting import open_blocking, protocol_of, split_options
-from penstock.client.runtime.blocking import BlockingCalls, Handle, shown_address
+from penstock.client.runtime.closing import BlockingCalls, Handle, shown_address
 from penstock.client.runtime.imports import compile_beside
 from penstock.config import OptionValue, reader_settings
 from penstock.config.client import client_log

@@ -273,7 +273,7 @@ _FATAL_FOR_BATCHES: Final = frozenset((53, 90))
 
 
 class KafkaTransactionalSender(KafkaSender):
-    """``penstock.interfaces.extensions.TransactionalSender``."""
+    """``penstock.interfaces.client.TransactionalSender``."""
 
     def __init__(self, cluster: Cluster, transactions: Transactions) -> None:
         super().__init__(cluster, idempotent=True)

@@ -28,7 +28,7 @@ from penstock.protocols.rocketmq.wire.rpc import (
 )
 
 if TYPE_CHECKING:
-    from penstock.interfaces.extensions import AnswerCheck
+    from penstock.interfaces.client import AnswerCheck
     from penstock.protocols.rocketmq.client.shared import Shared
     from penstock.protocols.rocketmq.wire.message_format import StoredMessage
     from penstock.records.scalar_writer import Rows
@@ -155,7 +155,7 @@ class _Half(Struct, frozen=True):
 
 class RocketTransactionalSender(RocketSender):
     """A transactional producer's sender (``TransactionalSender`` and ``AnswersChecks`` of
-    `penstock.interfaces.extensions`, and ``client.Beats``)."""
+    `penstock.interfaces.client`, and ``client.Beats``)."""
 
     fatal = None
     """No other producer can take the transactional id away."""
