@@ -128,7 +128,7 @@ def _check_is_text(address: object, role: str) -> None:
     if isinstance(address, str):
         return
     if not isinstance(address, Mapping):
-        raise ConfigError(f"the address is {type(address).__name__}, wanted is text", hint=_FORM)
+        raise ConfigError(f"the address must be a string, got {type(address).__name__}", hint=_FORM)
     scheme, servers = _servers_in(address)
     kind = {"consumer": "Consumer", "producer": "Producer"}.get(role, "Admin")
     raise ConfigError(

@@ -110,7 +110,7 @@ def interceptors_of(kind: type[Kind], given: object) -> tuple[Kind, ...]:
     for each in listed:
         if not isinstance(each, kind):
             hint = f"Give a list of objects whose classes derive from penstock.{kind.__name__}"
-            raise ConfigError(f"interceptors has {each!r:.60}, wanted is a {kind.__name__}", hint=hint)
+            raise ConfigError(f"interceptors must hold a {kind.__name__} each, got {each!r:.60}", hint=hint)
     return tuple(each for each in listed if isinstance(each, kind))
 
 
@@ -145,7 +145,7 @@ class _Interceptors(Struct, Generic[Kind], frozen=True):
         found = self._call(method, arguments, topics)
         if found is None or isinstance(found, wanted):
             return before if found is None else found
-        error = LocalError(f"{type(found).__name__} was returned, wanted is {wanted.__name__} or None")
+        error = LocalError(f"it must return {wanted.__name__} or None, but returned {type(found).__name__}")
         self.told(CallbackFailure(error, method, arguments, topics))
         return before
 

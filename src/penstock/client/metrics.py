@@ -291,9 +291,7 @@ class Measuring(Generic[M]):
 
     def __init__(self, hook: object, interval_ms: int, told: Told) -> None:
         if hook is not None and not callable(hook):
-            raise ConfigError(
-                f"on_metrics is {hook!r:.60}, wanted is a function of one snapshot, as metrics() makes it"
-            )
+            raise ConfigError(f"on_metrics must be a function of one snapshot, as metrics() makes it, got {hook!r:.60}")
         self.callbacks: Callbacks = LoopCallbacks(told)
         self._hook: MetricsHook[M] | None = cast("MetricsHook[M] | None", hook if interval_ms else None)
         self._interval_s = interval_ms / 1_000

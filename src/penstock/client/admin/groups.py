@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from penstock.client.arguments import (
     beginning_offsets,
+    check_names,
     check_offsets,
     check_partitions,
     end_offsets,
@@ -222,10 +223,8 @@ async def _age(
 def _checked(what: str, given: Collection[str] | None, known: Collection[str]) -> frozenset[str] | None:
     if given is None:
         return None
-    if isinstance(given, str):
-        raise UsageError(f"{what}s are one text, wanted is a list of them", hint=f"Write [{given!r}]")
     names = {each.lower() for each in known}
-    for each in given:
+    for each in check_names(f"{what}s", given):
         if each.lower() not in names:
             raise UsageError(f"groups have no {what} {each!r}", hint=f"There are {', '.join(known)}")
     return frozenset(each.lower() for each in given)
@@ -339,10 +338,8 @@ class Scope(Struct, frozen=True):
     @classmethod
     def of(cls, topics: Collection[str] | None, partitions: Collection[PartitionLike] | None) -> Scope:
         """From the caller's arguments. Raises UsageError."""
-        if isinstance(topics, str):
-            raise UsageError("topics are one text, wanted is a list of them", hint=f"Write [{topics!r}]")
         return cls(
-            None if topics is None else frozenset(topics),
+            None if topics is None else frozenset(check_names("topics", topics)),
             None if partitions is None else tuple(check_partitions(partitions)),
         )
 

@@ -78,7 +78,7 @@ def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
     ids = {part.partition: part.topic_id for part in getattr(offsets, "parts", ())}
     if not isinstance(plain, Mapping):
         kind = type(offsets).__name__
-        raise UsageError(f"offsets are {kind}, wanted is a batch, or partitions with offsets", hint=_HINT)
+        raise UsageError(f"offsets must be a batch, or partitions with offsets, got {kind}", hint=_HINT)
     found = {
         check_partition(partition): Committed(offset, topic_id=ids.get(partition))
         if type(offset) is int
@@ -104,7 +104,7 @@ def as_group(group: str | GroupMetadata) -> GroupMetadata:
     found: object = GroupMetadata(group) if isinstance(group, str) else group
     if not isinstance(found, GroupMetadata):
         raise UsageError(
-            f"a group is {type(group).__name__}, wanted is its name or GroupMetadata",
+            f"a group must be a name or GroupMetadata, got {type(group).__name__}",
             hint="Consumer.group_metadata() gives it",
         )
     if not found.group:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, TypeVar
 
 from penstock.client.arguments import (
     OffsetLike,
@@ -470,6 +470,8 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
 _NOTHING: Messages = Messages()
 
+T = TypeVar("T")
+
 
 class Consumer(Handle, Generic[K, V]):
     """Reads topics as `Messages`: shared with a group, or alone. Use it from one thread at a time.
@@ -548,96 +550,6 @@ class Consumer(Handle, Generic[K, V]):
                 finally:
                     self._in_hand = False
 
-    def subscribe(
-        self,
-        topics: TopicsLike | None = None,
-        listener: RebalanceListener | None = None,
-        *,
-        pattern: PatternLike | None = None,
-    ) -> None:
-        """Read these topics, shared with the group, instead of the topics before. Raises UsageError after assign.
-
-        The next poll gives up the partitions of topics that are no longer subscribed. Other partitions keep their
-        state, as far as the group allows it (TubeMQ's never does). The new listener is called.
-
-        A topic is a name or a pattern: a compiled expression, or a text that begins with ``^``, among the topics, or
-        ``pattern``. A pattern selects all topics whose names it matches from their beginning (``re.match``), except
-        internal ones; topics that appear or disappear are noticed within ``metadata_max_age_ms``. A
-        `SubscriptionPattern` is matched by the servers of a group with ``group_protocol="consumer"``, which also notice
-        new and deleted topics. Only one is allowed, and only together with names.
-        """
-        with self._turn as run:
-            run(lambda: self._inner.subscribe(topics, listener, pattern=pattern))
-
-    def assign(self, partitions: Collection[PartitionLike] | Mapping[Partition, OffsetLike]) -> None:
-        """Read exactly these partitions, from the given offsets, else from the committed ones.
-
-        An offset may also be a found or a committed one. Replaces the topics of the address. Raises UsageError after
-        subscribe.
-        """
-        with self._turn as run:
-            run(lambda: self._inner.assign(partitions))
-
-    def unsubscribe(self) -> None:
-        """Give up all partitions, and leave the group."""
-        with self._turn as run:
-            run(self._inner.unsubscribe)
-
-    def assignment(self) -> frozenset[Partition]:
-        """The partitions that this consumer has now, without those that a log adds to the subscription by itself."""
-        return self._inner.assignment()
-
-    def subscription(self) -> frozenset[str]:
-        """The subscribed topics; for a pattern, the topics that are known to match it."""
-        return self._inner.subscription()
-
-    def group_metadata(self) -> GroupMetadata:
-        """This consumer's identity as a member of its group, for ``Producer.send_offsets_to_transaction``.
-
-        Raises UsageError without a group.
-        """
-        return self._inner.group_metadata()
-
-    def enforce_rebalance(self, reason: str = "the application enforced a rebalance") -> None:
-        """Make the group rebalance; the next poll joins.
-
-        Raises UsageError without a group, or where the log assigns partitions by itself (TubeMQ).
-        """
-        with self._turn as run:
-            run(lambda: self._inner.enforce_rebalance(reason))
-
-    def partition_status(self) -> Mapping[Partition, PartitionStatus]:
-        """The state of each assigned partition: what it waits for, its position, and the last reported end of its log.
-
-        Asks no server.
-        """
-        with self._turn as run:
-            return run(self._inner.partition_status)
-
-    def metrics(self) -> ConsumerMetrics:
-        """Counters since this consumer started: fetches, polls, commits, rebalances; and the lag of each partition.
-
-        May be called from any thread; a closed consumer returns its last counters. Asks no server.
-        """
-        return self._inner.metrics()
-
-    def empty_reason(self) -> EmptyReason | None:
-        """Why the last poll returned nothing; None if it returned records, or if there was no poll yet."""
-        return self._inner.empty_reason()
-
-    def partitions_for(self, topic: str) -> tuple[Partition, ...]:
-        """All partitions of a topic. Raises UsageError if there is no such topic."""
-        with self._turn as run:
-            return run(lambda: self._inner.partitions_for(topic))
-
-    def available_partitions_for(self, topic: str) -> tuple[Partition, ...]:
-        """The partitions of a topic that have a leader now; for TubeMQ, those whose broker is up and allows reading.
-
-        Raises UsageError if there is no such topic.
-        """
-        with self._turn as run:
-            return run(lambda: self._inner.available_partitions_for(topic))
-
     def partitions_ready(self, timeout_s: float = 0.0) -> bool:
         """Wait up to ``timeout_s`` for an assigned partition; True if polls may now return records.
 
@@ -673,43 +585,6 @@ class Consumer(Handle, Generic[K, V]):
                 self._polling -= 1
         return self._inner._received(batch)
 
-    def seek(self, partition: PartitionLike, offset: OffsetLike) -> None:
-        """Continue at ``offset``; records that were fetched before are dropped."""
-        with self._turn as run, self._taking:
-            run(lambda: self._inner.seek(partition, offset))
-
-    def seek_to_beginning(self, partitions: Collection[PartitionLike] = ()) -> None:
-        """Continue at the first available record; without partitions, in all assigned ones."""
-        with self._turn as run, self._taking:
-            run(lambda: self._inner.seek_to_beginning(partitions))
-
-    def seek_to_end(self, partitions: Collection[PartitionLike] = ()) -> None:
-        """Continue with the next record to be written; without partitions, in all assigned ones."""
-        with self._turn as run, self._taking:
-            run(lambda: self._inner.seek_to_end(partitions))
-
-    def pause(self, partitions: Collection[PartitionLike]) -> None:
-        """Return no records of these partitions until ``resume``.
-
-        Fetched records stay buffered, unless other partitions need the memory.
-        """
-        with self._turn as run:
-            run(lambda: self._inner.pause(partitions))
-
-    def resume(self, partitions: Collection[PartitionLike]) -> None:
-        """Undo ``pause`` for these partitions."""
-        with self._turn as run:
-            run(lambda: self._inner.resume(partitions))
-
-    def paused(self) -> frozenset[Partition]:
-        """The paused partitions."""
-        return self._inner.paused()
-
-    def position(self, partition: PartitionLike) -> int:
-        """The offset of the next record that ``poll`` returns."""
-        with self._turn as run:
-            return run(lambda: self._inner.position(partition))
-
     def commit(self, offsets: OffsetsLike | None = None) -> None:
         """Commit a batch, or offsets of the next records to read, or everything that was polled.
 
@@ -720,52 +595,6 @@ class Consumer(Handle, Generic[K, V]):
         with self._turn:
             inner = self._inner
             self._loop.run_at_once(partial(inner._commit_at_once, offsets), partial(inner.commit, offsets))
-
-    def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit in the background; ``callback(offsets, error)`` runs in a later poll, commit or close.
-
-        An exception from the callback is logged (``penstock.consumer``) and passed to ``on_callback_error``. It has no
-        other effect.
-        """
-        with self._turn as run:
-            run(lambda: self._inner.commit_async(offsets, callback))
-
-    def reject(self, batch: Messages[Any, Any] | None = None) -> None:
-        """Make ``poll`` return these records, and all after them, again; without a batch, all that are not committed.
-
-        Where the log waits for batches to be confirmed (TubeMQ), it learns that they were not processed.
-        """
-        with self._turn as run:
-            run(lambda: self._inner.reject(batch))
-
-    def send_back(self, batch: Messages[Any, Any], *, delay: int = 0) -> None:
-        """Have the log deliver these records to the group again later, and continue without them: commit them as usual.
-
-        ``delay`` is a level of the log's own (RocketMQ's 1 to 18 mean one second to two hours). 0: longer with each
-        attempt. -1: the records become dead letters. Raises UsageError where the log cannot do this; ServerError.
-        """
-        with self._turn as run:
-            run(lambda: self._inner.send_back(batch, delay=delay))
-
-    def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
-        """The committed offsets of the group; None for a partition without one."""
-        with self._turn as run:
-            return run(lambda: self._inner.committed(partitions))
-
-    def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
-        """The first offset of each partition."""
-        with self._turn as run:
-            return run(lambda: self._inner.beginning_offsets(partitions))
-
-    def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
-        """The offset that the next record written to each partition will get."""
-        with self._turn as run:
-            return run(lambda: self._inner.end_offsets(partitions))
-
-    def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
-        """The first record at or after a time (ms since 1970 UTC); None where there is no such record."""
-        with self._turn as run:
-            return run(lambda: self._inner.offsets_for_times(times_ms))
 
     def close(self, timeout_s: float | None = None) -> None:
         """Commit if commits are automatic, leave the group and close the connections.
@@ -782,14 +611,6 @@ class Consumer(Handle, Generic[K, V]):
         handled = mine and not self._polling and not self._in_hand
         self._loop.finish(lambda: self._inner._end(timeout_s, handled=handled, who=me))
 
-    def wakeup(self) -> None:
-        """End a waiting poll, or the next one, with WakeUp; an iteration just ends. The consumer stays usable.
-
-        Calls that query positions and offsets end too; commits are completed. May be called from any thread or task,
-        and in a signal handler: it takes no lock and never waits.
-        """
-        self._inner.wakeup()
-
     # Inside.
 
     def _described(self) -> str:
@@ -799,6 +620,15 @@ class Consumer(Handle, Generic[K, V]):
     def _turn(self) -> OneThreadAtATime | AnyTurn:
         engine = self._inner._engine
         return self._anyone if engine is not None and engine.consumption.for_many_threads else self._one
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        with self._turn as run:
+            return run(work)
+
+    def _run_seek(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """As `_run`, while no other thread takes records."""
+        with self._turn as run, self._taking:
+            return run(work)
 
     def _poll(self, engine: ConsumerEngine, run: Run, deadline: float, max_records: int | None) -> Messages:
         limit = engine.config.max_poll_records if max_records is None else poll_limit(max_records, engine)
@@ -839,3 +669,168 @@ class Consumer(Handle, Generic[K, V]):
         self._inner._poller = threading.get_ident()
         self._pollers.add(threading.get_ident())
         engine.consumption.many_threads = engine.consumption.for_many_threads and len(self._pollers) > 1
+
+    # Generated by tools/facades.py from AsyncConsumer: change that, then run ./dev check --fix.
+
+    def subscribe(
+        self,
+        topics: TopicsLike | None = None,
+        listener: RebalanceListener | None = None,
+        *,
+        pattern: PatternLike | None = None,
+    ) -> None:
+        """Read these topics, shared with the group, instead of the topics before. Raises UsageError after assign.
+
+        The next poll gives up the partitions of topics that are no longer subscribed. Other partitions keep their
+        state, as far as the group allows it (TubeMQ's never does). The new listener is called.
+
+        A topic is a name or a pattern: a compiled expression, or a text that begins with ``^``, among the topics, or
+        ``pattern``. A pattern selects all topics whose names it matches from their beginning (``re.match``), except
+        internal ones; topics that appear or disappear are noticed within ``metadata_max_age_ms``. A
+        `SubscriptionPattern` is matched by the servers of a group with ``group_protocol="consumer"``, which also notice
+        new and deleted topics. Only one is allowed, and only together with names.
+        """
+        self._run(lambda: self._inner.subscribe(topics, listener, pattern=pattern))
+
+    def assign(self, partitions: Collection[PartitionLike] | Mapping[Partition, OffsetLike]) -> None:
+        """Read exactly these partitions, from the given offsets, else from the committed ones.
+
+        An offset may also be a found or a committed one. Replaces the topics of the address. Raises UsageError after
+        subscribe.
+        """
+        self._run(lambda: self._inner.assign(partitions))
+
+    def unsubscribe(self) -> None:
+        """Give up all partitions, and leave the group."""
+        self._run(self._inner.unsubscribe)
+
+    def assignment(self) -> frozenset[Partition]:
+        """The partitions that this consumer has now, without those that a log adds to the subscription by itself."""
+        return self._inner.assignment()
+
+    def subscription(self) -> frozenset[str]:
+        """The subscribed topics; for a pattern, the topics that are known to match it."""
+        return self._inner.subscription()
+
+    def group_metadata(self) -> GroupMetadata:
+        """This consumer's identity as a member of its group, for ``Producer.send_offsets_to_transaction``.
+
+        Raises UsageError without a group.
+        """
+        return self._inner.group_metadata()
+
+    def enforce_rebalance(self, reason: str = "the application enforced a rebalance") -> None:
+        """Make the group rebalance; the next poll joins.
+
+        Raises UsageError without a group, or where the log assigns partitions by itself (TubeMQ).
+        """
+        self._run(lambda: self._inner.enforce_rebalance(reason))
+
+    def partition_status(self) -> Mapping[Partition, PartitionStatus]:
+        """The state of each assigned partition: what it waits for, its position, and the last reported end of its log.
+
+        Asks no server.
+        """
+        return self._run(self._inner.partition_status)
+
+    def metrics(self) -> ConsumerMetrics:
+        """Counters since this consumer started: fetches, polls, commits, rebalances; and the lag of each partition.
+
+        May be called from any thread; a closed consumer returns its last counters. Asks no server.
+        """
+        return self._inner.metrics()
+
+    def empty_reason(self) -> EmptyReason | None:
+        """Why the last poll returned nothing; None if it returned records, or if there was no poll yet."""
+        return self._inner.empty_reason()
+
+    def partitions_for(self, topic: str) -> tuple[Partition, ...]:
+        """All partitions of a topic. Raises UsageError if there is no such topic."""
+        return self._run(lambda: self._inner.partitions_for(topic))
+
+    def available_partitions_for(self, topic: str) -> tuple[Partition, ...]:
+        """The partitions of a topic that have a leader now; for TubeMQ, those whose broker is up and allows reading.
+
+        Raises UsageError if there is no such topic.
+        """
+        return self._run(lambda: self._inner.available_partitions_for(topic))
+
+    def seek(self, partition: PartitionLike, offset: OffsetLike) -> None:
+        """Continue at ``offset``; records that were fetched before are dropped."""
+        self._run_seek(lambda: self._inner.seek(partition, offset))
+
+    def seek_to_beginning(self, partitions: Collection[PartitionLike] = ()) -> None:
+        """Continue at the first available record; without partitions, in all assigned ones."""
+        self._run_seek(lambda: self._inner.seek_to_beginning(partitions))
+
+    def seek_to_end(self, partitions: Collection[PartitionLike] = ()) -> None:
+        """Continue with the next record to be written; without partitions, in all assigned ones."""
+        self._run_seek(lambda: self._inner.seek_to_end(partitions))
+
+    def pause(self, partitions: Collection[PartitionLike]) -> None:
+        """Return no records of these partitions until ``resume``.
+
+        Fetched records stay buffered, unless other partitions need the memory.
+        """
+        self._run(lambda: self._inner.pause(partitions))
+
+    def resume(self, partitions: Collection[PartitionLike]) -> None:
+        """Undo ``pause`` for these partitions."""
+        self._run(lambda: self._inner.resume(partitions))
+
+    def paused(self) -> frozenset[Partition]:
+        """The paused partitions."""
+        return self._inner.paused()
+
+    def position(self, partition: PartitionLike) -> int:
+        """The offset of the next record that ``poll`` returns."""
+        return self._run(lambda: self._inner.position(partition))
+
+    def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
+        """Commit in the background; ``callback(offsets, error)`` runs in a later poll, commit or close.
+
+        An exception from the callback is logged (``penstock.consumer``) and passed to ``on_callback_error``. It has no
+        other effect.
+        """
+        self._run(lambda: self._inner.commit_async(offsets, callback))
+
+    def reject(self, batch: Messages[Any, Any] | None = None) -> None:
+        """Make ``poll`` return these records, and all after them, again; without a batch, all that are not committed.
+
+        Where the log waits for batches to be confirmed (TubeMQ), it learns that they were not processed.
+        """
+        self._run(lambda: self._inner.reject(batch))
+
+    def send_back(self, batch: Messages[Any, Any], *, delay: int = 0) -> None:
+        """Have the log deliver these records to the group again later, and continue without them: commit them as usual.
+
+        ``delay`` is a level of the log's own (RocketMQ's 1 to 18 mean one second to two hours). 0: longer with each
+        attempt. -1: the records become dead letters. Raises UsageError where the log cannot do this; ServerError.
+        """
+        self._run(lambda: self._inner.send_back(batch, delay=delay))
+
+    def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
+        """The committed offsets of the group; None for a partition without one."""
+        return self._run(lambda: self._inner.committed(partitions))
+
+    def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
+        """The first offset of each partition."""
+        return self._run(lambda: self._inner.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
+        """The offset that the next record written to each partition will get."""
+        return self._run(lambda: self._inner.end_offsets(partitions))
+
+    def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
+        """The first record at or after a time (ms since 1970 UTC); None where there is no such record."""
+        return self._run(lambda: self._inner.offsets_for_times(times_ms))
+
+    def wakeup(self) -> None:
+        """End a waiting poll, or the next one, with WakeUp; an iteration just ends. The consumer stays usable.
+
+        Calls that query positions and offsets end too; commits are completed. May be called from any thread or task,
+        and in a signal handler: it takes no lock and never waits.
+        """
+        self._inner.wakeup()
+
+    # Generated by tools/facades.py from AsyncConsumer: change that, then run ./dev check --fix.

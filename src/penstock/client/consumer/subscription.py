@@ -48,7 +48,7 @@ class SubscriptionPattern(Value, frozen=True):
     def __post_init__(self) -> None:
         given: object = self.pattern
         if not isinstance(given, str):
-            raise UsageError(f"a subscription pattern is {given!r:.60}, wanted is text")
+            raise UsageError(f"a subscription pattern must be a string, got {given!r:.60}")
         if not given:
             raise UsageError("a subscription pattern is empty", hint='Every topic is meant by ".*"')
 
@@ -156,7 +156,7 @@ def _compiled(given: object) -> re.Pattern[str]:
     if isinstance(given, re.Pattern) and isinstance(given.pattern, str):
         return given
     if not isinstance(given, str):
-        raise UsageError(f"a pattern is {given!r:.60}, wanted is text, or what re.compile() makes of text")
+        raise UsageError(f"a pattern must be a string or a compiled expression, got {given!r:.60}")
     try:
         return re.compile(given)
     except (re.error, OverflowError, RecursionError) as error:

@@ -70,7 +70,7 @@ def payload(name: str, given: object) -> bytes | None:
     if isinstance(given, bytearray | memoryview):
         return bytes(given)
     hint = "Encode text first: text.encode()" if isinstance(given, str) else "Serialise it first"
-    raise UsageError(f"{name} is {type(given).__name__}, wanted is bytes or None", hint=hint)
+    raise UsageError(f"{name} must be bytes or None, got {type(given).__name__}", hint=hint)
 
 
 def _pairs(headers: object) -> Iterator[tuple[object, object]]:
@@ -78,10 +78,10 @@ def _pairs(headers: object) -> Iterator[tuple[object, object]]:
     if hasattr(headers, "items"):
         headers = headers.items()
     if isinstance(headers, str | bytes) or not isinstance(headers, Sequence | Set):
-        raise UsageError(f"headers are {type(headers).__name__}, wanted is a dict or a list of pairs", hint=_HEADERS)
+        raise UsageError(f"headers must be a dict or a list of pairs, got {type(headers).__name__}", hint=_HEADERS)
     for pair in headers:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise UsageError(f"one of the headers is {pair!r:.80}, wanted is a pair", hint=_HEADERS)
+            raise UsageError(f"a header must be a pair, got {pair!r:.80}", hint=_HEADERS)
         yield pair[0], pair[1]
 
 
@@ -98,7 +98,7 @@ def record_size(key: bytes | None, value: bytes | None, headers: HeadersLike | N
                 raise UsageError(f"the name of a header is {type(name).__name__} ({name!r:.40})", hint=_HEADERS)
             if not (content is None or isinstance(content, bytes)):
                 kind = type(content).__name__
-                raise UsageError(f"header {name!r} is {kind}, wanted is bytes or None", hint=_HEADERS)
+                raise UsageError(f"header {name!r} must be bytes or None, got {kind}", hint=_HEADERS)
             if not name.isascii() and not _is_unicode(name):
                 raise UsageError(f"header {name!r} has a name that is no Unicode text")
             size += len(name) + len(content or b"") + 16
@@ -655,7 +655,7 @@ def _tables(given: RowsLike) -> Iterator[pa.Table]:
         yield pa.Table.from_batches([_imported(pa.record_batch, given)])
     else:
         hint = "pyarrow.table() makes a table of columns; send() takes single records"
-        raise UsageError(f"rows are {type(given).__name__}, wanted are Messages or an Arrow table or stream", hint=hint)
+        raise UsageError(f"rows must be Messages or an Arrow table or stream, got {type(given).__name__}", hint=hint)
 
 
 def _imported(read: Callable[[RowsLike], pa.RecordBatchReader], given: RowsLike) -> pa.RecordBatchReader:
@@ -709,7 +709,7 @@ def _check_type(name: str, kind: pa.DataType) -> None:
         case _:
             fits, wanted = _casts(kind, HEADERS_TYPE), "a list of key and value"
     if not fits:
-        raise UsageError(f"column {name} is {kind}, wanted is {wanted}")
+        raise UsageError(f"column {name} must hold {wanted}, got {kind}")
 
 
 def _casts(kind: pa.DataType, to: pa.DataType) -> bool:

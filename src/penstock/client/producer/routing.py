@@ -159,7 +159,7 @@ class _Yours:
         if found is None:
             return ANYWHERE
         if isinstance(found, bool) or not isinstance(found, int | np.integer) or not -(2**31) <= found < 2**31:
-            message = f"the partitioner returned {found!r:.60}, wanted is a partition, or None for any"
+            message = f"the partitioner must return a partition, or None for any, but returned {found!r:.60}"
             raise UsageError(message, topic=self._topic)
         return int(found)
 
@@ -547,5 +547,5 @@ def _named(column: pa.Array) -> Int64s:
         try:
             column = column.cast(pa.int64())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise UsageError(f"column partition is {column.type}, wanted are integers: {error}") from None
+            raise UsageError(f"column partition must hold integers, got {column.type}: {error}") from None
     return np.where(valid_of(column) > 0, integers_of(column), ANYWHERE)

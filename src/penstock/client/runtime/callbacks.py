@@ -61,7 +61,7 @@ def without_hook(given: Options) -> tuple[dict[str, OptionValue], CallbackErrorH
     options = dict(given)
     hook = options.pop("on_callback_error", None)
     if hook is not None and not callable(hook):
-        raise ConfigError(f"on_callback_error is {hook!r}, wanted is a function of one CallbackFailure")
+        raise ConfigError(f"on_callback_error must be a function of one CallbackFailure, got {hook!r}")
     return cast("dict[str, OptionValue]", options), hook
 
 
