@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from penstock.errors import ConnectionLost, CorruptBatch, OffsetOutOfRange, PenstockError, ServerError, UsageError
 from penstock.interfaces import Buffer, Channel, FoundOffset, GroupOptions, ReadFrom, ReadLimits
 from penstock.interfaces.channel import Routing
+from penstock.interfaces.client import LogClient
 from penstock.model import (
     Committed,
     Endpoint,
@@ -60,7 +61,7 @@ class ToyLimits:
         return self.api_timeout_ms
 
 
-class ToyClient:
+class ToyClient(LogClient):
     def __init__(
         self,
         channel: Channel[None],

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, UsageError
-from penstock.interfaces import AnswerCheck, FoundOffset, LogClient, NamesTopics
+from penstock.interfaces import AnswerCheck, FoundOffset, LogClient
 from penstock.model import Committed, Offset, OffsetSpec, Partition, PartitionInfo, PartitionLike, Record, TopicInfo
 
 __all__ = [
@@ -62,7 +62,7 @@ class TopicNames:
     __slots__ = ("_rule", "known")
 
     def __init__(self, client: LogClient) -> None:
-        self._rule = client.check_topic if isinstance(client, NamesTopics) else None
+        self._rule = client.check_topic
         self.known: set[str] = set()
 
     def one(self, given: object) -> str:
@@ -74,8 +74,7 @@ class TopicNames:
             raise UsageError(f"topic {given!a} is no Unicode text: it has half of a surrogate pair")
         if not given:
             raise UsageError("a topic's name is empty")
-        if self._rule is not None:
-            self._rule(given)
+        self._rule(given)
         name = str(given)
         self.known.add(name)
         return name

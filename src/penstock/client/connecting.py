@@ -24,7 +24,6 @@ from penstock.config.client import whose_config
 from penstock.config.fields import BOOTSTRAP, normal
 from penstock.errors import ConfigError
 from penstock.interfaces import Dialect, LogClient, WireProtocol
-from penstock.interfaces.client import KeepsOffsetsHere
 from penstock.net.connecting import FirstContact, Stop, TransportOptions, client_context
 from penstock.protocols import USUAL, address_of, protocol, schemes
 
@@ -61,7 +60,7 @@ def open_asyncio(wire_protocol: WireProtocol, settings: Settings[Config]) -> Log
         settings.config,
         settings.extra,
     )
-    if isinstance(client, KeepsOffsetsHere) and (path := client.offsets_file) is not None:
+    if (path := client.offsets_file) is not None:
         client.keep_offsets_in(FileOfOffsets(path))
     return client
 

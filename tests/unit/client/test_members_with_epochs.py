@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from penstock.client.consumer.membership import Event, Member, State
-from penstock.interfaces import Beat, HasEpoch, Verdict
+from penstock.interfaces import Beat, Verdict
 from penstock.model import Assignment, Committed, Partition
 from tests.unit.client.virtual_time import passing, run
 
@@ -58,7 +58,7 @@ async def joined(member: Member, owned: Collection[Partition] = ()) -> None:
 
 
 def member_of(membership: Newer) -> Member:
-    assert isinstance(membership, HasEpoch)
+    assert membership.epoch is not None
     return Member(membership, 60_000, lambda: None, lambda error: None)
 
 

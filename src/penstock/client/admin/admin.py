@@ -22,7 +22,6 @@ from penstock.client.admin.groups import (
     ResetTo,
     Scope,
     chosen,
-    describe_each,
     group_lag,
     group_offsets,
     plan_reset,
@@ -54,7 +53,6 @@ from penstock.client.runtime.closing import (
 from penstock.config import ConsumerConfig, OptionValue, Settings, reader_settings
 from penstock.errors import Closed, UsageError
 from penstock.interfaces import (
-    FindsRecords,
     FoundOffset,
     GroupDescription,
     GroupDescriptions,
@@ -63,7 +61,6 @@ from penstock.interfaces import (
     NewTopic,
     Rebalance,
     TopicSetting,
-    TransactionalClient,
     WireProtocol,
 )
 from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
@@ -176,7 +173,7 @@ class AsyncAdmin(Handle):
         """
         wanted = check_names("groups", groups)
         with self._asking() as log:
-            return await describe_each(log.admin(), wanted)
+            return await log.admin().describe_groups(wanted)
 
     async def rebalances(self, group: str) -> Sequence[Rebalance] | None:
         """The group's last rebalances, oldest first: the reason, the members, the duration and the moved partitions.
@@ -301,8 +298,6 @@ class AsyncAdmin(Handle):
         """
         check_finding(topic, key, record_id, between_ms, most)
         with self._asking() as log:
-            if not isinstance(log, FindsRecords):
-                raise UsageError("this log has no index of keys", topic=topic, hint="Read the topic, and look yourself")
             if record_id is not None:
                 return await log.find_by_id(topic, record_id)
             return await log.find_by_key(topic, key or "", between_ms, most)
@@ -313,8 +308,6 @@ class AsyncAdmin(Handle):
         Raises FencedError if its transactional id was initialized again since then, which aborted it; ServerError.
         """
         with self._asking() as log:
-            if not isinstance(log, TransactionalClient):
-                raise UsageError("this protocol has no transactions")
             await log.complete(prepared, commit=commit)
 
     async def close(self) -> None:

@@ -28,10 +28,7 @@ from penstock.client.arguments import (
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import CorruptBatch, ErrorKind, OffsetOutOfRange, ProtocolViolation, ServerError, UsageError
 from penstock.interfaces import (
-    AdminClient,
-    DescribesMany,
     GroupDescription,
-    GroupDescriptions,
     GroupListing,
     GroupMember,
     LogClient,
@@ -48,7 +45,6 @@ __all__ = [
     "age_s",
     "check_idle",
     "chosen",
-    "describe_each",
     "execute",
     "group_lag",
     "group_offsets",
@@ -58,19 +54,6 @@ __all__ = [
     "plan_reset",
     "read_partition",
 ]
-
-
-async def describe_each(admin: AdminClient, groups: Collection[str]) -> GroupDescriptions:
-    """Describe groups by name, in the given order. Raises errors that do not belong to a single group."""
-    if isinstance(admin, DescribesMany):
-        return await admin.describe_groups(groups)
-    told = GroupDescriptions()
-    for group in dict.fromkeys(groups):
-        try:
-            told.put(group, await admin.describe_group(group))
-        except ServerError as error:
-            told.put(group, error)
-    return told
 
 
 # Lag.

@@ -239,7 +239,7 @@ class Committer:
         to ``heard`` has ended. Returns the function that gives the commit up; ``heard`` is not called after that.
         """
         member = self.member
-        if member is None or member.commit_at_once is None or self._heard is not None or self._running or not offsets:
+        if member is None or self._heard is not None or self._running or not offsets:
             return None  # interceptors run in the committing task's context; a commit that has just begun goes first
         if member.fenced is not None or not member.holds or not self._one_at_a_time.take():
             return None

@@ -38,7 +38,7 @@ from penstock.concurrency.locks import LOOP, READER, TryLock
 from penstock.config import ConsumerConfig
 from penstock.config.client import client_log
 from penstock.errors import Closed, RequestTimeout, UsageError
-from penstock.interfaces import BatchLog, HasEpoch, LentRead, LogClient, Membership, SendsBack
+from penstock.interfaces import BatchLog, LentRead, LogClient, Membership
 from penstock.model import Committed, Partition
 from penstock.records import Messages
 
@@ -452,7 +452,7 @@ class ConsumerEngine:
             raise UsageError(
                 "there is nothing that a group shares", hint="Give the consumer a group, and subscribe it to topics"
             )
-        if isinstance(self.client, BatchLog) or isinstance(self.rebalancing.member.membership, HasEpoch):
+        if isinstance(self.client, BatchLog) or self.rebalancing.member.membership.epoch is not None:
             raise UsageError("such a group's servers share out by themselves, at no member's wish")
         self.rebalancing.member.see(Event.REJOIN, reason)
         self._news.set()
@@ -647,11 +647,6 @@ class ConsumerEngine:
         """
         if self.config.group is None:
             raise UsageError("there is no group that records could be given to again", hint="Give it one: group=NAME")
-        if not isinstance(self.client, SendsBack):
-            raise UsageError(
-                "this log takes no records back",
-                hint="reject() reads them again, with all after them; or send them to a topic for later",
-            )
         await self.client.send_back(self.config.group, batch.offsets, delay=delay)
 
     async def close(self, timeout_s: float) -> None:

@@ -24,16 +24,10 @@ from penstock.config.client import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError, TopicRecreated
 from penstock.interfaces import (
     Fetched,
-    HasReplicas,
-    HearsOfMoves,
-    KnowsTopicIds,
-    LendsReads,
     LentRead,
     LogClient,
     ReadFrom,
     ReadLimits,
-    ReadsAgain,
-    ReadsAtOnce,
 )
 from penstock.interfaces.client import FetchHeard
 from penstock.model import Node, OffsetSpec, Partition
@@ -181,12 +175,6 @@ _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
 
 
-def _without_ids(topic: str) -> bytes | None:
-    """For a log whose topics have no ids."""
-    del topic
-    return None
-
-
 class Reactions(Struct, frozen=True):
     """The parts of the engine that the fetcher calls.
 
@@ -220,13 +208,13 @@ class Fetcher:
         self._backoff = backoff
         self._on = reactions
         self._loop = asyncio.get_running_loop()
-        self._reads_at = client.reads_at if isinstance(client, HasReplicas) else client.leader
-        self._moved = client.moved if isinstance(client, HearsOfMoves) else None
-        self._topic_id = client.topic_id if isinstance(client, KnowsTopicIds) else _without_ids
+        self._reads_at = client.reads_at
+        self._moved = client.moved
+        self._topic_id = client.topic_id
         self._meter = meter or ConsumerMeter(self._loop.time())
-        self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
-        self._again = client.read_again if isinstance(client, ReadsAgain) else None
-        self._lends = client.lend_read if isinstance(client, LendsReads) else None
+        self._at_once = client.read_at_once
+        self._again = client.read_again
+        self._lends = client.lend_read
         self._in_flight: dict[str, FetchCycle] = {}
         self._reserved_bytes = 0
         self._somebody_waits = False
@@ -338,12 +326,12 @@ class Fetcher:
             return
         self._reserved_bytes += limit
         limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
-        changes, stirred = self._partitions.changes, held_back or limit < most or self._again is None
+        changes, stirred = self._partitions.changes, held_back or limit < most
         round_ = FetchCycle(node, reads, limits, self._loop.time(), changes, ahead, stirred)
         round_.heard = heard = partial(self._heard, round_)
         self._in_flight[node.name] = round_
         wanted = [each.read for each in reads.values()]
-        if self._at_once is not None and self._at_once(node, wanted, limits, heard):
+        if self._at_once(node, wanted, limits, heard):
             return
         task = self._loop.create_task(self._pull(round_, wanted), name=f"penstock fetch {node.name}")
         round_.task = task
@@ -393,7 +381,7 @@ class Fetcher:
 
     def lend(self, hold: TryLock) -> list[tuple[FetchCycle, LentRead]]:
         """Reads under way, those that the waiting thread can receive by itself."""
-        if self._lends is None or self._closed:
+        if self._closed:
             return []
         found = ((each, self._lends(each.node, hold)) for each in self._in_flight.values() if each.task is None)
         return [(round_, read) for round_, read in found if read is not None]
@@ -461,7 +449,7 @@ class Fetcher:
 
     def _asked_again(self, round_: FetchCycle, now: float) -> bool:
         """Repeat the request, from the partitions' new offsets, if ``kick`` would do nothing else."""
-        if self._again is None or round_.heard is None or (moved := round_.moved(self._partitions.changes)) is None:
+        if round_.heard is None or (moved := round_.moved(self._partitions.changes)) is None:
             return False
         if self._somebody_waits or round_.ahead.room(self._taken_bytes) < round_.limits.max_bytes:
             return False
@@ -513,7 +501,7 @@ class Fetcher:
             state.failure = error
             self._on.arrived()
             return True
-        if self._moved is not None and self._moved(state.partition):
+        if self._moved(state.partition):
             state.failed_at, state.retry_at, state.drained = None, 0.0, False  # read at the new node at once
             return True
         self._client.distrust(state.partition)

@@ -25,12 +25,9 @@ from penstock.errors import ConfigError, FencedError, PenstockError, UsageError
 from penstock.groups.state_machine import Table
 from penstock.interfaces import (
     Beat,
-    CommitsAtOnce,
     Dropped,
     GroupOptions,
-    HasEpoch,
     LogClient,
-    MatchesPatterns,
     Membership,
     Verdict,
 )
@@ -161,20 +158,14 @@ def group_options(config: ConsumerConfig) -> GroupOptions:
 def match_there(membership: Membership, subscribed: Subscribed) -> None:
     """Have the group's servers match the SubscriptionPattern, if there is one. Raises UsageError where they cannot."""
     pattern = None if subscribed.for_servers is None else subscribed.for_servers.pattern
-    if isinstance(membership, MatchesPatterns):
-        membership.match(pattern)
-    elif pattern is not None:
-        raise UsageError(
-            "nobody matches a SubscriptionPattern here: only servers of groups with group_protocol='consumer' do",
-            hint="Give the pattern as text or re.compile(…): then the consumer looks the topics up itself",
-        )
+    membership.match(pattern)
 
 
-class Alone:
+class Alone(Membership):
     """The membership of a consumer without a group: it owns every partition of its topics."""
 
-    heartbeat_interval_s = _FOREVER_S
-    member_id = ""
+    heartbeat_interval_s: float = _FOREVER_S
+    member_id: str = ""
 
     def __init__(self, client: LogClient) -> None:
         self._client = client
@@ -258,8 +249,7 @@ class Member:
         self.events: list[Beat] = []
         self.losses = 0
         self._keeps = False
-        self._epochs = membership if isinstance(membership, HasEpoch) else None
-        self.commit_at_once = membership.commit_at_once if isinstance(membership, CommitsAtOnce) else None
+        self.commit_at_once = membership.commit_at_once
         """The membership's method, if it has one."""
         self._one_at_a_time = asyncio.Lock()
         self._leaving = asyncio.Lock()
@@ -386,7 +376,7 @@ class Member:
             names = await topics() if callable(topics) else topics
             async with self._leaving:
                 pass  # a leave under way, sent because no poll came, would end the membership that begins here
-            if self._epochs is not None:
+            if self.membership.epoch is not None:
                 async with self._one_at_a_time:
                     pass  # wait for a heartbeat under way; none begins until this join has ended
             found = await self.membership.join(names, owned, reason)
@@ -431,8 +421,8 @@ class Member:
                 begun = self._loop.time()
                 beat = await self.membership.heartbeat()
                 self._meter.beaten(begun, self._loop.time())
-            if self._epochs is not None and self._epochs.epoch >= 0:
-                self.last_joined = (self._epochs.epoch, self.membership.member_id)
+            if (epoch := self.membership.epoch) is not None and epoch >= 0:
+                self.last_joined = (epoch, self.membership.member_id)
             self._told(beat)
             return self.membership.heartbeat_interval_s
         if self._beats:

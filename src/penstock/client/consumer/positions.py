@@ -23,7 +23,7 @@ from penstock.client.errors import NoOffset
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.config.client import ClientLog
 from penstock.errors import FirstContactTimeout, OffsetOutOfRange, PenstockError, TopicRecreated, shown_id
-from penstock.interfaces import Fetched, FoundOffset, KnowsTopicIds, LogClient
+from penstock.interfaces import Fetched, FoundOffset, LogClient
 from penstock.interfaces.client import not_whole
 from penstock.model import Committed, Node, Offset, OffsetSpec, Partition
 from penstock.records import Messages
@@ -388,7 +388,7 @@ class PositionLookup:
     ) -> None:
         self._client = client
         self._log = log
-        self._topic_id = client.topic_id if isinstance(client, KnowsTopicIds) else None
+        self._topic_id = client.topic_id
         self._config = config
         self._partitions = partitions
         self._backoff = backoff
@@ -486,8 +486,6 @@ class PositionLookup:
 
         The other order would be wrong: an old topic's offset taken for one of the new topic would go unnoticed.
         """
-        if self._topic_id is None:
-            return {}
         return {topic: self._topic_id(topic) for topic in {partition.topic for partition in partitions}}
 
     def _tell_recreated(self, anew: Sequence[_Anew], why: str) -> None:

@@ -44,7 +44,7 @@ from penstock.errors import (
     RequestTimeout,
     UsageError,
 )
-from penstock.interfaces import Avoids, Beats, GoesRound, LogClient
+from penstock.interfaces import LogClient, Sender
 from penstock.model import Partition
 
 __all__ = ["ProducerEngine", "no_topic", "partitions_of", "unknown_topic"]
@@ -327,9 +327,9 @@ class ProducerEngine:
                     self.config.batch_size_bytes,
                     self._delivering.waiting_bytes,
                     self.surroundings.dice,
-                    self._sender.avoids if isinstance(self._sender, Avoids) else None,
+                    self._sender.avoids,
                     chooser_of(self._partitioner, topic),
-                    turn_bytes=self._sender.turn_bytes if isinstance(self._sender, GoesRound) else 0,
+                    turn_bytes=self._sender.turn_bytes,
                     is_idle=self._delivering.is_idle,
                 )
             for staged in self._unrouted.pop(topic, ()):
@@ -357,10 +357,10 @@ class ProducerEngine:
         except Exception as error:
             self._failed(error)
 
-    async def _beat(self, sender: Beats) -> None:
+    async def _beat(self, sender: Sender, interval_s: float) -> None:
         """Send the producer's heartbeats to the log. A failure is logged, and the next heartbeat is still sent."""
         while True:
-            await asyncio.sleep(sender.beat_interval_s)
+            await asyncio.sleep(interval_s)
             try:
                 if await sender.beat():
                     self._topics.refresh()
@@ -373,8 +373,10 @@ class ProducerEngine:
     def _opened(self) -> None:
         self._delivering.open = True
         self._delivering.kick()
-        if isinstance(self._sender, Beats) and self._beating is None:
-            self._beating = self._loop.create_task(self._beat(self._sender), name="penstock producer heartbeat")
+        interval_s = self._sender.beat_interval_s
+        if interval_s is not None and self._beating is None:
+            beating = self._beat(self._sender, interval_s)
+            self._beating = self._loop.create_task(beating, name="penstock producer heartbeat")
 
     def _finished(self, runs: Sequence[PartitionRun]) -> None:
         for run in runs:

@@ -3,8 +3,9 @@
 Sticky: such rows go to one partition until they fill about one batch, then to another (KIP-794), so that batches are
 full. Of two random partitions, the one with fewer queued bytes is used, so a slow node gets less.
 
-Where the log's own producers go round robin (`GoesRound`), the next idle partition takes its turn as soon as the
-previous batch has been sent. Single records that are waited for then go round one by one, many records batch by batch.
+Where the log's own producers go round robin (`Sender.turn_bytes`), the next idle partition takes its turn as soon as
+the previous batch has been sent. Single records that are waited for then go round one by one, many records batch by
+batch.
 """
 
 from __future__ import annotations
@@ -288,7 +289,7 @@ class TopicRouter:
         batch_bytes: int,
         waiting_bytes: Callable[[Partition], int],
         dice: Callable[[], float],
-        avoids: Callable[[Partition], bool] | None = None,
+        avoids: Callable[[Partition], bool] = lambda _: False,
         chooser: Chooser | None = None,
         *,
         turn_bytes: int = 0,
@@ -390,7 +391,7 @@ class TopicRouter:
         """As `_sticky_targets`, for rows that rarely fill a batch."""
         if not rows or len(self._partitions) == 1:
             return (0,) * rows
-        ill = self._avoids is not None and self._avoids(self._partitions[self._sticky])
+        ill = self._avoids(self._partitions[self._sticky])
         over = self._sticky_bytes + size > self._batch_bytes or (self._is_idle is not None and self._turn_is_over())
         if ill or over:
             return [int(each) for each in self._sticky_targets(rows, size)]
@@ -441,8 +442,7 @@ class TopicRouter:
 
     def elsewhere(self, partition: Partition) -> Partition | None:
         """A random healthy partition other than this; None if there is none."""
-        avoids = self._avoids or (lambda _: False)
-        well = [each for each in self._partitions if each != partition and not avoids(each)]
+        well = [each for each in self._partitions if each != partition and not self._avoids(each)]
         return well[int(self._dice() * len(well))] if well else None
 
     def _run(self, outcome: BatchFuture, partition: int, rows: Rows, size: int, born: float) -> PartitionRun:
@@ -484,7 +484,7 @@ class TopicRouter:
             return np.zeros(rows, np.int32)
         if self._is_idle is not None and self._turn_is_over():
             self._sticky, self._sticky_bytes = self._draw(self._sticky, self._sticky_bytes), 0
-        if self._avoids is not None and self._avoids(self._partitions[self._sticky]):
+        if self._avoids(self._partitions[self._sticky]):
             self._sticky = self._draw(self._sticky)
         # Rows count as equally large: batches should fill up, but not to the byte.
         ends = (np.arange(1, rows + 1) * size) // rows + self._sticky_bytes
@@ -512,7 +512,7 @@ class TopicRouter:
         well = -1
         for step in range(1, self.count + 1):
             place = (previous + step) % self.count
-            if self._avoids is not None and self._avoids(self._partitions[place]):
+            if self._avoids(self._partitions[place]):
                 continue
             well = place if well < 0 else well
             if is_idle(self._partitions[place]):
@@ -530,11 +530,12 @@ class TopicRouter:
             return self._next(previous, size, self._is_idle)
         drawn = [int(self._dice() * self.count) for _ in range(2)]
         others = [each for each in drawn if each != previous] or [(previous + 1) % self.count]
-        if self._avoids is not None:
-            # The next healthy one from the drawn one on; the drawn one itself if none is healthy.
-            well = [each for each in range(self.count) if not self._avoids(self._partitions[each])]
-            others = [min(well, key=lambda each: (each - drawn) % self.count) for drawn in others] if well else others
-        return min(others, key=lambda each: self._waiting_bytes(self._partitions[each]))
+        return min(map(self._healthy, others), key=lambda each: self._waiting_bytes(self._partitions[each]))
+
+    def _healthy(self, drawn: int) -> int:
+        """The first healthy partition from the drawn one on; the drawn one itself if none is healthy."""
+        following = ((drawn + step) % self.count for step in range(self.count))
+        return next((each for each in following if not self._avoids(self._partitions[each])), drawn)
 
 
 def _any_key(rows: pa.RecordBatch) -> bool:

@@ -21,7 +21,7 @@ from penstock.config import ProducerConfig
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, FirstContactTimeout, PenstockError, RequestTimeout, UsageError
 from penstock.groups.state_machine import Table
-from penstock.interfaces import AnswersChecks, LogClient, TransactionalClient, TransactionalSender
+from penstock.interfaces import LogClient, TransactionalSender
 from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction
 
 __all__ = ["CALLS", "TABLE", "EngineHooks", "Event", "State", "Transacting", "after", "transactional_sender"]
@@ -183,8 +183,6 @@ class Transacting:
 
     def answer_checks(self, callback: CheckCallback) -> None:
         """Answer the log's questions about transactions of earlier producers. Raises UsageError if it never asks."""
-        if not isinstance(self._sender, AnswersChecks):
-            raise UsageError("this log never asks what became of a transaction")
         self._sender.answer_checks(checking(callback, self._log))
 
     def take_over(self) -> None:
@@ -392,6 +390,4 @@ def transactional_sender(client: LogClient, config: ProducerConfig) -> Transacti
     """The sender for a transactional id, if there is one. Raises UsageError if the log has no transactions."""
     if config.transactional_id is None:
         return None
-    if not isinstance(client, TransactionalClient):
-        raise UsageError("this protocol has no transactions", hint="Leave transactional_id out")
     return client.transactional_sender(config.transactional_id, config.transaction_timeout_ms)

@@ -19,7 +19,7 @@ from penstock.client.runtime.imports import compile_beside
 from penstock.config import OptionValue, reader_settings
 from penstock.config.client import client_log
 from penstock.errors import FirstContactTimeout, LogTruncated, PenstockError, UsageError
-from penstock.interfaces import Fetched, FoundOffset, HearsOfMoves, LogClient, Retry, TellsTruncation
+from penstock.interfaces import Fetched, FoundOffset, LogClient, Retry
 from penstock.interfaces.client import not_whole
 from penstock.model import Committed, LogRange, OffsetSpec, Partition, PartitionLike, TopicInfo, Value
 from penstock.records import Messages
@@ -59,7 +59,7 @@ class RangeRead:
                 f"a range from {wanted.start} to {wanted.end}", topic=wanted.topic, partition=wanted.partition
             )
         self._source = client.ranges(wanted, fetch_bytes=fetch_bytes)
-        self._moved = client.moved if isinstance(client, HearsOfMoves) else None
+        self._moved = client.moved
         self._partition = Partition.of(wanted)
         self._columns = columns
         self._bad_records = bad_records or BadRecords()
@@ -80,7 +80,7 @@ class RangeRead:
             try:
                 fetched = await self._fetch()
             except PenstockError as error:
-                if self._moved is not None and self._moved(self._partition):
+                if self._moved(self._partition):
                     source.close()
                     continue
                 source.note(error)
@@ -270,10 +270,7 @@ class RangeReader(Handle):
         A position is an offset and the ``leader_epoch`` that ``offsets`` found with it. The error says from which
         offset on the log has other records, or none. Logs without leader epochs return nothing.
         """
-        client = self._client
-        if not positions or not isinstance(client, TellsTruncation):
-            return {}
-        return self._run(client.truncated(positions))
+        return self._run(self._client.truncated(positions)) if positions else {}
 
     def peek(self, wanted: Collection[LogRange], max_bytes: int = 64 * 1024) -> Mapping[Partition, Peek]:
         """A sample of the start of each range: bytes, offsets, first timestamp; absent where unreadable."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import UsageError
 from penstock.interfaces.channel import Channel, Dialect
-from penstock.interfaces.client import FoundOffset, GroupOptions, ReadFrom, ReadLimits
+from penstock.interfaces.client import FoundOffset, GroupOptions, LogClient, ReadFrom, ReadLimits
 from penstock.model import (
     Committed,
     Endpoint,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["RocketClient", "open_client"]
 
 
-class RocketClient:
+class RocketClient(LogClient):
     """A client of RocketMQ clusters and of compatible servers (``penstock.interfaces.client.LogClient``)."""
 
     def __init__(

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from penstock.config.client import ClientLog, whose
 from penstock.errors import PenstockError, ServerError, UsageError
 from penstock.interfaces.channel import Retry
+from penstock.interfaces.client import TransactionalSender
 from penstock.model import Codec, Committed, Endpoint, GroupMetadata, Node, Partition, PreparedTransaction, Record
 from penstock.protocols.rocketmq.client.sender import LANE, STORED, RocketPacked, RocketSender, is_delayed
 from penstock.protocols.rocketmq.config import check_group
@@ -153,7 +154,7 @@ class _Half(Struct, frozen=True):
     commit_log_offset: int
 
 
-class RocketTransactionalSender(RocketSender):
+class RocketTransactionalSender(RocketSender, TransactionalSender):
     """A transactional producer's sender (``TransactionalSender`` and ``AnswersChecks`` of
     `penstock.interfaces.client`, and ``client.Beats``)."""
 
