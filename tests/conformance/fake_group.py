@@ -113,7 +113,7 @@ class FakeMembership(Membership):
             self.member_id = ""
             return Beat(Verdict.LOST, reason="unknown member")
         if self._group.rebalancing or self.generation != self._group.generation:
-            return Beat(Verdict.REJOIN, reason="somebody joined or left")
+            return Beat(Verdict.REJOIN, reason="a member joined or left")
         return Beat(Verdict.STEADY)
 
     async def stale(self, topics: Collection[str]) -> bool:

@@ -146,10 +146,11 @@ class FakeSender(Sender):
 class FakeTransactionalSender(FakeSender, TransactionalSender):
     """Notes when transactions begin and end; the log shows everything. A fault named "fenced" is final."""
 
+    fatal: PenstockError | None = None
+
     def __init__(self, log: FakeLog, transactional_id: str) -> None:
         super().__init__(log, idempotent=True)
         self.transactional_id = transactional_id
-        self.fatal: PenstockError | None = None
 
     def begin(self) -> None:
         self._log.calls.append(("begin", self.transactional_id))

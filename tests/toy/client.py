@@ -121,8 +121,8 @@ class ToyClient(LogClient):
         self._leaders |= {
             info.partition: info.leader for infos in found.values() for info in infos if info.leader is not None
         }
-        self._routing.told_all()
-        self._routing.told(found)
+        self._routing.answered_all()
+        self._routing.answered(found)
         return self.nodes
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:

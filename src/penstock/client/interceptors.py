@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 from msgspec import Struct
 
 from penstock.client.arguments import check_callable
-from penstock.client.runtime.callbacks import CallbackFailure, Told
+from penstock.client.runtime.callbacks import CallbackErrorReporter, CallbackFailure
 from penstock.errors import ConfigError, LocalError
 from penstock.model import Committed, Partition, Value
 from penstock.records import Messages
@@ -116,7 +116,7 @@ def interceptors_of(kind: type[Kind], given: object) -> tuple[Kind, ...]:
 
 class _Interceptors(Struct, Generic[Kind], frozen=True):
     all: tuple[Kind, ...]
-    told: Told
+    report: CallbackErrorReporter
 
     def __bool__(self) -> bool:
         return bool(self.all)
@@ -130,7 +130,7 @@ class _Interceptors(Struct, Generic[Kind], frozen=True):
         try:
             return method(*arguments)
         except Exception as error:
-            self.told(CallbackFailure(error, method, arguments, topics))
+            self.report(CallbackFailure(error, method, arguments, topics))
             return None
 
     def _changed(
@@ -146,7 +146,7 @@ class _Interceptors(Struct, Generic[Kind], frozen=True):
         if found is None or isinstance(found, wanted):
             return before if found is None else found
         error = LocalError(f"it must return {wanted.__name__} or None, but returned {type(found).__name__}")
-        self.told(CallbackFailure(error, method, arguments, topics))
+        self.report(CallbackFailure(error, method, arguments, topics))
         return before
 
 
@@ -201,7 +201,7 @@ class ProducerInterceptors(_Interceptors[ProducerInterceptor], frozen=True):
         delivery.add_done_callback(self._ended)
 
     def _ended(self, delivery: Delivery) -> None:
-        topic, stored, error = delivery._told()
+        topic, stored, error = delivery._settled_as()
         for each in self.all:
             self._call(each.acknowledged, (topic, stored, error), (topic,))
 

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 from msgspec import field
 
-from penstock.client.runtime.callbacks import Callbacks, LoopCallbacks, Told
+from penstock.client.runtime.callbacks import CallbackErrorReporter, Callbacks, LoopCallbacks
 from penstock.errors import ConfigError
 from penstock.interfaces import Fetched
 from penstock.model import Partition, Value
@@ -230,7 +230,7 @@ class ConsumerMeter:
         for answer in answers:
             self.fetched_bytes += answer.size
 
-    def beaten(self, begun: float, ended: float) -> None:
+    def heartbeat_done(self, begun: float, ended: float) -> None:
         """A heartbeat was answered, with or without an error."""
         self.heartbeat.add(ended - begun)
         self.last_heartbeat = ended
@@ -289,10 +289,10 @@ class Measuring(Generic[M]):
     queued. Raises ConfigError for a hook that is not callable.
     """
 
-    def __init__(self, hook: object, interval_ms: int, told: Told) -> None:
+    def __init__(self, hook: object, interval_ms: int, report: CallbackErrorReporter) -> None:
         if hook is not None and not callable(hook):
             raise ConfigError(f"on_metrics must be a function of one snapshot, as metrics() makes it, got {hook!r:.60}")
-        self.callbacks: Callbacks = LoopCallbacks(told)
+        self.callbacks: Callbacks = LoopCallbacks(report)
         self._hook: MetricsHook[M] | None = cast("MetricsHook[M] | None", hook if interval_ms else None)
         self._interval_s = interval_ms / 1_000
         self._timer: asyncio.TimerHandle | None = None

@@ -23,7 +23,7 @@ class RebalanceCause(enum.StrEnum):
     CAME_BACK = "came back under its instance id with other protocols"
     CHANGED = "changed what it reads"
     OWNS_OTHERS = "joined again with other partitions than before"
-    TOLD_OTHERS = "joined again and told the others something new"
+    CHANGED_METADATA = "joined again and told the others something new"
     LEADER_ASKED = "leads and asked for a new assignment"
     LEFT = "left"
     TAKEN_OUT = "was taken out by its instance id"

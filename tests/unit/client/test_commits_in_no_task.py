@@ -209,7 +209,7 @@ def test_a_cancelled_commit_leaves_the_line(when: str) -> None:
         lambda scene: setattr(scene.member, "fenced", FencedError("replaced", code=82, name="FENCED_INSTANCE_ID")),
         lambda scene: scene.member.see(Event.LOST, "gone"),
         lambda scene: setattr(scene.committer, "_heard", lambda offsets: None),
-        lambda scene: setattr(scene.member, "commit_at_once", None),
+        lambda scene: setattr(scene.member, "commit_at_once", lambda *_: False),
     ],
 )
 def test_what_is_not_plain_is_left_to_the_usual_way(prepare: Callable[[Scene], None]) -> None:

@@ -213,15 +213,15 @@ def _checked(what: str, given: Collection[str] | None, known: Collection[str]) -
     return frozenset(each.lower() for each in given)
 
 
-def _is_in(what: str, group: str, told: str, wanted: frozenset[str] | None) -> bool:
+def _is_in(what: str, group: str, reported: str, wanted: frozenset[str] | None) -> bool:
     if wanted is None:
         return True
-    if not told:
+    if not reported:
         raise UsageError(
             f"the server does not tell the {what} of group {group}",
             hint="List all groups: this server is too old to tell, or its protocol has no such thing",
         )
-    return told.lower() in wanted
+    return reported.lower() in wanted
 
 
 # Resetting a group's offsets.

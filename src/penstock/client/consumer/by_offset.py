@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from penstock.client.connecting import Backoff
 from penstock.client.consumer.buffer import standing, take
 from penstock.client.consumer.commits import (
     CommitCallback,
@@ -33,6 +32,7 @@ from penstock.client.status import PartitionStatus
 from penstock.config import ConsumerConfig
 from penstock.config.client import ClientLog
 from penstock.interfaces import CommitHeard, LogClient
+from penstock.interfaces.channel import Backoff
 from penstock.model import Committed, Partition
 from penstock.records import Messages
 

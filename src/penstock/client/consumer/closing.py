@@ -11,7 +11,7 @@ from penstock.client.consumer.engine import ConsumerEngine
 from penstock.client.consumer.membership import Call
 from penstock.client.interceptors import ConsumerInterceptors
 from penstock.client.metrics import ConsumerMetrics, Measuring
-from penstock.client.runtime.callbacks import CallbackFailure, Told
+from penstock.client.runtime.callbacks import CallbackErrorReporter, CallbackFailure
 from penstock.client.runtime.closing import GiveUp, Handle, Heard, Interrupts, add_note, on_error_s, shown_address
 from penstock.config import ConsumerConfig, Settings
 from penstock.config.client import ClientLog
@@ -26,7 +26,7 @@ class ConsumerEnd(Handle):
     _settings: Settings[ConsumerConfig]
     _log: ClientLog
     _call: Call
-    _told: Told
+    _report: CallbackErrorReporter
     _interrupts: Interrupts
     _interceptors: ConsumerInterceptors
     _measuring: Measuring[ConsumerMetrics]
@@ -94,7 +94,7 @@ class ConsumerEnd(Handle):
             try:
                 await self._call(commit)
             except Exception as error:
-                self._told(CallbackFailure(error, commit.callback, (commit.offsets, commit.error), commit.topics))
+                self._report(CallbackFailure(error, commit.callback, (commit.offsets, commit.error), commit.topics))
 
 
 def _standing(engine: ConsumerEngine) -> str:

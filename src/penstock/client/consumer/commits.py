@@ -145,7 +145,7 @@ class CommitUnderWay:
         self._heard = heard
         self._waiting = True
 
-    def told(self, rest: CommitRest | None) -> None:
+    def heard(self, rest: CommitRest | None) -> None:
         """The first attempt is over. Raises nothing."""
         if not self._waiting:
             return
@@ -245,7 +245,7 @@ class Committer:
             return None
         attempt = CommitUnderWay(partial(self._stored, offsets, self._loop.time()), self._one_at_a_time.leave, heard)
         try:
-            begun = member.commit_at_once(offsets, attempt.told)
+            begun = member.commit_at_once(offsets, attempt.heard)
         except BaseException:
             attempt.give_up()
             raise

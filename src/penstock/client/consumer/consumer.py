@@ -37,7 +37,7 @@ from penstock.client.interceptors import ConsumerInterceptor, ConsumerIntercepto
 from penstock.client.metrics import ConsumerMetrics, Measuring, MetricsHook
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.runtime.background_loop import AnyTurn, OneThreadAtATime, Run, call_in_user_thread, loop_thread
-from penstock.client.runtime.callbacks import CallbackErrorHook, ThreadCallbacks, Told, without_hook
+from penstock.client.runtime.callbacks import CallbackErrorHook, CallbackErrorReporter, ThreadCallbacks, without_hook
 from penstock.client.runtime.closing import Handle, Interrupts, add_note, check_loop
 from penstock.client.runtime.imports import loaded
 from penstock.client.status import EmptyReason, PartitionStatus
@@ -90,8 +90,8 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         file = with_their_defaults(address, named, file)
         self._settings = consumer_settings(plain, keywords, file=file, protocol=self._protocol.config)
         self._log = client_log("consumer", self._settings.config)
-        self._told = Told(self._log, on_callback_error)
-        self._interceptors = ConsumerInterceptors(interceptors_of(ConsumerInterceptor, interceptors), self._told)
+        self._report = CallbackErrorReporter(self._log, on_callback_error)
+        self._interceptors = ConsumerInterceptors(interceptors_of(ConsumerInterceptor, interceptors), self._report)
         choice = self._settings.config.on_bad_record
         self._bad_records = BadRecords(choice, skips=self._protocol.skips_bad_records, log=self._log)
         self._received = receiving(
@@ -106,7 +106,9 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         self._decodes_on_loop = True
         self._interrupts = Interrupts()
         self._poller: object = None
-        self._measuring = Measuring[ConsumerMetrics](on_metrics, self._settings.config.metrics_interval_ms, self._told)
+        self._measuring = Measuring[ConsumerMetrics](
+            on_metrics, self._settings.config.metrics_interval_ms, self._report
+        )
         self._measured = ConsumerMetrics()
         self._engine: ConsumerEngine | None = None
         self._home: asyncio.AbstractEventLoop | None = None
@@ -508,7 +510,7 @@ class Consumer(Handle, Generic[K, V]):
             **options,
         )
         self._inner._call = call_in_user_thread
-        self._inner._measuring.callbacks = ThreadCallbacks(self._inner._told)
+        self._inner._measuring.callbacks = ThreadCallbacks(self._inner._report)
         self._inner._decodes_on_loop = False
         self._loop = loop_thread()
         self._one = OneThreadAtATime(self._loop, "consumer")

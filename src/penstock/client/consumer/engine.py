@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from penstock.client.arguments import TopicNames
 from penstock.client.bad_records import BadRecords
-from penstock.client.connecting import Backoff, ClientClock
+from penstock.client.connecting import ClientClock
 from penstock.client.consumer.by_batch import BatchConsumption
 from penstock.client.consumer.by_offset import CommitsHeard, Consumption, OffsetConsumption, Within
 from penstock.client.consumer.fetcher import LITTLE_BYTES, FetchCycle, Fetcher
@@ -39,6 +39,7 @@ from penstock.config import ConsumerConfig
 from penstock.config.client import client_log
 from penstock.errors import Closed, RequestTimeout, UsageError
 from penstock.interfaces import BatchLog, LentRead, LogClient, Membership
+from penstock.interfaces.channel import Backoff
 from penstock.model import Committed, Partition
 from penstock.records import Messages
 
@@ -94,7 +95,7 @@ class CallerThreadFetcher:
         self._score = self._failed = 0
         self._closed = False
         self._poll: select.poll
-        self.bell: WakeupPipe | None = None
+        self.waiter: WakeupPipe | None = None
 
     @property
     def lent(self) -> bool:
@@ -126,11 +127,11 @@ class CallerThreadFetcher:
 
     def wait(self, seconds: float) -> None:
         """Block until data or a wakeup comes, for at most ``seconds`` or one slice, and receive it."""
-        bell = self.bell
-        assert bell is not None
+        waiter = self.waiter
+        assert waiter is not None
         for fileno, _ in self._poll.poll(1_000 * (seconds if 0.0 <= seconds < LONGEST_S else LONGEST_S)):
-            if fileno == bell.fileno:
-                bell.quiet()
+            if fileno == waiter.fileno:
+                waiter.quiet()
                 continue
             if (lent := self._reads.get(fileno)) is None:
                 continue
@@ -184,7 +185,7 @@ class CallerThreadFetcher:
         if self._closed or not self._hold.take(LOOP):
             return
         try:
-            lent = self._fetcher.lend(self._hold) if self._has_bell() else []
+            lent = self._fetcher.lend(self._hold) if self._has_waiter() else []
             if not lent:
                 self._failed = min(2 * self._failed + 1, _NOT_AGAIN_FOR)
                 self._score = -self._failed
@@ -195,18 +196,18 @@ class CallerThreadFetcher:
                 self._reads[read.fileno] = round_, read
         finally:
             self._hold.leave(LOOP)
-            self._news.ring()
+            self._news.notify()
 
-    def _has_bell(self) -> bool:
+    def _has_waiter(self) -> bool:
         """Create the pipe on first use; False if no file descriptors are left."""
-        if self.bell is None:
+        if self.waiter is None:
             try:
-                bell = WakeupPipe()
+                waiter = WakeupPipe()
             except OSError:
                 return False
             self._poll = select.poll()
-            self._poll.register(bell.fileno, select.POLLIN)
-            self.bell = bell
+            self._poll.register(waiter.fileno, select.POLLIN)
+            self.waiter = waiter
         return True
 
     def close(self) -> None:
@@ -214,8 +215,8 @@ class CallerThreadFetcher:
         self._closed = True
         if self._hold.take(LOOP):
             self._forget_what_is_over()
-            if self.bell is not None:
-                self.bell.close()
+            if self.waiter is not None:
+                self.waiter.close()
             self._hold.leave(LOOP)
 
 
@@ -256,7 +257,7 @@ class CallerThreadPoll:
                 pass
             return found
         finally:
-            self._news.take_bell_down()
+            self._news.remove_waiter()
             if member is not None:
                 member.poll_ends()
 
@@ -278,13 +279,13 @@ class CallerThreadPoll:
     def _waited(self, own: CallerThreadFetcher | None, deadline: float) -> bool | None:
         """As ``wait``; None if reads were lent meanwhile."""
         if own is None or not own.enter():
-            self._news.hang_bell()
+            self._news.add_waiter()
             found = self._rung(own, deadline)
             if own is not None and found is not None and (found or self._loop.time() >= deadline):
                 own.waited(self._engine.partitions.buffered_bytes)
             return found
         try:
-            self._news.hang_bell(own.bell)
+            self._news.add_waiter(own.waiter)
             found = self._received(own, deadline)
             if not found and self._loop.time() < deadline:
                 own.give_back()  # the loop needs them for the work that it is asked for next
@@ -344,7 +345,7 @@ class ConsumerEngine:
         client: LogClient,
         config: ConsumerConfig,
         call: Call,
-        surroundings: ClientClock | None = None,
+        clock: ClientClock | None = None,
         interrupts: Interrupts | None = None,
         committed: CommitsHeard | None = None,
         bad_records: BadRecords | None = None,
@@ -357,12 +358,12 @@ class ConsumerEngine:
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
         self._news = Notifier()
-        self._interrupts.ring = self._news.ring
+        self._interrupts.notify = self._news.notify
         self._failure: BaseException | None = None
         self._bad_records = bad_records or BadRecords(config.on_bad_record, log=client_log("consumer", config))
         self.partitions = Partitions(self._bad_records)
-        dice = (surroundings or ClientClock()).dice
-        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
+        chance = (clock or ClientClock()).random
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, chance)
         log = self._log = client_log("consumer", config)
         self.meter = ConsumerMeter(self._loop.time())
         hooks = (self._news.set, self._failed, self._renewed)
@@ -473,7 +474,7 @@ class ConsumerEngine:
     @property
     def waiting(self) -> bool:
         """Whether a call is waiting that ``close`` and ``wakeup`` would end. May be read from any thread."""
-        return self._interrupts.waiting or self._news.bell_hangs
+        return self._interrupts.waiting or self._news.has_waiter
 
     async def ready(self, deadline: float, *, serve: bool = True) -> bool:
         """Do what is due, then wait until there is something to take, or until ``deadline`` (loop time).
@@ -652,7 +653,7 @@ class ConsumerEngine:
     async def close(self, timeout_s: float) -> None:
         """Commit if commits are automatic, leave the group, close connections. The first error is raised at the end."""
         with CloseDeadline(timeout_s) as self.patience:
-            self._news.ring()
+            self._news.notify()
             await self._interrupts.end(Closed("the consumer was closed"))
             await self._leave(self.patience)
 

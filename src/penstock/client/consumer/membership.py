@@ -329,7 +329,7 @@ class Member:
             self.events = []
         early, self._early = self._early, []
         for beat in early:
-            self._told(beat)
+            self._take_in(beat)
         return assignment
 
     async def renewed(self, topics: Collection[str]) -> None:
@@ -353,7 +353,10 @@ class Member:
             try:
                 await self.membership.leave(reason)
             except PenstockError as error:
-                self.log.warning("the group was not told that this consumer left, and will notice by itself: %s", error)
+                self.log.warning(
+                    "leaving the group failed; it removes this consumer after session_timeout_ms: %s",
+                    error,
+                )
 
     def _has_joined(self, task: asyncio.Task[Assignment]) -> None:
         """From now on heartbeats keep the membership, even while no poll takes the result."""
@@ -420,16 +423,16 @@ class Member:
             async with self._one_at_a_time:
                 begun = self._loop.time()
                 beat = await self.membership.heartbeat()
-                self._meter.beaten(begun, self._loop.time())
+                self._meter.heartbeat_done(begun, self._loop.time())
             if (epoch := self.membership.epoch) is not None and epoch >= 0:
                 self.last_joined = (epoch, self.membership.member_id)
-            self._told(beat)
+            self._take_in(beat)
             return self.membership.heartbeat_interval_s
         if self._beats:
             await self._leave_overdue()
         return max(self.membership.heartbeat_interval_s, _IDLE_S)
 
-    def _told(self, beat: Beat) -> None:
+    def _take_in(self, beat: Beat) -> None:
         if self.state is State.JOINING and self._beats:
             self._early.append(beat)
         if self.state not in _HOLDS:
@@ -458,7 +461,7 @@ class Member:
             async with self._leaving:
                 await self.membership.leave(reason)
         except PenstockError as error:
-            self.log.warning("the group was not told, and will notice by itself: %s", error)
+            self.log.warning("leaving the group failed; it removes this consumer after session_timeout_ms: %s", error)
 
 
 # The application's listeners and callbacks under an AsyncConsumer: called on the loop, awaited if they are coroutines.

@@ -794,10 +794,10 @@ TableToPut: TypeAlias = tuple[str, pa.RecordBatch, int]
 class RecordValidator:
     """The checks of one producer."""
 
-    def __init__(self, names: TopicNames, config: ProducerConfig, surroundings: ClientClock) -> None:
+    def __init__(self, names: TopicNames, config: ProducerConfig, clock: ClientClock) -> None:
         self._names = names
         self._config = config
-        self._now_ns = surroundings.now_ns
+        self._now_ns = clock.now_ns
         self._largest_record = largest_record(config)
 
     def record(

@@ -324,7 +324,7 @@ class Delivery(Waitable[RecordMetadata]):
     def _any(self) -> BatchFuture:
         return self.outcome
 
-    def _told(self) -> tuple[str, RecordMetadata | None, PenstockError | None]:
+    def _settled_as(self) -> tuple[str, RecordMetadata | None, PenstockError | None]:
         """Topic, metadata or error of a settled record, for observers; it does not mark the error as read."""
         fate = self.outcome.fate_of(self._row)
         assert fate is not None

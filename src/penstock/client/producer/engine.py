@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from penstock.client.arguments import TopicNames
-from penstock.client.connecting import Backoff, ClientClock
+from penstock.client.connecting import ClientClock
 from penstock.client.consumer.subscription import Topics
 from penstock.client.interceptors import ProducerInterceptors
 from penstock.client.metrics import ProducerMeter, ProducerMetrics
@@ -45,6 +45,7 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.interfaces import LogClient, Sender
+from penstock.interfaces.channel import Backoff
 from penstock.model import Partition
 
 __all__ = ["ProducerEngine", "no_topic", "partitions_of", "unknown_topic"]
@@ -61,7 +62,7 @@ def unknown_topic(topic: str, timeout_ms: int) -> UsageError:
 
 def no_topic(topic: str, timeout_ms: int, trouble: PenstockError | None) -> PenstockError:
     """No server could be asked; ``trouble`` is the error of the last attempt."""
-    message = f"nobody could tell within max_block_ms={timeout_ms} whether there is such a topic"
+    message = f"no server could say within max_block_ms={timeout_ms} whether the topic exists"
     if trouble is None:
         return ConnectionLost(
             message, topic=topic, hint="Is a server there? Warnings of penstock.connection say why not"
@@ -100,7 +101,7 @@ class ProducerEngine:
         client: LogClient,
         config: ProducerConfig,
         post: Callable[[Callable[[], None]], object],
-        surroundings: ClientClock | None = None,
+        clock: ClientClock | None = None,
         callbacks: Callbacks | None = None,
         serializers: Serializers | None = None,
         partitioner: PartitionerFunction | None = None,
@@ -108,17 +109,17 @@ class ProducerEngine:
     ) -> None:
         self.config = config
         self._log = client_log("producer", config)
-        self.surroundings = surroundings or ClientClock()
+        self.clock = clock or ClientClock()
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._callbacks = callbacks or LoopCallbacks()
         self.intake = RecordAccumulator(
-            self._loop, config, partial(post, self._tick), self._callbacks, self.surroundings.now_ns
+            self._loop, config, partial(post, self._tick), self._callbacks, self.clock.now_ns
         )
         self._room = BufferMemory(self.intake, config.max_block_ms, self._tick)
         self.wait_for_room = self._room.wait
         self._names = TopicNames(client)
-        putting = RecordValidator(self._names, config, self.surroundings)
+        putting = RecordValidator(self._names, config, self.clock)
         record = putting.record if serializers is None else partial(serializers.record, putting.record)
         self.record = partial(interceptors.record, record) if interceptors else record
         self.tables = partial(interceptors.tables, putting.tables) if interceptors else putting.tables
@@ -134,7 +135,7 @@ class ProducerEngine:
         self._broken = False
         self._unknown: set[str] = set()
         self._overdue: set[str] = set()
-        backoff = self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.surroundings.dice)
+        backoff = self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.clock.random)
         transactional = transactional_sender(client, config)
         self._sender = transactional or client.sender(idempotent=config.enable_idempotence)
         self._keys = KeyPartitions(self._sender)
@@ -326,7 +327,7 @@ class ProducerEngine:
                     self._keys,
                     self.config.batch_size_bytes,
                     self._delivering.waiting_bytes,
-                    self.surroundings.dice,
+                    self.clock.random,
                     self._sender.avoids,
                     chooser_of(self._partitioner, topic),
                     turn_bytes=self._sender.turn_bytes,
@@ -391,8 +392,8 @@ class ProducerEngine:
         return None if router is None else router.elsewhere(partition)
 
     def _refuse(self, outcome: BatchFuture, error: PenstockError) -> None:
-        told = sum(fate.rows for run in outcome.runs or () for fate in run.fates)
-        self._meter.errors += outcome.rows - told
+        settled = sum(fate.rows for run in outcome.runs or () for fate in run.fates)
+        self._meter.errors += outcome.rows - settled
         outcome.fail(error)
         self._notice(outcome)
         self._settled(outcome)

@@ -29,10 +29,10 @@ from penstock.client.producer.transactions import State
 from penstock.client.runtime.background_loop import loop_thread, tell_undelivered, watch
 from penstock.client.runtime.callbacks import (
     CallbackErrorHook,
+    CallbackErrorReporter,
     Callbacks,
     LoopCallbacks,
     ThreadCallbacks,
-    Told,
     without_hook,
 )
 from penstock.client.runtime.closing import (
@@ -184,13 +184,13 @@ class AsyncProducer(Handle, Generic[K, V]):
         self._serializers = Serializers.of(key_serializer, value_serializer)
         self._log = client_log("producer", self._settings.config)
         self._post: Callable[[Callable[[], None]], object] | None = None
-        told = Told(self._log, on_callback_error)
-        self._callbacks: Callbacks = LoopCallbacks(told)
-        self._interceptors = ProducerInterceptors(interceptors_of(ProducerInterceptor, interceptors), told)
+        report = CallbackErrorReporter(self._log, on_callback_error)
+        self._callbacks: Callbacks = LoopCallbacks(report)
+        self._interceptors = ProducerInterceptors(interceptors_of(ProducerInterceptor, interceptors), report)
         self._engine: ProducerEngine | None = None
         self._ending: ProducerEngine | None = None
         self._last: BatchFuture | None = None
-        self._measuring = Measuring[ProducerMetrics](on_metrics, self._settings.config.metrics_interval_ms, told)
+        self._measuring = Measuring[ProducerMetrics](on_metrics, self._settings.config.metrics_interval_ms, report)
         self._measured = ProducerMetrics()
         self._home: asyncio.AbstractEventLoop | None = None
         self._pid = os.getpid()
@@ -528,8 +528,8 @@ class Producer(Handle, Generic[K, V]):
             on_metrics=on_metrics,
             **options,
         )
-        self._inner._callbacks = ThreadCallbacks(self._inner._callbacks.told)
-        self._inner._measuring.callbacks = ThreadCallbacks(self._inner._callbacks.told)
+        self._inner._callbacks = ThreadCallbacks(self._inner._callbacks.report)
+        self._inner._measuring.callbacks = ThreadCallbacks(self._inner._callbacks.report)
         self._loop = loop_thread()
         self._inner._post = self._loop.soon
 

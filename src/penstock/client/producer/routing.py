@@ -275,7 +275,7 @@ _BEHIND: Final = 8
 
 
 class TopicRouter:
-    """The router of one topic. ``waiting_bytes`` is the queued bytes of a partition; ``dice`` is uniform in [0, 1).
+    """The router of one topic. ``waiting_bytes`` is the queued bytes of a partition; ``random`` is uniform in [0, 1).
 
     ``avoids`` says which partitions are in trouble: unbound rows go there only if there is no other. With
     ``turn_bytes`` above 0, partitions take turns of at most so many bytes, and ``is_idle`` says whether nothing of a
@@ -288,7 +288,7 @@ class TopicRouter:
         keys: KeyPartitions,
         batch_bytes: int,
         waiting_bytes: Callable[[Partition], int],
-        dice: Callable[[], float],
+        random: Callable[[], float],
         avoids: Callable[[Partition], bool] = lambda _: False,
         chooser: Chooser | None = None,
         *,
@@ -300,7 +300,7 @@ class TopicRouter:
         self._batch_bytes = min(batch_bytes, turn_bytes) if turn_bytes else batch_bytes
         self._is_idle = is_idle if turn_bytes else None
         self._waiting_bytes = waiting_bytes
-        self._dice = dice
+        self._random = random
         self._avoids = avoids
         self._chooser = chooser
         self._taken = [0] * len(self._partitions)
@@ -443,7 +443,7 @@ class TopicRouter:
     def elsewhere(self, partition: Partition) -> Partition | None:
         """A random healthy partition other than this; None if there is none."""
         well = [each for each in self._partitions if each != partition and not self._avoids(each)]
-        return well[int(self._dice() * len(well))] if well else None
+        return well[int(self._random() * len(well))] if well else None
 
     def _run(self, outcome: BatchFuture, partition: int, rows: Rows, size: int, born: float) -> PartitionRun:
         """Rows of one partition; settled at once if there is no such partition."""
@@ -528,7 +528,7 @@ class TopicRouter:
     def _draw(self, previous: int = -1, size: int = 0) -> int:
         if self._is_idle is not None and previous >= 0:
             return self._next(previous, size, self._is_idle)
-        drawn = [int(self._dice() * self.count) for _ in range(2)]
+        drawn = [int(self._random() * self.count) for _ in range(2)]
         others = [each for each in drawn if each != previous] or [(previous + 1) % self.count]
         return min(map(self._healthy, others), key=lambda each: self._waiting_bytes(self._partitions[each]))
 

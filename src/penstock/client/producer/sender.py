@@ -21,7 +21,6 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from msgspec import Struct
 
-from penstock.client.connecting import Backoff
 from penstock.client.errors import DeliveryTimeout
 from penstock.client.metrics import ProducerMeter
 from penstock.client.producer.delivery import BatchFuture, PartitionRun, RecordResult
@@ -30,6 +29,7 @@ from penstock.config import Acks, ProducerConfig
 from penstock.config.client import client_log
 from penstock.errors import ErrorKind, PenstockError, ServerError
 from penstock.interfaces import LogClient, Packed, Sender, Sent
+from penstock.interfaces.channel import Backoff
 from penstock.interfaces.client import BatchLimits
 from penstock.model import Node, Partition
 from penstock.records.scalar_writer import FEW, FewRows, Rows, columns_of, join
@@ -650,7 +650,7 @@ class BatchSender:
                 ready.setdefault(node, []).append(queue)
         for node, queues in ready.items():
             self._fill(node, queues)
-        self._alarm.ring_by(wake)
+        self._alarm.call_by(wake)
 
     def renewed(self) -> None:
         """Leaders were looked up: batches that failed at another node need not wait any longer."""
@@ -854,7 +854,7 @@ class BatchSender:
             if self._client.leader(queue.partition) is None:
                 trouble = self._trouble(queue.partition)
                 error.__cause__ = trouble
-                error.message += f": {trouble}" if trouble else ": nobody is known to lead its partition"
+                error.message += f": {trouble}" if trouble else ": its partition has no known leader"
             self._fail([segment], error)
 
     def _fail(self, segments: Sequence[Segment], error: PenstockError) -> None:

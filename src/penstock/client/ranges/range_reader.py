@@ -15,7 +15,7 @@ from penstock.client.arguments import beginning_offsets, check_partitions, end_o
 from penstock.client.bad_records import BadRecords
 from penstock.client.connecting import open_blocking, protocol_of, split_options
 from penstock.client.runtime.closing import BlockingCalls, Handle, shown_address
-from penstock.client.runtime.imports import compile_beside
+from penstock.client.runtime.imports import compile_in_background
 from penstock.config import OptionValue, reader_settings
 from penstock.config.client import client_log
 from penstock.errors import FirstContactTimeout, LogTruncated, PenstockError, UsageError
@@ -64,7 +64,7 @@ class RangeRead:
         self._columns = columns
         self._bad_records = bad_records or BadRecords()
         self._end = self._source.end
-        self._told = 0
+        self._answered = 0
         self.offset = self._source.start
 
     async def next(self) -> Messages | None:
@@ -108,9 +108,9 @@ class RangeRead:
         fetched = await source.take()
         if fetched.error is not None:
             raise fetched.error
-        self._told = fetched.next_offset
-        if fetched.offset < self._told < self._end and not source.ahead:
-            await source.ask(self._told)
+        self._answered = fetched.next_offset
+        if fetched.offset < self._answered < self._end and not source.ahead:
+            await source.ask(self._answered)
         return fetched
 
     def _take(self, fetched: Fetched) -> Messages:
@@ -120,10 +120,10 @@ class RangeRead:
         except PenstockError:
             self._source.close()
             raise
-        if following != self._told and following < self._end:
+        if following != self._answered and following < self._end:
             self._source.close()  # the run ended early: at a damaged batch, or because it decompresses to too much
         if following <= self.offset:
-            if self._told <= self.offset:
+            if self._answered <= self.offset:
                 return self._take_around(fetched)
             following = self._end  # the answer begins after the end: the rest of the range was compacted away
         self.offset = following
@@ -208,7 +208,7 @@ class RangeReader(Handle):
             log=client_log("consumer", settings.config),
         )
         self._client = open_blocking(protocol, settings, self._calls.stop)
-        kernels.compile_beside(compile_beside)
+        kernels.compile_beside(compile_in_background)
 
     def __enter__(self) -> Self:
         return self

@@ -51,10 +51,11 @@ __all__ = [
     "Notifier",
     "OneThreadAtATime",
     "Run",
-    "Rung",
+    "ThreadWaiter",
     "at_end",
     "call_in_caller",
     "call_in_user_thread",
+    "call_not_before",
     "deliver",
     "ended",
     "failed_inside",
@@ -63,7 +64,6 @@ __all__ = [
     "loop_thread",
     "next_of",
     "report_failure",
-    "ring_after",
     "tell_undelivered",
     "watch",
 ]
@@ -155,7 +155,7 @@ class FairLock:
 _ROUNDING_S: Final = 0.001
 
 
-def ring_after(
+def call_not_before(
     loop: asyncio.AbstractEventLoop, when: float, callback: Callable[..., object], *args: Any
 ) -> asyncio.Handle:
     """Call it when the loop's clock has reached ``when``.
@@ -176,7 +176,7 @@ class CoalescingTimer:
         self._handle: asyncio.Handle | None = None
         self._when = 0.0
 
-    def ring_by(self, when: float) -> None:
+    def call_by(self, when: float) -> None:
         """Fire at ``when``, unless the timer fires earlier anyway."""
         if self._handle is not None:
             if self._when <= when:
@@ -197,7 +197,7 @@ class CoalescingTimer:
 
 
 # Notifications for polls: set on the loop, waited for on the loop or in the thread that polls.
-class Rung(Protocol):
+class ThreadWaiter(Protocol):
     """An object that ``put`` wakes."""
 
     def put(self, what: None, /) -> None: ...
@@ -214,24 +214,24 @@ class Notifier:
         self._is_set = False
         self._waiting: list[asyncio.Future[None]] = []
         self._alarm = CoalescingTimer(self._loop, self._wake)
-        self._bell: Rung | None = None
+        self._waiter: ThreadWaiter | None = None
 
     def set(self) -> None:
         """There is news: wake all waiters."""
         self._is_set = True
         if self._waiting:
             self._wake()
-        if (bell := self._bell) is not None:
-            bell.put(None)
+        if (waiter := self._waiter) is not None:
+            waiter.put(None)
 
     def clear(self) -> None:
         """The news is being handled."""
         self._is_set = False
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake the thread that waits in ``wait_here``. From any thread, and in a signal handler."""
-        if (bell := self._bell) is not None:
-            bell.put(None)
+        if (waiter := self._waiter) is not None:
+            waiter.put(None)
 
     async def wait(self, until: float) -> None:
         """Return when there is news, at ``until`` (loop time) at the latest, or spuriously: check after it."""
@@ -239,31 +239,31 @@ class Notifier:
             return
         woken: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(woken)
-        self._alarm.ring_by(until)
+        self._alarm.call_by(until)
         try:
             await woken
         finally:
             if woken in self._waiting:
                 self._waiting.remove(woken)
 
-    def hang_bell(self, bell: Rung | None = None) -> None:
-        """Register a waiter in a thread: ``wait_here``, or ``bell``; check for data before waiting."""
-        self._bell = bell or SimpleQueue()  # not a lock of ours that a signal handler could find held
+    def add_waiter(self, waiter: ThreadWaiter | None = None) -> None:
+        """Register a waiter in a thread: ``wait_here``, or ``waiter``; check for data before waiting."""
+        self._waiter = waiter or SimpleQueue()  # not a lock of ours that a signal handler could find held
 
     @property
-    def bell_hangs(self) -> bool:
+    def has_waiter(self) -> bool:
         """Whether a thread waits, or is about to. May be read from any thread."""
-        return self._bell is not None
+        return self._waiter is not None
 
-    def take_bell_down(self) -> None:
+    def remove_waiter(self) -> None:
         """No thread waits any more."""
-        self._bell = None
+        self._waiter = None
 
     def wait_here(self, seconds: float) -> None:
-        """Block this thread until there is news since ``hang_bell``, for at most ``seconds`` or one slice."""
-        assert isinstance(self._bell, SimpleQueue)
+        """Block this thread until there is news since ``add_waiter``, for at most ``seconds`` or one slice."""
+        assert isinstance(self._waiter, SimpleQueue)
         try:
-            self._bell.get(timeout=min(max(0.0, seconds), LONGEST_S))
+            self._waiter.get(timeout=min(max(0.0, seconds), LONGEST_S))
         except Empty:
             return
 
@@ -377,7 +377,7 @@ class _Watched(Struct):
     log: ClientLog
     deliver: WeakMethod[Deliver] | None
     within_s: float
-    told: int = 0
+    reported: int = 0
     """How many records the warning counted."""
 
 
@@ -418,13 +418,13 @@ def tell_undelivered(intake: Counts) -> None:
     if watched is None:  # it belongs to another process: a child does not report its parent's records
         return
     counts = intake.unsettled()
-    if counts.total() == watched.told:
+    if counts.total() == watched.reported:
         return
-    watched.told = counts.total()
+    watched.reported = counts.total()
     topics = ", ".join(f"{count:,} to {topic}" for topic, count in sorted(counts.items()))
-    told = f"a producer was not closed, and {counts.total():,} records are not delivered ({topics})"
-    watched.log.warning("%s. Use it in a with block, or call flush() or close()", told)
-    warnings.warn(told, ResourceWarning, stacklevel=2)
+    message = f"a producer was not closed, and {counts.total():,} records are not delivered ({topics})"
+    watched.log.warning("%s. Use it in a with block, or call flush() or close()", message)
+    warnings.warn(message, ResourceWarning, stacklevel=2)
 
 
 def at_end(work: Callable[[], object]) -> None:

@@ -280,11 +280,11 @@ class WaitInNoTask:
     def __init__(self, all_of_them: Interrupts, heard: Heard) -> None:
         self._all = all_of_them
         self._heard = heard
-        self._give_up: Callable[[], None] = _nobody
+        self._give_up: Callable[[], None] = _do_nothing
 
     def begin(self, at_once: AtOnce) -> GiveUp | None:
         """The function that gives the call up, if it has begun. Raises the errors of ``at_once``."""
-        give_up = at_once(self._told)
+        give_up = at_once(self._settled)
         if give_up is None:
             return None
         self._give_up = give_up
@@ -301,7 +301,7 @@ class WaitInNoTask:
         self.give_up()
         self._heard(partial(_raised, error))
 
-    def _told(self, rest: Rest | None) -> None:
+    def _settled(self, rest: Rest | None) -> None:
         self._all.leave(self)
         self._heard(None if rest is None else partial(self._go_on, rest))
 
@@ -318,7 +318,7 @@ class Interrupts:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left: asyncio.Event | None = None
         self.pending = False
-        self.ring: Callable[[], None] = _nobody
+        self.notify: Callable[[], None] = _do_nothing
         """Wakes a thread that waits without the loop."""
 
     @property
@@ -337,7 +337,7 @@ class Interrupts:
     def wakeup(self) -> None:
         """End a waiting call, or else the next one. From any thread, and in a signal handler."""
         self.pending = True
-        self.ring()
+        self.notify()
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and every call with it
@@ -389,7 +389,7 @@ async def _raised(error: PenstockError) -> None:
     raise error
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """No thread waits."""
 
 

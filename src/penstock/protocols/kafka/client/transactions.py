@@ -275,6 +275,8 @@ _FATAL_FOR_BATCHES: Final = frozenset((53, 90))
 class KafkaTransactionalSender(KafkaSender, TransactionalSender):
     """``penstock.interfaces.client.TransactionalSender``."""
 
+    fatal: PenstockError | None = None
+
     def __init__(self, cluster: Cluster, transactions: Transactions) -> None:
         super().__init__(cluster, idempotent=True)
         self._transactional_id = transactions.transactional_id
@@ -284,7 +286,6 @@ class KafkaTransactionalSender(KafkaSender, TransactionalSender):
         self._touched = False
         self._gap = False
         self._second = False
-        self.fatal: PenstockError | None = None
 
     async def open(self) -> None:
         """Take over the transactional id."""
