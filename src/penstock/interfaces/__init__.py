@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from penstock.interfaces.channel import Retry as Retry
     from penstock.interfaces.channel import RetryLimits as RetryLimits
     from penstock.interfaces.client import AnswerCheck as AnswerCheck
-    from penstock.interfaces.client import BatchLog as BatchLog
     from penstock.interfaces.client import BatchMembership as BatchMembership
     from penstock.interfaces.client import Beat as Beat
     from penstock.interfaces.client import CommitHeard as CommitHeard
@@ -114,7 +113,7 @@ _HOME_OF = {
         ),
         "penstock.interfaces.channel": "Channel Connection Dialect Link Outgoing Pending Retry RetryLimits",
         "penstock.interfaces.client": (
-            "BatchLog BatchMembership Beat CommitHeard CommitRest DecodesInPieces Dropped "
+            "BatchMembership Beat CommitHeard CommitRest DecodesInPieces Dropped "
             "Fetched FoundOffset GroupOptions HasHead LentRead LogClient "
             "Membership Packed Pulled RangeLimits RangeSource ReadFrom ReadLimits "
             "Sender Sent Verdict AnswerCheck "

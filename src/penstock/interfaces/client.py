@@ -442,15 +442,6 @@ class BatchMembership(Membership, Protocol):
         ...
 
 
-@runtime_checkable
-class BatchLog(Protocol):
-    """A LogClient whose groups read batch by batch: its ``membership`` returns a BatchMembership."""
-
-    def by_hand(self, options: GroupOptions) -> BatchMembership:
-        """Return a member whose partitions the application chooses: it has those that it books."""
-        ...
-
-
 class LogClient(Protocol):
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name (None: all, internal ones too). Names that do not exist are absent from the result."""
@@ -496,6 +487,15 @@ class LogClient(Protocol):
     async def close(self) -> None: ...
 
     # What only some clients do.
+
+    @property
+    def hands_out_batches(self) -> bool:
+        """Whether groups read batch by batch, so that ``membership`` returns a BatchMembership."""
+        return False
+
+    def membership_by_hand(self, options: GroupOptions) -> BatchMembership:
+        """For logs that hand out batches: a member whose partitions the application chooses; it has those it books."""
+        raise UsageError("this log hands out no batches", hint=f"Subscribe group {options.group} to topics")
 
     def check_topic(self, name: str) -> None:
         """Raise UsageError for a name that no topic can have."""

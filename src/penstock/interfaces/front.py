@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -27,20 +27,16 @@ __all__ = [
     "Codes",
     "Front",
     "Handle",
-    "HangsUpIdle",
-    "HasSideDoors",
     "Meter",
     "Meters",
     "Name",
     "OpenDoor",
     "Opens",
-    "OpensDoors",
     "Peer",
     "Refusal",
     "Refusals",
     "Served",
     "Session",
-    "SharesGroups",
     "Wording",
     "check_name",
 ]
@@ -88,6 +84,10 @@ class Opens(Protocol):
     def session(self, peer: Peer) -> Session: ...
 
 
+OpenDoor = Callable[[int, Opens], Awaitable[None]]
+"""Listens at a further port of the same host. Raises OSError if the port cannot be had."""
+
+
 class Front(Opens, Protocol):
     @property
     def scheme(self) -> str:
@@ -102,48 +102,35 @@ class Front(Opens, Protocol):
         """Answer or drop waiting requests. Called once, before the store closes."""
         ...
 
+    # What only some fronts do.
 
-@runtime_checkable
-class HasSideDoors(Protocol):
-    """A front with further ports at its listener's address, where the port itself carries a meaning."""
+    @property
+    def idle_timeout_s(self) -> float | None:
+        """A connection without a frame for so long, and without a request being served, is closed; None: never."""
+        return None
 
     @property
     def side_doors(self) -> Mapping[int, Opens]:
-        """The further ports that its options ask for (`penstock.config.snode.SidePorts`)."""
-        ...
+        """Further ports at its listener's address, where the port itself carries a meaning.
 
-
-@runtime_checkable
-class HangsUpIdle(Protocol):
-    """A front whose protocol limits how long a connection may be silent."""
-
-    @property
-    def idle_timeout_s(self) -> float:
-        """A connection without a frame for so long, and without a request being served, is closed."""
-        ...
-
-
-OpenDoor = Callable[[int, Opens], Awaitable[None]]
-"""Listens at a further port of the same host. Raises OSError if the port cannot be had."""
-
-
-@runtime_checkable
-class OpensDoors(Protocol):
-    """A front with further ports that are optional, or become known only while it runs."""
+        Its options ask for them (`penstock.config.snode.SidePorts`).
+        """
+        return {}
 
     async def open_doors(self, main: int, open_at: OpenDoor) -> None:
-        """Called once all of the node's listeners listen; ``main`` is this front's port."""
-        ...
+        """Open further ports that are optional, or become known only while it runs.
 
-
-@runtime_checkable
-class SharesGroups(Protocol):
-    """A front that shares one group membership with fronts in other processes, so that several serve one address."""
+        Called once all of the node's listeners listen; ``main`` is this front's port.
+        """
+        del main, open_at
 
     @property
-    def siblings(self) -> int:
-        """How many other fronts it hears."""
-        ...
+    def siblings(self) -> int | None:
+        """How many fronts in other processes share its group membership, so that several serve one address.
+
+        None: it cannot share one.
+        """
+        return None
 
 
 # Fault injection in tests: which API a request is of, and how an error answer looks.

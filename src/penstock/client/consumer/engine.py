@@ -38,7 +38,7 @@ from penstock.concurrency.locks import LOOP, READER, TryLock
 from penstock.config import ConsumerConfig
 from penstock.config.client import client_log
 from penstock.errors import Closed, RequestTimeout, UsageError
-from penstock.interfaces import BatchLog, LentRead, LogClient, Membership
+from penstock.interfaces import LentRead, LogClient, Membership
 from penstock.interfaces.channel import Backoff
 from penstock.model import Committed, Partition
 from penstock.records import Messages
@@ -453,7 +453,7 @@ class ConsumerEngine:
             raise UsageError(
                 "there is nothing that a group shares", hint="Give the consumer a group, and subscribe it to topics"
             )
-        if isinstance(self.client, BatchLog) or self.rebalancing.member.membership.epoch is not None:
+        if self.client.hands_out_batches or self.rebalancing.member.membership.epoch is not None:
             raise UsageError("such a group's servers share out by themselves, at no member's wish")
         self.rebalancing.member.see(Event.REJOIN, reason)
         self._news.set()
@@ -686,6 +686,6 @@ class ConsumerEngine:
 
 
 def _consumption(client: LogClient, within: Within) -> Consumption:
-    if within.config.group and isinstance(client, BatchLog):
-        return BatchConsumption(client, client, within)
+    if within.config.group and client.hands_out_batches:
+        return BatchConsumption(client, within)
     return OffsetConsumption(client, within)

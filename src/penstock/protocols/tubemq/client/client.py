@@ -114,7 +114,9 @@ class TubeClient(LogClient):
             return client_balanced(self.shared, options)
         return server_balanced(self.shared, options)
 
-    def by_hand(self, options: GroupOptions) -> BatchMembership:
+    hands_out_batches = True
+
+    def membership_by_hand(self, options: GroupOptions) -> BatchMembership:
         """A member-to-be of a group whose partitions the application chooses."""
         return choosing(self.shared, options)
 
