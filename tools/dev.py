@@ -69,6 +69,7 @@ def check(arguments: Arguments) -> int:
         "lint": ["ruff", "check", *(["--fix"] if fix else [])],
         "types": ["mypy"],
         "imports": ["tools.imports"],
+        "facades": ["tools.facades", *([] if fix else ["--check"])],
         "pages": ["tools.marked", *([] if fix else ["--check"])],
         "tidy": ["pytest", "-q", "tests/tidy"],
     }
@@ -167,7 +168,7 @@ VERBS = {
         "all tests that need no other server (--newest, --oldest: some, with those versions); arguments go to pytest",
         jvm=True,
     ),
-    "check": Verb(check, "format, lint, types, imports, pages, tidy (name some to run only those; --fix mends)"),
+    "check": Verb(check, "format, lint, types, imports, facades, pages, tidy (or the named ones; --fix mends)"),
     "interop": Verb(
         interop,
         "real servers and clients of others; says what was skipped and why; --long: also what takes minutes",

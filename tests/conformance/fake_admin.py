@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorKind, ServerError, UsageError
-from penstock.interfaces import GroupDescription, GroupListing, GroupMember, NewTopic
+from penstock.interfaces import GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
+from penstock.interfaces.admin import AdminClient
 from penstock.model import Committed, Partition, TopicInfo
 from tests.conformance.fake_group import FakeGroup
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tests.conformance.fake_log import FakeClient
 
 
-class FakeAdmin:
+class FakeAdmin(AdminClient):
     """``penstock.interfaces.AdminClient``."""
 
     def __init__(
@@ -45,6 +46,12 @@ class FakeAdmin:
     async def topic_config(self, name: str) -> Mapping[str, str]:
         self._find(name)
         return {}
+
+    async def describe_topic_config(self, name: str) -> Mapping[str, TopicSetting]:
+        raise NotImplementedError
+
+    async def alter_topic_config(self, name: str, settings: Mapping[str, str | None], *, dry_run: bool) -> None:
+        raise NotImplementedError
 
     async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
         return dict(before)

@@ -11,6 +11,7 @@ from penstock.errors import FencedError, ServerError
 from penstock.groups.assignors import Subscriber
 from penstock.groups.sticky_assignors import CooperativeStickyAssignor
 from penstock.interfaces import Beat, Dropped, GroupOptions, Verdict
+from penstock.interfaces.client import Membership
 from penstock.model import Assignment, Committed, Partition
 
 
@@ -56,8 +57,10 @@ class FakeGroup:
         return CooperativeStickyAssignor().assign(members, topics, {})
 
 
-class FakeMembership:
+class FakeMembership(Membership):
     """``penstock.interfaces.Membership`` of a FakeGroup."""
+
+    member_id: str = ""
 
     def __init__(
         self,
@@ -71,7 +74,6 @@ class FakeMembership:
         self._partitions = partitions
         self._fault = fault
         self._seen: frozenset[Partition] = frozenset()
-        self.member_id = ""
         self.generation = -1
 
     @property
@@ -111,7 +113,7 @@ class FakeMembership:
             self.member_id = ""
             return Beat(Verdict.LOST, reason="unknown member")
         if self._group.rebalancing or self.generation != self._group.generation:
-            return Beat(Verdict.REJOIN, reason="somebody joined or left")
+            return Beat(Verdict.REJOIN, reason="a member joined or left")
         return Beat(Verdict.STEADY)
 
     async def stale(self, topics: Collection[str]) -> bool:

@@ -25,7 +25,7 @@ from penstock.interfaces import (
     ReadLimits,
     WireProtocol,
 )
-from penstock.interfaces.client import FetchHeard
+from penstock.interfaces.client import FetchHeard, LogClient
 from penstock.model import (
     Committed,
     Endpoint,
@@ -182,7 +182,7 @@ class FakeRange:
         return
 
 
-class FakeClient:
+class FakeClient(LogClient):
     """``penstock.interfaces.LogClient`` of a FakeLog."""
 
     def __init__(self, log: FakeLog, channel: Channel[None]) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import FencedError, PenstockError, ServerError
 from penstock.interfaces import Packed, Sent
-from penstock.interfaces.client import Heard
+from penstock.interfaces.client import Heard, Sender, TransactionalSender
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
 from penstock.records.batch import Producing
 from penstock.records.encoding import encode_v2
@@ -60,8 +60,10 @@ class FakePacked:
         return encode_v2(self.rows, codec=self.codec, producing=producing, timestamp_ms=2_000)
 
 
-class FakeSender:
+class FakeSender(Sender):
     """One producer; its sequences count batches. After a batch was given up, those behind it are numbered anew."""
+
+    numbered: bool = False
 
     def __init__(self, log: FakeLog, idempotent: bool) -> None:
         self._log = log
@@ -141,13 +143,14 @@ class FakeSender:
         waiting[:] = [each for each in waiting if each is not packed]
 
 
-class FakeTransactionalSender(FakeSender):
+class FakeTransactionalSender(FakeSender, TransactionalSender):
     """Notes when transactions begin and end; the log shows everything. A fault named "fenced" is final."""
+
+    fatal: PenstockError | None = None
 
     def __init__(self, log: FakeLog, transactional_id: str) -> None:
         super().__init__(log, idempotent=True)
         self.transactional_id = transactional_id
-        self.fatal: PenstockError | None = None
 
     def begin(self) -> None:
         self._log.calls.append(("begin", self.transactional_id))

@@ -158,7 +158,7 @@ def test_groups_that_are_described_together_say_what_each_says_alone(log: Log, g
         assert not told.failed
         for name in told:
             assert told[name] == admin.describe_group(name)
-        with pytest.raises(UsageError, match="groups are one text"):
+        with pytest.raises(UsageError, match="groups must be a list"):
             admin.describe_groups(group)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock import kernels
-from penstock.client.runtime.imports import compile_beside
+from penstock.client.runtime.imports import compile_in_background
 from penstock.kernels import cache, choose
 from penstock.kernels.cache import MAIN
 from penstock.kernels.choose import _State
@@ -214,7 +214,7 @@ def wait_for(thread: threading.Thread) -> None:
 def test_the_other_process_has_our_modules(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     with kernels.using("numba"):
         monkeypatch.delenv("PYTHONPATH", raising=False)
-        wait_for(compile_beside())  # in no time: it is done
+        wait_for(compile_in_background())  # in no time: it is done
     assert caplog.messages == []
 
 
@@ -222,6 +222,6 @@ def test_a_process_that_cannot_compile_is_told_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "path", [])
-    wait_for(compile_beside())
+    wait_for(compile_in_background())
     (message,) = caplog.messages
     assert message.endswith("ModuleNotFoundError: No module named 'penstock'")

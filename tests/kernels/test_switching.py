@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import kernels
-from penstock.client.runtime.imports import beside_readers
+from penstock.client.runtime.imports import run_in_background
 from penstock.kernels import choose
 from penstock.kernels.choose import _State
 from penstock.records import decode_v2, encode_v2
@@ -57,7 +57,7 @@ def test_rows_are_the_same_before_meanwhile_and_afterwards(fresh: None) -> None:
 
 
 def test_readers_that_decode_while_it_comes_get_all_rows(fresh: None) -> None:
-    kernels.load_beside(beside_readers)
+    kernels.load_beside(run_in_background)
     switched = threading.Event()
 
     def read() -> list[int]:

@@ -19,12 +19,12 @@ def send(world: World, rows: Any, topic: Any = "orders") -> None:
         producer.send_batch(topic, rows).result(20)
 
 
-@row("rows are list, wanted are Messages or an Arrow table or stream. pyarrow.table.. makes a table")
+@row("rows must be Messages or an Arrow table or stream, got list. pyarrow.table.. makes a table")
 def rows_in_a_list(world: World) -> None:
     send(world, [b"value"])
 
 
-@row("rows are dict, wanted are Messages or an Arrow table")
+@row("rows must be Messages or an Arrow table or stream, got dict")
 def columns_in_a_dict(world: World) -> None:
     send(world, {"value": [b"a"]})
 
@@ -39,27 +39,27 @@ def a_column_of_another_name(world: World) -> None:
     send(world, pa.table({"value": [b"a"], "colour": ["red"]}))
 
 
-@row("column value is double, wanted is binary or string")
+@row("column value must hold binary or string, got double")
 def numbers_as_values(world: World) -> None:
     send(world, pa.table({"value": [1.5]}))
 
 
-@row("column key is int64, wanted is binary or string")
+@row("column key must hold binary or string, got int64")
 def numbers_as_keys(world: World) -> None:
     send(world, pa.table({"value": [b"a"], "key": [1]}))
 
 
-@row("column timestamp is string, wanted is timestamps, or integers of milliseconds")
+@row("column timestamp must hold timestamps, or integers of milliseconds, got string")
 def times_as_text(world: World) -> None:
     send(world, pa.table({"value": [b"a"], "timestamp": ["today"]}))
 
 
-@row("column partition is string, wanted is integers")
+@row("column partition must hold integers, got string")
 def partitions_as_text(world: World) -> None:
     send(world, pa.table({"value": [b"a"], "partition": ["0"]}))
 
 
-@row("column headers is string, wanted is a list of key and value")
+@row("column headers must hold a list of key and value, got string")
 def headers_as_text(world: World) -> None:
     send(world, pa.table({"value": [b"a"], "headers": ["source=shop"]}))
 

@@ -41,8 +41,8 @@ def dice() -> Callable[[], float]:
 def router(partitions: int, batch_bytes: int, ill: frozenset[int]) -> TopicRouter:
     node = Node("1", "127.0.0.1", 1)
     info = TopicInfo("t", tuple(PartitionInfo(Partition("t", number), node) for number in range(partitions)))
-    avoids = (lambda partition: partition.id in ill) if ill else None
-    return TopicRouter(info, KeyPartitions(_Keys()), batch_bytes, lambda partition: partition.id % 3, dice(), avoids)
+    waiting_bytes, avoids = (lambda partition: partition.id % 3), (lambda partition: partition.id in ill)
+    return TopicRouter(info, KeyPartitions(_Keys()), batch_bytes, waiting_bytes, dice(), avoids)
 
 
 class _Seen(BatchFuture):

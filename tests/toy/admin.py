@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import UsageError
 from penstock.interfaces import GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
+from penstock.interfaces.admin import AdminClient
 from penstock.model import Committed, Partition, TopicInfo
 
 if TYPE_CHECKING:
     from tests.toy.client import ToyClient
 
 
-class ToyAdmin:
+class ToyAdmin(AdminClient):
     """``partitions`` are of each node, as RocketMQ's queues are."""
 
     def __init__(self, client: ToyClient) -> None:

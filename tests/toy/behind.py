@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.interfaces import Buffers, Frame, Peer
+from penstock.interfaces.front import Front
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.network import MemoryNetwork
@@ -87,7 +88,7 @@ class Behind:
         self._more.set()
 
 
-class _Front:
+class _Front(Front):
     scheme = "toy"
 
     def __init__(self, behind: Behind, name: str) -> None:

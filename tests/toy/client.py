@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from penstock.errors import ConnectionLost, CorruptBatch, OffsetOutOfRange, PenstockError, ServerError, UsageError
 from penstock.interfaces import Buffer, Channel, FoundOffset, GroupOptions, ReadFrom, ReadLimits
 from penstock.interfaces.channel import Routing
+from penstock.interfaces.client import LogClient
 from penstock.model import (
     Committed,
     Endpoint,
@@ -60,7 +61,7 @@ class ToyLimits:
         return self.api_timeout_ms
 
 
-class ToyClient:
+class ToyClient(LogClient):
     def __init__(
         self,
         channel: Channel[None],
@@ -120,8 +121,8 @@ class ToyClient:
         self._leaders |= {
             info.partition: info.leader for infos in found.values() for info in infos if info.leader is not None
         }
-        self._routing.told_all()
-        self._routing.told(found)
+        self._routing.answered_all()
+        self._routing.answered(found)
         return self.nodes
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces import Buffer, Buffers, Frame, Peer, Services
+from penstock.interfaces.front import Front
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from tests.toy.dialect import Said, ToyDialect, asked
@@ -26,7 +27,7 @@ Verb = Callable[[Said, memoryview], Awaitable[Reply]]
 REGISTER_EVERY_S = 0.2
 
 
-class ToyFront:
+class ToyFront(Front):
     """``names``: where the name server is; None: here. ``keeps`` is False for a name server that keeps no data.
 
     ``hand_on``: over a cluster of toys, frames go on as they came (`relaying`); else all goes by the neutral form.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.interfaces import Beat, GroupOptions, Verdict
+from penstock.interfaces.client import Membership
 from penstock.model import Assignment, Committed, Node, Partition
 from tests.toy.dialect import Said
 from tests.toy.sharing import share_of
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 SHARE_EVERY_S = 0.5
 
 
-class ToyMembership:
+class ToyMembership(Membership):
     heartbeat_interval_s = 0.05
+    member_id: str = ""
 
     def __init__(self, client: ToyClient, options: GroupOptions) -> None:
         self._client = client

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.interfaces import Packed, Sent
+from penstock.interfaces.client import Sender
 from penstock.model import Codec, Node, Partition
 from penstock.records.compression import compress
 from penstock.records.scalar_writer import Rows, columns_of
@@ -30,7 +31,7 @@ class ToyPacked:
         return len(self.data)
 
 
-class ToySender:
+class ToySender(Sender):
     numbered = False
 
     def __init__(self, client: ToyClient, *, once: bool) -> None:

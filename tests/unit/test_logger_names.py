@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "clients" / "README.md"
 def test_every_logger_stands_in_the_table() -> None:
     code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     assert "getLogger(__name__)" not in code
-    used = set(re.findall(r'(?:getLogger|ClientLog|Told)\(f?"(penstock\.\w+)"', code))
+    used = set(re.findall(r'(?:getLogger|ClientLog|CallbackErrorReporter)\(f?"(penstock\.\w+)"', code))
     used |= {f"penstock.{name}" for name in re.findall(r'client_log\("(\w+)"', code)}
     assert used == set(re.findall(r"^\| `(penstock\.\w+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
 

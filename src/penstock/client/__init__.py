@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.client.admin.admin import Admin as Admin
-    from penstock.client.admin.async_admin import AsyncAdmin as AsyncAdmin
+    from penstock.client.admin.admin import AsyncAdmin as AsyncAdmin
     from penstock.client.admin.groups import GroupOffset as GroupOffset
     from penstock.client.admin.groups import Lag as Lag
     from penstock.client.admin.groups import OffsetMove as OffsetMove
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from penstock.client.admin.groups import offsets_to_csv as offsets_to_csv
     from penstock.client.arguments import CheckCallback as CheckCallback
     from penstock.client.arguments import OffsetLike as OffsetLike
-    from penstock.client.consumer.async_consumer import AsyncConsumer as AsyncConsumer
     from penstock.client.consumer.commits import CommitCallback as CommitCallback
     from penstock.client.consumer.commits import OffsetsLike as OffsetsLike
+    from penstock.client.consumer.consumer import AsyncConsumer as AsyncConsumer
     from penstock.client.consumer.consumer import Consumer as Consumer
     from penstock.client.consumer.subscription import PatternLike as PatternLike
     from penstock.client.consumer.subscription import SubscriptionPattern as SubscriptionPattern
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from penstock.client.interceptors import ConsumerInterceptor as ConsumerInterceptor
     from penstock.client.interceptors import Outgoing as Outgoing
     from penstock.client.interceptors import ProducerInterceptor as ProducerInterceptor
-    from penstock.client.meters import MetricsHook as MetricsHook
     from penstock.client.metrics import ConsumerMetrics as ConsumerMetrics
+    from penstock.client.metrics import MetricsHook as MetricsHook
     from penstock.client.metrics import ProducerMetrics as ProducerMetrics
     from penstock.client.metrics import Timing as Timing
-    from penstock.client.producer.async_producer import AsyncProducer as AsyncProducer
+    from penstock.client.producer.accumulator import ArrowArray as ArrowArray
+    from penstock.client.producer.accumulator import ArrowStream as ArrowStream
+    from penstock.client.producer.accumulator import RowsLike as RowsLike
     from penstock.client.producer.delivery import BatchDelivery as BatchDelivery
     from penstock.client.producer.delivery import Delivery as Delivery
     from penstock.client.producer.delivery import RecordMetadata as RecordMetadata
+    from penstock.client.producer.producer import AsyncProducer as AsyncProducer
+    from penstock.client.producer.producer import AsyncTransaction as AsyncTransaction
     from penstock.client.producer.producer import Producer as Producer
+    from penstock.client.producer.producer import Transaction as Transaction
     from penstock.client.producer.routing import PartitionerFunction as PartitionerFunction
-    from penstock.client.producer.transaction import AsyncTransaction as AsyncTransaction
-    from penstock.client.producer.transaction import Transaction as Transaction
-    from penstock.client.producer.validation import ArrowArray as ArrowArray
-    from penstock.client.producer.validation import ArrowStream as ArrowStream
-    from penstock.client.producer.validation import RowsLike as RowsLike
     from penstock.client.ranges.range_reader import Peek as Peek
     from penstock.client.ranges.range_reader import RangeReader as RangeReader
     from penstock.client.ranges.reading import Bound as Bound
@@ -64,12 +64,12 @@ if TYPE_CHECKING:
 
 _HOME_OF = {
     "Admin": "admin.admin",
-    "ArrowArray": "producer.validation",
-    "ArrowStream": "producer.validation",
-    "AsyncAdmin": "admin.async_admin",
-    "AsyncConsumer": "consumer.async_consumer",
-    "AsyncProducer": "producer.async_producer",
-    "AsyncTransaction": "producer.transaction",
+    "ArrowArray": "producer.accumulator",
+    "ArrowStream": "producer.accumulator",
+    "AsyncAdmin": "admin.admin",
+    "AsyncConsumer": "consumer.consumer",
+    "AsyncProducer": "producer.producer",
+    "AsyncTransaction": "producer.producer",
     "BatchDelivery": "producer.delivery",
     "Bound": "ranges.reading",
     "BufferFull": "errors",
@@ -86,7 +86,7 @@ _HOME_OF = {
     "EmptyReason": "status",
     "GroupOffset": "admin.groups",
     "Lag": "admin.groups",
-    "MetricsHook": "meters",
+    "MetricsHook": "metrics",
     "NoOffset": "errors",
     "OffsetLike": "arguments",
     "OffsetMove": "admin.groups",
@@ -105,11 +105,11 @@ _HOME_OF = {
     "RecordMetadata": "producer.delivery",
     "ResetPlan": "admin.groups",
     "ResetTo": "admin.groups",
-    "RowsLike": "producer.validation",
+    "RowsLike": "producer.accumulator",
     "SubscriptionPattern": "consumer.subscription",
     "Timing": "metrics",
     "TopicsLike": "consumer.subscription",
-    "Transaction": "producer.transaction",
+    "Transaction": "producer.producer",
     "TransactionAborted": "errors",
     "WakeUp": "errors",
     "offsets_from_csv": "admin.groups",

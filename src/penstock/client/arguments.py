@@ -11,11 +11,11 @@ import asyncio
 import inspect
 import operator
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, NoReturn, Protocol, TypeAlias
+from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 from penstock.config.client import ClientLog
-from penstock.errors import UsageError
-from penstock.interfaces import AnswerCheck, FoundOffset, LogClient, NamesTopics
+from penstock.errors import ConfigError, UsageError
+from penstock.interfaces import AnswerCheck, FoundOffset, LogClient
 from penstock.model import Committed, Offset, OffsetSpec, Partition, PartitionInfo, PartitionLike, Record, TopicInfo
 
 __all__ = [
@@ -25,7 +25,9 @@ __all__ = [
     "OffsetLike",
     "TopicNames",
     "beginning_offsets",
+    "check_callable",
     "check_finding",
+    "check_names",
     "check_offset",
     "check_offsets",
     "check_partition",
@@ -49,6 +51,8 @@ OffsetLike = int | Committed | FoundOffset
 _LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1_000
 """The largest value of a column of microseconds, which readers have."""
 
+N = TypeVar("N")
+
 _ENDS: Final = "seek_to_beginning() and seek_to_end() find the ends"
 
 
@@ -58,20 +62,19 @@ class TopicNames:
     __slots__ = ("_rule", "known")
 
     def __init__(self, client: LogClient) -> None:
-        self._rule = client.check_topic if isinstance(client, NamesTopics) else None
+        self._rule = client.check_topic
         self.known: set[str] = set()
 
     def one(self, given: object) -> str:
         """One topic name. Raises UsageError."""
         if not isinstance(given, str):
             hint = "Decode it first: topic.decode()" if isinstance(given, bytes | bytearray) else None
-            raise UsageError(f"a topic is {_shown(given)}, wanted is text", hint=hint)
+            raise UsageError(f"a topic must be a string, got {_shown(given)}", hint=hint)
         if not _is_unicode(given):
             raise UsageError(f"topic {given!a} is no Unicode text: it has half of a surrogate pair")
         if not given:
             raise UsageError("a topic's name is empty")
-        if self._rule is not None:
-            self._rule(given)
+        self._rule(given)
         name = str(given)
         self.known.add(name)
         return name
@@ -81,7 +84,7 @@ class TopicNames:
         if isinstance(given, str | bytes | bytearray):
             given = [given]
         if not isinstance(given, Iterable):
-            raise UsageError(f"topics are {_shown(given)}, wanted is a name or a list of names")
+            raise UsageError(f"topics must be a name or a list of names, got {_shown(given)}")
         found = frozenset(map(self.one, given))
         if not found:
             raise UsageError("no topics to subscribe to", hint="unsubscribe() ends a subscription")
@@ -95,7 +98,7 @@ def whole_number(name: str, given: object) -> int:
             return operator.index(given)  # type: ignore[arg-type]
         except TypeError:
             pass
-    raise UsageError(f"{name} is {_shown(given)}, wanted is a whole number")
+    raise UsageError(f"{name} must be a whole number, got {_shown(given)}")
 
 
 def seconds(name: str, given: object) -> float:
@@ -104,9 +107,9 @@ def seconds(name: str, given: object) -> float:
     Raises UsageError.
     """
     if given.__class__ is not float and (isinstance(given, bool) or not isinstance(given, int | float)):
-        raise UsageError(f"{name} is {_shown(given)}, wanted is a number of seconds")
+        raise UsageError(f"{name} must be a number of seconds, got {_shown(given)}")
     if given != given:  # noqa: PLR0124 -- tests for NaN; every poll runs this
-        raise UsageError(f"{name} is {given}, wanted is a number of seconds")
+        raise UsageError(f"{name} must be a number of seconds, got {given}")
     return given
 
 
@@ -114,7 +117,7 @@ def check_timestamp(given: object) -> int:
     """Milliseconds since 1970. Raises UsageError."""
     if hasattr(given, "timestamp") or isinstance(given, float):
         hint = "Milliseconds of a datetime are int(when.timestamp() * 1000)"
-        raise UsageError(f"timestamp_ms is {_shown(given)}, wanted is a whole number", hint=hint)
+        raise UsageError(f"timestamp_ms must be a whole number, got {_shown(given)}", hint=hint)
     number = whole_number("timestamp_ms", given)
     if abs(number) > _LARGEST_TIMESTAMP_MS:
         raise UsageError(f"{number} is no timestamp", hint="Give milliseconds since 1970")
@@ -134,10 +137,10 @@ def check_partition(given: object) -> Partition:
     if isinstance(given, PartitionInfo):
         given = given.partition
     if not isinstance(given, Partition):
-        raise UsageError(f"a partition is {_shown(given)}, wanted is a Partition", hint='Write Partition("topic", 0)')
+        raise UsageError(f"a partition must be a Partition, got {_shown(given)}", hint='Write Partition("topic", 0)')
     topic: object = given.topic
     if not isinstance(topic, str) or not topic:
-        raise UsageError(f"the topic of a partition is {_shown(topic)}, wanted is text")
+        raise UsageError(f"the topic of a partition must be a string, got {_shown(topic)}")
     number = check_partition_id(given.id, given.topic)
     return given if number is given.id else given._replace(id=number)
 
@@ -145,10 +148,17 @@ def check_partition(given: object) -> Partition:
 def check_partitions(given: object) -> list[Partition]:
     """A list of partitions. Raises UsageError."""
     if isinstance(given, PartitionLike):
-        raise UsageError("partitions are one Partition, wanted is a list of them", hint=f"Write [{given!r}]")
+        raise UsageError("partitions must be a list, got one Partition", hint=f"Write [{given!r}]")
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise UsageError(f"partitions are {_shown(given)}, wanted is a list of Partition")
+        raise UsageError(f"partitions must be a list of Partition, got {_shown(given)}")
     return list(map(check_partition, given))
+
+
+def check_names(what: str, given: Collection[N]) -> Collection[N]:
+    """The argument ``what``, which must be a list: one name would be read letter by letter. Raises UsageError."""
+    if isinstance(given, str):
+        raise UsageError(f"{what} must be a list, got one name", hint=f"Write [{given!r}]")
+    return given
 
 
 def check_offset(partition: Partition, given: object) -> int:
@@ -177,14 +187,14 @@ def check_starts(
 def check_times(given: object) -> dict[Partition, int]:
     """Partitions, each with milliseconds since 1970. Raises UsageError."""
     if not isinstance(given, Mapping):
-        raise UsageError(f"times are {_shown(given)}, wanted are partitions with milliseconds since 1970")
+        raise UsageError(f"times must map partitions to milliseconds since 1970, got {_shown(given)}")
     return {partition: whole_number("a time", at) for partition, at in _by_partition(given)}
 
 
 def check_offsets(given: object) -> dict[Partition, int]:
     """Partitions, each with an offset. Raises UsageError."""
     if not isinstance(given, Mapping):
-        raise UsageError(f"offsets are {_shown(given)}, wanted are partitions with offsets")
+        raise UsageError(f"offsets must map partitions to offsets, got {_shown(given)}")
     return {partition: check_offset(partition, offset) for partition, offset in _by_partition(given)}
 
 
@@ -304,3 +314,9 @@ async def offsets_for_times(
 async def _by_name(client: KnowsOffsets, partitions: Collection[PartitionLike], name: Offset) -> dict[Partition, int]:
     found = await client.offsets(dict.fromkeys(check_partitions(partitions), OffsetSpec(name=name)))
     return {partition: answer.offset for partition, answer in found.items()}
+
+
+def check_callable(name: str, given: object, hint: str) -> None:
+    """Raise ConfigError unless the value is callable or None."""
+    if given is not None and not callable(given):
+        raise ConfigError(f"{name} must be a function, got {given!r:.60}", hint=hint)

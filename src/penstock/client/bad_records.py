@@ -172,7 +172,7 @@ def _worded(error: CorruptBatch | ProtocolViolation, place: Partition) -> Corrup
     error.topic, error.partition, error.node = place.topic, place.id, error.node or place.node or None
     following = error.next_offset if isinstance(error, CorruptBatch) else None
     if following is None:
-        error.hint = "Where the next record begins cannot be told: seek() to a later offset to go on"
+        error.hint = "Where the next record begins is unknown: seek() to a later offset to continue"
     else:
         option = "on_bad_record (in Spark onBadRecord)"
         error.hint = f"seek() to offset {following} to go on behind it, or set {option} to skip or raw"

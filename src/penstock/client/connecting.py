@@ -10,10 +10,10 @@ import asyncio
 import importlib
 import importlib.util
 import os
-import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import random as unit_random
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
@@ -24,13 +24,11 @@ from penstock.config.client import whose_config
 from penstock.config.fields import BOOTSTRAP, normal
 from penstock.errors import ConfigError
 from penstock.interfaces import Dialect, LogClient, WireProtocol
-from penstock.interfaces.extensions import KeepsOffsetsHere
 from penstock.net.connecting import FirstContact, Stop, TransportOptions, client_context
 from penstock.protocols import USUAL, address_of, protocol, schemes
 
 __all__ = [
     "FILE_OPTION",
-    "Backoff",
     "ClientClock",
     "FileOfOffsets",
     "open_asyncio",
@@ -61,7 +59,7 @@ def open_asyncio(wire_protocol: WireProtocol, settings: Settings[Config]) -> Log
         settings.config,
         settings.extra,
     )
-    if isinstance(client, KeepsOffsetsHere) and (path := client.offsets_file) is not None:
+    if (path := client.offsets_file) is not None:
         client.keep_offsets_in(FileOfOffsets(path))
     return client
 
@@ -128,7 +126,7 @@ def _check_is_text(address: object, role: str) -> None:
     if isinstance(address, str):
         return
     if not isinstance(address, Mapping):
-        raise ConfigError(f"the address is {type(address).__name__}, wanted is text", hint=_FORM)
+        raise ConfigError(f"the address must be a string, got {type(address).__name__}", hint=_FORM)
     scheme, servers = _servers_in(address)
     kind = {"consumer": "Consumer", "producer": "Producer"}.get(role, "Admin")
     raise ConfigError(
@@ -192,7 +190,6 @@ def with_their_defaults(
 
 
 # Time and randomness of the engines, so that a simulation can replace them. Monotonic time is the event loop's.
-_JITTER = 0.2
 
 
 def wall_clock_ms() -> int:
@@ -201,23 +198,10 @@ def wall_clock_ms() -> int:
 
 
 class ClientClock(Struct, frozen=True):
-    """``dice`` is uniform in [0, 1); ``now_ns`` is the wall clock in nanoseconds."""
+    """``random`` is uniform in [0, 1); ``now_ns`` is the wall clock in nanoseconds."""
 
-    dice: Callable[[], float] = random.random
+    random: Callable[[], float] = unit_random
     now_ns: Callable[[], int] = field(default_factory=lambda: time.time_ns)
-
-
-class Backoff(Struct, frozen=True):
-    """Exponential backoff with 20 % jitter, as in Kafka's clients (KIP-580)."""
-
-    first_ms: int
-    max_ms: int
-    dice: Callable[[], float]
-
-    def seconds(self, failures: int) -> float:
-        """How long to wait after so many failures in a row (1 or more)."""
-        delay_ms: int = min(self.max_ms, self.first_ms << min(failures - 1, 20))
-        return delay_ms * (1 - _JITTER + 2 * _JITTER * self.dice()) / 1_000
 
 
 # One file with one member's offsets. It is saved completely or not at all, and no other process has it meanwhile.
@@ -233,7 +217,7 @@ _HINT: Final = "Give offsets_folder a folder that can be written to, and each me
 
 
 class FileOfOffsets:
-    """Implements ``penstock.interfaces.extensions.OffsetsFile``."""
+    """Implements ``penstock.interfaces.client.OffsetsFile``."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()
@@ -241,11 +225,11 @@ class FileOfOffsets:
 
     async def load(self) -> bytes | None:
         """Lock the file and read it."""
-        return await self._beside(self._load)
+        return await self._in_thread(self._load)
 
     async def save(self, content: bytes) -> None:
         """Write a new file, sync it, and replace the old one by it; the old content is kept under ``.bak``."""
-        await self._beside(lambda: self._save(content))
+        await self._in_thread(lambda: self._save(content))
 
     def close(self) -> None:
         """Release the lock."""
@@ -253,7 +237,7 @@ class FileOfOffsets:
         if lock is not None:
             os.close(lock)
 
-    async def _beside(self, work: Callable[[], T]) -> T:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(None, work)
         except OSError as error:

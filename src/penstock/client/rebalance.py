@@ -16,10 +16,10 @@ class RebalanceListener:
     AsyncConsumer they may also be coroutine functions. ``poll`` raises an exception of theirs when the rebalance is
     complete.
 
-    >>> class Told(RebalanceListener):
+    >>> class Printer(RebalanceListener):
     ...     def assigned(self, partitions):
     ...         print("new:", sorted(map(str, partitions)))
-    >>> Told().assigned([Partition("flights", 0)])
+    >>> Printer().assigned([Partition("flights", 0)])
     new: ['flights-0']
     """
 

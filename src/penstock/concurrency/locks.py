@@ -14,7 +14,7 @@ from penstock.concurrency.runtime import Promise
 __all__ = ["LOOP", "READER", "Locks", "TryLock"]
 
 K = TypeVar("K", bound=Hashable)
-_NOBODY: Final[deque[Promise[None]]] = deque()
+_NO_WAITERS: Final[deque[Promise[None]]] = deque()
 
 
 class Locks(Generic[K]):
@@ -36,9 +36,9 @@ class Locks(Generic[K]):
         """Return when all earlier callers have released the lock."""
         line = self._lines.get(name)
         if line is None:
-            self._lines[name] = _NOBODY
+            self._lines[name] = _NO_WAITERS
             return
-        if line is _NOBODY:
+        if line is _NO_WAITERS:
             line = self._lines[name] = deque()
         mine: Promise[None] = self._new_promise()
         line.append(mine)
@@ -55,7 +55,7 @@ class Locks(Generic[K]):
         """Take the lock if it is free; else return False."""
         if name in self._lines:
             return False
-        self._lines[name] = _NOBODY
+        self._lines[name] = _NO_WAITERS
         return True
 
     def free(self, name: K) -> bool:

@@ -95,12 +95,12 @@ class Deferred(Generic[T]):
         else:
             self._value, self._given = value, True
 
-    def tell(self, told: Callable[[T], None]) -> None:
-        """Register the callback ``told``; it is called at once if the value is set already."""
+    def tell(self, callback: Callable[[T], None]) -> None:
+        """Register a callback; it is called at once if the value is set already."""
         if self._given:
-            told(self._value)
+            callback(self._value)
         else:
-            self._tell = told
+            self._tell = callback
 
     def come(self) -> T | None:
         """Return the value if it is set already, so that no callback is needed; else None."""

@@ -223,7 +223,7 @@ class ConsumerConfig(ClientConfig):
         300_000, low=1, about="without a poll for so long this member leaves; also how long a rebalance waits for it"
     )
     max_poll_records: int = number(50_000, low=1, about="the most records that one poll returns")
-    enable_auto_commit: bool = flag(False, about="commit what a later poll showed to be handled, without being told")
+    enable_auto_commit: bool = flag(False, about="commit automatically what a later poll shows to be handled")
     auto_commit_interval_ms: int = number(5_000, low=0, about="how often that happens")
     auto_offset_reset: OffsetReset = choice(
         OffsetReset.EARLIEST,
@@ -359,7 +359,7 @@ class ProducerConfig(ClientConfig):
     acks: Acks = choice(
         Acks.ALL,
         Acks,
-        about="who must have a batch before it counts as sent: nobody, the leader, or all in-sync replicas",
+        about="which brokers must have a batch before it counts as sent: none, the leader or all in sync",
     )
     enable_idempotence: bool = flag(True, about="number batches, so that one sent again is stored once and in order")
     compression: Codec = choice(Codec.NONE, Codec, about="how batches are compressed")

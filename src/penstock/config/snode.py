@@ -275,8 +275,8 @@ class SnodeConfig(Options):
     listen: tuple[ListenAddress, ...] = ()
     advertised: Mapping[str, Endpoint] = field(default_factory=dict)
     fronts: tuple[object, ...] = ()
-    journals: str = text("", about="beside a cluster: where the node keeps groups' offsets itself, file:DIRECTORY")
-    node_id: int = number(1, low=0, about="this node's id as clients are told")
+    journals: str = text("", about="in front of a cluster: where the node keeps groups' offsets itself, file:DIRECTORY")
+    node_id: int = number(1, low=0, about="this node's id, as clients see it")
     default_partitions: int = number(1, low=1, high=100_000, about="of a topic whose creator does not say")
     auto_create_topics: bool = flag(True, about="a topic that is asked for is made")
     memory_bytes: int = number(
@@ -287,7 +287,7 @@ class SnodeConfig(Options):
         50, low=1, high=100, about="of connections, of places in groups and of the like, for one address; 100: all"
     )
     allow_remote: bool = flag(
-        False, about="permit listeners that other machines can reach: nobody is asked for a password"
+        False, about="permit listeners that other machines can reach, although no client needs a password"
     )
     flush: str = text(
         "os",
@@ -295,7 +295,7 @@ class SnodeConfig(Options):
         allowed=", ".join(_FLUSH),
     )
     flush_interval_ms: int = number(1_000, low=1, about="with interval: what a loss of power may take, at most")
-    repair: bool = flag(False, about="start over damage that no crash leaves; what is cut off is kept beside the log")
+    repair: bool = flag(False, about="start despite damage that no crash leaves; what is cut off stays in a file")
     max_message_bytes: int = number(1_048_588, low=61, about="the largest batch")
     offsets_partitions: int = number(
         50, low=1, high=1_000, about="of the topic that committed offsets are kept in; fixed once it is there"
@@ -350,17 +350,17 @@ class SnodeConfig(Options):
         for listener in (*self.listen, *filter(None, [self.ops])):
             if not self.allow_remote and not _is_loopback(listener.endpoint.host):
                 raise ConfigError(
-                    f"{listener} can be reached from other machines, and a node asks nobody for a password",
+                    f"{listener} can be reached from other machines, and clients need no password",
                     hint="Listen on 127.0.0.1, or say allow_remote if that is what you want",
                 )
             if listener.endpoint.host in _WILDCARDS and listener.scheme not in (*self.advertised, _OPS):
                 raise ConfigError(
-                    f"{listener} listens everywhere, but nobody can connect to {listener.endpoint.host!r}",
+                    f"{listener} listens everywhere, but clients cannot connect to {listener.endpoint.host!r}",
                     hint=f"Say which address clients shall use: advertised {listener.scheme}://HOST:PORT",
                 )
         if self.journals and not is_cluster(self.store):
             raise ConfigError(
-                f"journals are kept beside a cluster, and {self.store} is none",
+                f"journals belong to a store that is a cluster, and {self.store} is none",
                 hint="Leave journals out: they lie there",
             )
         if self.flush not in _FLUSH:

@@ -57,7 +57,7 @@ class _Round(Struct):
         """The duration of the current phase so far."""
         return round((now - self.since) * 1_000)
 
-    def told(self, ending: RebalanceEnding) -> Rebalance:
+    def finished(self, ending: RebalanceEnding) -> Rebalance:
         """Make the finished record of it."""
         return Rebalance(
             began_ms=self.began_ms,
@@ -97,7 +97,7 @@ class Account(Struct):
         under_way = self._round
         if under_way.joining:
             under_way = replace(under_way, reasons=tuple(self._noted), reasons_total=self._noted_total)
-        return [*self._done, under_way.told(RebalanceEnding.UNDER_WAY)]
+        return [*self._done, under_way.finished(RebalanceEnding.UNDER_WAY)]
 
     def note(self, reason: RebalanceReason) -> None:
         """Note why a rebalance is about to begin, or takes longer."""
@@ -169,10 +169,10 @@ class Account(Struct):
     def _end(self, ending: RebalanceEnding) -> Rebalance | None:
         if self._round is None:
             return None
-        told = self._round.told(ending)
+        rebalance = self._round.finished(ending)
         self._round = None
-        self._done.append(told)
-        return told
+        self._done.append(rebalance)
+        return rebalance
 
 
 def _shortened(reason: RebalanceReason) -> RebalanceReason:
@@ -199,36 +199,36 @@ def _moves(before: Owned, after: Owned, read: Read) -> Iterator[RebalanceMove]:
             yield RebalanceMove(_short(member), tuple(lost[:NAMED]), tuple(gained[:NAMED]), len(lost), len(gained))
 
 
-def sentence(told: Rebalance) -> str:
+def sentence(rebalance: Rebalance) -> str:
     """A rebalance as one sentence on one line, without the group's name, whatever characters clients use in names."""
-    parts = [_outcome(told), f"because {_reasons(told)}"]
-    if told.join_ms:
-        slowest = f" ({told.last_joined} was last)" if told.last_joined and told.members > 1 else ""
-        parts.append(f"{_time(told.join_ms)} until all had joined{slowest}")
-    if told.assign_ms:
-        parts.append(f"{_time(told.assign_ms)} until {told.leader} had assigned")
-    if told.store_ms:
-        parts.append(f"{_time(told.store_ms)} until it was stored")
-    if told.ending is RebalanceEnding.ASSIGNED and told.moved_total != UNREAD:
-        parts.append(_moved(told))
+    parts = [_outcome(rebalance), f"because {_reasons(rebalance)}"]
+    if rebalance.join_ms:
+        slowest = f" ({rebalance.last_joined} was last)" if rebalance.last_joined and rebalance.members > 1 else ""
+        parts.append(f"{_time(rebalance.join_ms)} until all had joined{slowest}")
+    if rebalance.assign_ms:
+        parts.append(f"{_time(rebalance.assign_ms)} until {rebalance.leader} had assigned")
+    if rebalance.store_ms:
+        parts.append(f"{_time(rebalance.store_ms)} until it was stored")
+    if rebalance.ending is RebalanceEnding.ASSIGNED and rebalance.moved_total != UNREAD:
+        parts.append(_moved(rebalance))
     line = "; ".join(parts)
     return line if line.isprintable() else "".join(each if each.isprintable() else "?" for each in line)
 
 
-def _outcome(told: Rebalance) -> str:
-    who = "1 member" if told.members == 1 else f"{told.members} members"
-    if told.ending is RebalanceEnding.ASSIGNED:
-        return f"generation {told.generation} of {who} after {_time(told.took_ms)}"
-    if told.ending is RebalanceEnding.DESERTED:
+def _outcome(rebalance: Rebalance) -> str:
+    who = "1 member" if rebalance.members == 1 else f"{rebalance.members} members"
+    if rebalance.ending is RebalanceEnding.ASSIGNED:
+        return f"generation {rebalance.generation} of {who} after {_time(rebalance.took_ms)}"
+    if rebalance.ending is RebalanceEnding.DESERTED:
         return "no members any more"
-    if told.ending is RebalanceEnding.GIVEN_UP:
-        return f"generation {told.generation} of {who} given up after {_time(told.took_ms)} for another round"
+    if rebalance.ending is RebalanceEnding.GIVEN_UP:
+        return f"generation {rebalance.generation} of {who} given up after {_time(rebalance.took_ms)} for another round"
     return "a rebalance is under way"
 
 
-def _reasons(told: Rebalance) -> str:
-    words = [_reason(each) for each in told.reasons[:3]]
-    more = told.reasons_total - len(words)
+def _reasons(rebalance: Rebalance) -> str:
+    words = [_reason(each) for each in rebalance.reasons[:3]]
+    more = rebalance.reasons_total - len(words)
     if more > 0:
         words.append(f"{more} more")
     return ", ".join(words) or "of something that is not known"
@@ -242,14 +242,14 @@ def _reason(reason: RebalanceReason) -> str:
         else f" within {_time(reason.after_ms)}"
     )
     said = f', saying "{reason.said}"' if reason.said else ""
-    return f"{reason.member or 'somebody'}{client} {reason.why}{after if reason.after_ms else ''}{said}"
+    return f"{reason.member or 'a member'}{client} {reason.why}{after if reason.after_ms else ''}{said}"
 
 
-def _moved(told: Rebalance) -> str:
-    if not told.moved_total:
+def _moved(rebalance: Rebalance) -> str:
+    if not rebalance.moved_total:
         return "nothing moved"
-    words = [f"{each.member} lost {each.lost_total} and gained {each.gained_total}" for each in told.moved[:3]]
-    more = told.moved_total - len(words)
+    words = [f"{each.member} lost {each.lost_total} and gained {each.gained_total}" for each in rebalance.moved[:3]]
+    more = rebalance.moved_total - len(words)
     return f"{', '.join(words)}{f' and {more} more members' if more > 0 else ''}"
 
 

@@ -39,13 +39,13 @@ class Table(dict[tuple[S, E], R], Generic[S, E, R]):
     ...     OPEN = "open"
     ...     SHUT = "shut"
     >>> class Event(enum.Enum):
-    ...     CLOSE = "somebody closes it"
+    ...     CLOSE = "it is closed"
     >>> table = Table("a door", {State.OPEN: {Event.CLOSE: State.SHUT}})
     >>> table[State.OPEN, Event.CLOSE]
     <State.SHUT: 'shut'>
     >>> table[State.SHUT, Event.CLOSE]
     Traceback (most recent call last):
-    penstock.groups.state_machine.UndefinedTransition: a door that is SHUT (shut) cannot see CLOSE (somebody closes it)
+    penstock.groups.state_machine.UndefinedTransition: a door that is SHUT (shut) cannot see CLOSE (it is closed)
     """
 
     def __init__(self, what: str, rows: Mapping[S, Mapping[E, R]]) -> None:

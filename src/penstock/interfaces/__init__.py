@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from penstock.concurrency.runtime import Runtime as Runtime
     from penstock.concurrency.runtime import Timer as Timer
     from penstock.interfaces.admin import AdminClient as AdminClient
-    from penstock.interfaces.admin import DescribesMany as DescribesMany
     from penstock.interfaces.admin import GroupDescription as GroupDescription
     from penstock.interfaces.admin import GroupDescriptions as GroupDescriptions
     from penstock.interfaces.admin import GroupListing as GroupListing
@@ -39,41 +38,30 @@ if TYPE_CHECKING:
     from penstock.interfaces.channel import Pending as Pending
     from penstock.interfaces.channel import Retry as Retry
     from penstock.interfaces.channel import RetryLimits as RetryLimits
-    from penstock.interfaces.client import Avoids as Avoids
-    from penstock.interfaces.client import BatchLog as BatchLog
+    from penstock.interfaces.client import AnswerCheck as AnswerCheck
     from penstock.interfaces.client import BatchMembership as BatchMembership
     from penstock.interfaces.client import Beat as Beat
-    from penstock.interfaces.client import Beats as Beats
     from penstock.interfaces.client import CommitHeard as CommitHeard
     from penstock.interfaces.client import CommitRest as CommitRest
-    from penstock.interfaces.client import CommitsAtOnce as CommitsAtOnce
     from penstock.interfaces.client import DecodesInPieces as DecodesInPieces
     from penstock.interfaces.client import Dropped as Dropped
     from penstock.interfaces.client import Fetched as Fetched
     from penstock.interfaces.client import FoundOffset as FoundOffset
-    from penstock.interfaces.client import GoesRound as GoesRound
     from penstock.interfaces.client import GroupOptions as GroupOptions
-    from penstock.interfaces.client import HasEpoch as HasEpoch
     from penstock.interfaces.client import HasHead as HasHead
-    from penstock.interfaces.client import KnowsTopicIds as KnowsTopicIds
-    from penstock.interfaces.client import LendsReads as LendsReads
     from penstock.interfaces.client import LentRead as LentRead
     from penstock.interfaces.client import LogClient as LogClient
-    from penstock.interfaces.client import MatchesPatterns as MatchesPatterns
     from penstock.interfaces.client import Membership as Membership
-    from penstock.interfaces.client import NamesTopics as NamesTopics
+    from penstock.interfaces.client import OffsetsFile as OffsetsFile
     from penstock.interfaces.client import Packed as Packed
     from penstock.interfaces.client import Pulled as Pulled
     from penstock.interfaces.client import RangeLimits as RangeLimits
     from penstock.interfaces.client import RangeSource as RangeSource
     from penstock.interfaces.client import ReadFrom as ReadFrom
     from penstock.interfaces.client import ReadLimits as ReadLimits
-    from penstock.interfaces.client import ReadsAgain as ReadsAgain
-    from penstock.interfaces.client import ReadsAtOnce as ReadsAtOnce
     from penstock.interfaces.client import Sender as Sender
-    from penstock.interfaces.client import SendsAtOnce as SendsAtOnce
     from penstock.interfaces.client import Sent as Sent
-    from penstock.interfaces.client import TellsTruncation as TellsTruncation
+    from penstock.interfaces.client import TransactionalSender as TransactionalSender
     from penstock.interfaces.client import Verdict as Verdict
     from penstock.interfaces.enode import Abilities as Abilities
     from penstock.interfaces.enode import Appended as Appended
@@ -89,16 +77,6 @@ if TYPE_CHECKING:
     from penstock.interfaces.enode import Writer as Writer
     from penstock.interfaces.enode import extent as extent
     from penstock.interfaces.enode import fetch_one as fetch_one
-    from penstock.interfaces.extensions import AnswerCheck as AnswerCheck
-    from penstock.interfaces.extensions import AnswersChecks as AnswersChecks
-    from penstock.interfaces.extensions import FindsRecords as FindsRecords
-    from penstock.interfaces.extensions import HasReplicas as HasReplicas
-    from penstock.interfaces.extensions import HearsOfMoves as HearsOfMoves
-    from penstock.interfaces.extensions import KeepsOffsetsHere as KeepsOffsetsHere
-    from penstock.interfaces.extensions import OffsetsFile as OffsetsFile
-    from penstock.interfaces.extensions import SendsBack as SendsBack
-    from penstock.interfaces.extensions import TransactionalClient as TransactionalClient
-    from penstock.interfaces.extensions import TransactionalSender as TransactionalSender
     from penstock.interfaces.framing import Buffer as Buffer
     from penstock.interfaces.framing import Buffers as Buffers
     from penstock.interfaces.framing import Frame as Frame
@@ -130,23 +108,21 @@ _HOME_OF = {
         "penstock.concurrency.locks": "Locks",
         "penstock.concurrency.runtime": "Promise Runtime Timer",
         "penstock.interfaces.admin": (
-            "AdminClient DescribesMany GroupDescription GroupDescriptions GroupListing GroupListings GroupMember "
+            "AdminClient GroupDescription GroupDescriptions GroupListing GroupListings GroupMember "
             "NewTopic Rebalance RebalanceCause RebalanceEnding RebalanceMove RebalanceReason TopicSetting"
         ),
         "penstock.interfaces.channel": "Channel Connection Dialect Link Outgoing Pending Retry RetryLimits",
         "penstock.interfaces.client": (
-            "Avoids BatchLog BatchMembership Beat Beats CommitHeard CommitRest CommitsAtOnce DecodesInPieces Dropped "
-            "Fetched FoundOffset GoesRound GroupOptions HasEpoch HasHead KnowsTopicIds LendsReads LentRead LogClient "
-            "MatchesPatterns Membership NamesTopics Packed Pulled RangeLimits RangeSource ReadFrom ReadLimits "
-            "ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation Verdict"
+            "BatchMembership Beat CommitHeard CommitRest DecodesInPieces Dropped "
+            "Fetched FoundOffset GroupOptions HasHead LentRead LogClient "
+            "Membership Packed Pulled RangeLimits RangeSource ReadFrom ReadLimits "
+            "Sender Sent Verdict AnswerCheck "
+            "OffsetsFile "
+            "TransactionalSender"
         ),
         "penstock.interfaces.enode": (
             "Abilities Appended Budget ChannelRelay DiskSpace Enode Extent FetchPart PartitionLocation Relay "
             "TopicState Writer extent fetch_one"
-        ),
-        "penstock.interfaces.extensions": (
-            "AnswerCheck AnswersChecks FindsRecords HasReplicas HearsOfMoves KeepsOffsetsHere OffsetsFile SendsBack "
-            "TransactionalClient TransactionalSender"
         ),
         "penstock.interfaces.framing": "Buffer Buffers Frame Framing Pieces Stretch joined",
         "penstock.interfaces.front": "Front Peer Session",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from msgspec import field
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ServerError
 from penstock.model import Committed, Node, Partition, TopicInfo, Value
 
 __all__ = ["Rebalance", "RebalanceCause", "RebalanceEnding", "RebalanceMove", "RebalanceReason"]
@@ -23,7 +23,7 @@ class RebalanceCause(enum.StrEnum):
     CAME_BACK = "came back under its instance id with other protocols"
     CHANGED = "changed what it reads"
     OWNS_OTHERS = "joined again with other partitions than before"
-    TOLD_OTHERS = "joined again and told the others something new"
+    CHANGED_METADATA = "joined again and told the others something new"
     LEADER_ASKED = "leads and asked for a new assignment"
     LEFT = "left"
     TAKEN_OUT = "was taken out by its instance id"
@@ -189,12 +189,12 @@ class GroupDescriptions(dict[str, GroupDescription]):
         super().__init__()
         self.failed: dict[str, PenstockError] = {}
 
-    def put(self, group: str, told: GroupDescription | PenstockError) -> None:
+    def put(self, group: str, found: GroupDescription | PenstockError) -> None:
         """Store the description of a group, or its error."""
-        if isinstance(told, PenstockError):
-            self.failed[group] = told
+        if isinstance(found, PenstockError):
+            self.failed[group] = found
         else:
-            self[group] = told
+            self[group] = found
 
 
 class AdminClient(Protocol):
@@ -215,6 +215,20 @@ class AdminClient(Protocol):
     async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]: ...
     async def groups(self) -> Sequence[GroupListing]: ...
     async def describe_group(self, group: str) -> GroupDescription: ...
+
+    async def describe_groups(self, groups: Collection[str]) -> GroupDescriptions:
+        """Describe groups by name, in the given order; at once, where servers describe several in one answer.
+
+        Raises errors that do not belong to a single group: ConnectionLost, RequestTimeout.
+        """
+        found = GroupDescriptions()
+        for group in dict.fromkeys(groups):
+            try:
+                found.put(group, await self.describe_group(group))
+            except ServerError as error:
+                found.put(group, error)
+        return found
+
     async def committed(
         self, group: str, partitions: Collection[Partition] | None
     ) -> Mapping[Partition, Committed]: ...
@@ -235,13 +249,4 @@ class AdminClient(Protocol):
 
     async def remove_all_members(self, group: str, *, reason: str) -> None:
         """Remove all present members. Raises ServerError for the first one that fails, UsageError."""
-        ...
-
-
-@runtime_checkable
-class DescribesMany(Protocol):
-    """An `AdminClient` whose servers describe several groups in one answer."""
-
-    async def describe_groups(self, groups: Collection[str]) -> GroupDescriptions:
-        """Describe all ``groups``. Raises ConnectionLost, RequestTimeout if no server answers."""
         ...

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Struct
+
 from penstock.concurrency.locks import TryLock
 from penstock.errors import FirstContactTimeout, PenstockError
 from penstock.interfaces.framing import Buffers, Frame, Framing
@@ -28,12 +30,12 @@ Outgoing = Callable[[int], Buffers]
 Many = Callable[[Sequence[int]], Buffers]
 """Several requests as one: a function from the connection's correlation ids to the framed bytes of all, in order."""
 
-Told = Callable[[Frame | PenstockError], None]
+OnAnswer = Callable[[Frame | PenstockError], None]
 """A callback for an answer or its failure: RequestTimeout, ConnectionLost or ProtocolViolation."""
 
 
-ToldOfMany = Callable[[int, Frame | PenstockError], None]
-"""As `Told` for one of several requests, with its index from 0."""
+OnAnswers = Callable[[int, Frame | PenstockError], None]
+"""As `OnAnswer` for one of several requests, with its index from 0."""
 
 
 class Pending(Protocol):
@@ -88,15 +90,15 @@ class PromptConnection(Connection, Protocol):
         """Requests that are not answered yet."""
         ...
 
-    def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
-        """Write a request as ``start`` does, and call ``told`` with its answer; ``told`` must not raise.
+    def tell(self, request: Outgoing, on_answer: OnAnswer, *, timeout_s: float, held_s: float = 0.0) -> None:
+        """Write a request as ``start`` does, and call ``on_answer`` with its answer; it must not raise.
 
         An answer is passed on as soon as it arrives, an error in its own iteration of the loop. Raises ConnectionLost.
         """
         ...
 
-    def tell_all(self, count: int, requests: Many, told: ToldOfMany, *, timeout_s: float) -> None:
-        """As ``tell`` for ``count`` requests, in one write; ``told`` gets the index and answer of each.
+    def tell_all(self, count: int, requests: Many, on_answer: OnAnswers, *, timeout_s: float) -> None:
+        """As ``tell`` for ``count`` requests, in one write; ``on_answer`` gets the index and answer of each.
 
         An error ends all requests that are unanswered.
         """
@@ -253,6 +255,19 @@ class Channel(Protocol, Generic[State]):
 _JITTER = 0.2
 
 
+class Backoff(Struct, frozen=True):
+    """Exponential backoff with 20 % jitter, as in Kafka's clients (KIP-580). ``random`` is uniform in [0, 1)."""
+
+    first_ms: float
+    max_ms: float
+    random: Callable[[], float]
+
+    def seconds(self, failures: int) -> float:
+        """How long to wait after so many failures in a row (1 or more)."""
+        delay_ms = min(self.max_ms, self.first_ms * 2.0 ** min(failures - 1, 30))
+        return delay_ms * (1 - _JITTER + 2 * _JITTER * self.random()) / 1_000
+
+
 class RetryLimits(Protocol):
     """The options of a client that limit attempts and the pauses between them."""
 
@@ -302,6 +317,7 @@ class Retry:
     ) -> None:
         self._channel = channel
         self._limits = limits
+        self._backoff = Backoff(limits.retry_backoff_ms, limits.retry_backoff_max_ms, channel.random)
         self._timeout_ms = limits.api_timeout_ms if timeout_ms is None else timeout_ms
         self._begun = channel.monotonic() if begun is None else begun
         self.attempts = 0
@@ -320,18 +336,14 @@ class Retry:
         """
         if isinstance(error, FirstContactTimeout):
             raise error
-        delay = self._backoff_s() if seconds is None else seconds
         self.attempts += 1
+        delay = self._backoff.seconds(self.attempts) if seconds is None else seconds
         patience_s = min(self._timeout_ms, self._limits.patience_ms(error)) / 1_000
         if self._channel.monotonic() + delay >= self._begun + patience_s:
             if error.hint is None:
                 error.hint = f"Gave up after {self.attempts} attempts."
             raise error
         await self._channel.sleep(delay)
-
-    def _backoff_s(self) -> float:
-        delay_ms = min(self._limits.retry_backoff_max_ms, self._limits.retry_backoff_ms * 2.0 ** min(self.attempts, 30))
-        return delay_ms / 1_000 * (1 - _JITTER + 2 * _JITTER * self._channel.random())
 
 
 # Routing.
@@ -346,14 +358,16 @@ _NEVER = float("-inf")
 class Routing:
     """Which node leads each partition of one client's topics, as far as it is known, and which topics to ask for again.
 
-    Answers are valid for ``max_age_ms``, on the channel's clock. ``told_of`` returns the leader from the last answer
-    about a partition, or None.
+    Answers are valid for ``max_age_ms``, on the channel's clock. ``known_leader`` returns the leader from the last
+    answer about a partition, or None.
     """
 
-    def __init__(self, channel: Channel[Any], max_age_ms: int, told_of: Callable[[Partition], Node | None]) -> None:
+    def __init__(
+        self, channel: Channel[Any], max_age_ms: int, known_leader: Callable[[Partition], Node | None]
+    ) -> None:
         self._channel = channel
         self._max_age_s = max_age_ms / 1_000
-        self._told_of = told_of
+        self._known_leader = known_leader
         self._until: dict[str, float] = {}
         self._all_until = _NEVER
         self._distrusted: dict[str, set[Partition]] = {}
@@ -362,7 +376,7 @@ class Routing:
 
     def leader(self, partition: Partition) -> Node | None:
         """The leader as far as it is known; None from ``distrust`` until the next answer about its topic."""
-        return None if partition in self._distrusted.get(partition.topic, ()) else self._told_of(partition)
+        return None if partition in self._distrusted.get(partition.topic, ()) else self._known_leader(partition)
 
     async def find(self, partition: Partition, ask: Callable[[Collection[str]], Awaitable[object]]) -> Node | None:
         """As ``leader``, but ask for the topic if it is unknown; None if the answer does not say, either."""
@@ -394,18 +408,18 @@ class Routing:
 
     # Answers.
 
-    def told(self, names: Iterable[str]) -> None:
+    def answered(self, names: Iterable[str]) -> None:
         """Note an answer that covered these topics just now."""
         until = self._channel.monotonic() + self._max_age_s
         for name in names:
             self._until[name] = until
             self._distrusted.pop(name, None)
 
-    def told_all(self) -> None:
+    def answered_all(self) -> None:
         """Note an answer that listed all topics just now; topics that it leaves out are known not to exist."""
         self._all_until = self._channel.monotonic() + self._max_age_s
 
-    def told_unasked(self, name: str) -> None:
+    def announced(self, name: str) -> None:
         """Note an unrequested answer about this topic.
 
         It clears doubts, but a topic that is due stays due.

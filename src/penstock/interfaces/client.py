@@ -1,21 +1,36 @@
 """LogClient: what the engine (Consumer, Producer, RangeReader, Admin) needs of a protocol's client.
 
-`LogClient` reads, `Sender` writes, `Membership` takes part in a group, `RangeSource` reads one range of offsets. The
-runtime-checkable protocols are abilities that only some clients have; the engine asks with ``isinstance``.
+`LogClient` reads, `Sender` writes, `Membership` takes part in a group, `RangeSource` reads one range of offsets. An
+implementation derives from these classes. A method with a body is something that only some logs can do; the body says
+how the others answer.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from penstock.concurrency.locks import TryLock
-from penstock.errors import ConfigError, CorruptBatch, LogTruncated, OffsetOutOfRange, PenstockError
+from penstock.errors import ConfigError, CorruptBatch, LogTruncated, OffsetOutOfRange, PenstockError, UsageError
 from penstock.interfaces.channel import Channel, RetryLimits
-from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo, Value
+from penstock.model import (
+    Assignment,
+    Codec,
+    Committed,
+    GroupMetadata,
+    LogRange,
+    Node,
+    Offset,
+    OffsetSpec,
+    Partition,
+    PreparedTransaction,
+    Record,
+    TopicInfo,
+    Value,
+)
 
 if TYPE_CHECKING:
     from penstock.interfaces.admin import AdminClient
@@ -27,13 +42,10 @@ __all__ = [
     "Beat",
     "CommitHeard",
     "CommitRest",
-    "CommitsAtOnce",
     "Dropped",
     "GroupOptions",
-    "HasEpoch",
-    "LendsReads",
     "LentRead",
-    "MatchesPatterns",
+    "OffsetsFile",
     "RangeLimits",
     "RangeSource",
     "Verdict",
@@ -217,6 +229,10 @@ class Sent(Struct):
     offsets: Sequence[int] | None = None
 
 
+Heard = Callable[["Sequence[Sent] | Exception"], None]
+"""Called with the result of ``Sender.send``, or with the exception of a bug."""
+
+
 class Sender(Protocol):
     """One producer's identity towards the log (producer id, epoch, sequences)."""
 
@@ -253,96 +269,46 @@ class Sender(Protocol):
         """Give up a batch whose delivery time is over, though it may be stored. Does nothing if it is finished."""
         ...
 
+    # What only some senders do.
+
+    def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
+        """As ``send`` without a task; ``heard`` is called once, after this has returned, and must not raise.
+
+        False if sending has to wait for something first: then nothing is done; call ``send``.
+        """
+        del node, batches, heard, acks, timeout_s
+        return False
+
+    def avoids(self, partition: Partition) -> bool:
+        """Whether the partition is in trouble, so that records without a fixed partition go elsewhere meanwhile."""
+        del partition
+        return False
+
+    @property
+    def turn_bytes(self) -> int:
+        """For logs whose own producers go round robin: records without a fixed partition move to the next one once the
+        batch before them is sent, or has this size. 0: they stay until a batch is full."""
+        return 0
+
+    @property
+    def beat_interval_s(self) -> float | None:
+        """How often to call ``beat``; None: never."""
+        return None
+
+    async def beat(self) -> bool:
+        """Send a heartbeat; True if the topics that may be written to, or their partitions, have changed."""
+        return False
+
 
 FetchHeard = Callable[["Sequence[Fetched] | Exception"], None]
 """Called with the result of ``LogClient.read``, or the exception."""
 
 
-@runtime_checkable
-class ReadsAtOnce(Protocol):
-    """A LogClient that can often send a read without waiting for anything first."""
+CommitRest = Callable[[], Coroutine[Any, Any, None]]
+"""The rest of a commit after its first attempt, or its report: raises as ``Membership.commit``."""
 
-    def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
-        """As ``read``; ``heard`` is called once, after this has returned, and must not raise.
-
-        False if sending has to wait: then nothing is done; call ``read``.
-        """
-        ...
-
-
-@runtime_checkable
-class ReadsAgain(Protocol):
-    """A LogClient that can repeat its last read of a node cheaply, if hardly anything has changed."""
-
-    def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
-        """Repeat this client's last read of the node, whose answer has arrived: same partitions, same limits.
-
-        ``moved`` are the partitions whose offset has changed, with the new one. ``heard`` is called once, after this
-        has returned. False if more has changed, or sending has to wait: then nothing is done.
-        """
-        ...
-
-
-Heard = Callable[["Sequence[Sent] | Exception"], None]
-"""Called with the result of ``Sender.send``, or with the exception of a bug."""
-
-
-@runtime_checkable
-class SendsAtOnce(Protocol):
-    """A Sender that can often write a request without waiting for anything first, and so without a task."""
-
-    def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
-        """As ``send``; ``heard`` is called once, after this has returned, and must not raise.
-
-        False if sending has to wait: then nothing is done; call ``send``.
-        """
-        ...
-
-
-@runtime_checkable
-class Beats(Protocol):
-    """A Sender that sends heartbeats to the log: the engine calls ``beat`` every ``beat_interval_s``."""
-
-    @property
-    def beat_interval_s(self) -> float: ...
-
-    async def beat(self) -> bool:
-        """Send a heartbeat; True if the topics that may be written to, or their partitions, have changed."""
-        ...
-
-
-@runtime_checkable
-class NamesTopics(Protocol):
-    """A LogClient of a log that restricts the names of topics."""
-
-    def check_topic(self, name: str) -> None:
-        """Raise UsageError for a name that no topic can have."""
-        ...
-
-
-@runtime_checkable
-class Avoids(Protocol):
-    """A Sender that knows which partitions are in trouble; records without a fixed partition go elsewhere meanwhile."""
-
-    def avoids(self, partition: Partition) -> bool: ...
-
-
-@runtime_checkable
-class TellsOfTrouble(Protocol):
-    """A LogClient that has no leader for a partition while it cannot connect to that leader."""
-
-    def trouble(self, partition: Partition) -> PenstockError | None:
-        """Why it cannot connect; None if it can, or if no leader is known."""
-        ...
-
-
-@runtime_checkable
-class GoesRound(Protocol):
-    """A Sender of a log whose own producers go round-robin: records without a fixed partition move to the next one once
-    the batch before them is sent, or has ``turn_bytes``."""
-
-    @property
-    def turn_bytes(self) -> int: ...
+CommitHeard = Callable[["CommitRest | None"], None]
+"""Called with None once a commit is stored, or with the rest of the work."""
 
 
 class Membership(Protocol):
@@ -376,6 +342,36 @@ class Membership(Protocol):
         ...
 
     async def leave(self, reason: str) -> None: ...
+
+    # What only some memberships do.
+
+    def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
+        """As ``commit`` without a task; ``heard`` is called once, after this has returned, and must not raise.
+
+        It gets None if the first attempt settled it; otherwise the rest, to be awaited in a task if still wanted. False
+        if the commit has to wait for something first: then nothing is done; call ``commit``.
+        """
+        del offsets, heard
+        return False
+
+    @property
+    def epoch(self) -> int | None:
+        """The generation, where it advances with heartbeats, so that no heartbeat may overlap a join; else None.
+
+        -1 while it is not a member.
+        """
+        return None
+
+    def match(self, pattern: str | None) -> None:
+        """From the next ``join`` on, also take part for topics that servers find by this pattern; None: no pattern.
+
+        Raises UsageError if members of this kind have to match topics themselves.
+        """
+        if pattern is not None:
+            raise UsageError(
+                "a SubscriptionPattern needs a group with group_protocol='consumer', whose servers match it",
+                hint="Give the pattern as text or re.compile(…): then the consumer looks the topics up itself",
+            )
 
 
 class Pulled(Fetched, Protocol):
@@ -446,34 +442,6 @@ class BatchMembership(Membership, Protocol):
         ...
 
 
-@runtime_checkable
-class BatchLog(Protocol):
-    """A LogClient whose groups read batch by batch: its ``membership`` returns a BatchMembership."""
-
-    def by_hand(self, options: GroupOptions) -> BatchMembership:
-        """Return a member whose partitions the application chooses: it has those that it books."""
-        ...
-
-
-@runtime_checkable
-class TellsTruncation(Protocol):
-    """A LogClient of a log whose end may be truncated and rewritten."""
-
-    async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
-        """Return the positions that were truncated. A position is an offset and the leader epoch in which the log was
-        seen to reach it."""
-        ...
-
-
-@runtime_checkable
-class KnowsTopicIds(Protocol):
-    """A LogClient whose topics have ids, which distinguish a topic from a later one of the same name."""
-
-    def topic_id(self, topic: str) -> bytes | None:
-        """The id of the topic that has this name, if known; else None."""
-        ...
-
-
 class LogClient(Protocol):
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name (None: all, internal ones too). Names that do not exist are absent from the result."""
@@ -518,48 +486,118 @@ class LogClient(Protocol):
 
     async def close(self) -> None: ...
 
-
-# Abilities that only some memberships have.
-CommitRest = Callable[[], Coroutine[Any, Any, None]]
-"""The rest of a commit after its first attempt, or its report: raises as ``Membership.commit``."""
-
-CommitHeard = Callable[["CommitRest | None"], None]
-"""Called with None once a commit is stored, or with the rest of the work."""
-
-
-@runtime_checkable
-class CommitsAtOnce(Protocol):
-    """A Membership that can often write a commit without waiting for anything first, and so without a task."""
-
-    def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
-        """As ``commit``; ``heard`` is called once, after this has returned, and must not raise.
-
-        It gets None if the first attempt settled it; otherwise the rest, to be awaited in a task if still wanted. False
-        if the commit has to wait: then nothing is done; call ``commit``.
-        """
-        ...
-
-
-@runtime_checkable
-class HasEpoch(Protocol):
-    """A Membership whose generation advances with heartbeats, so that no heartbeat may overlap a join."""
+    # What only some clients do.
 
     @property
-    def epoch(self) -> int:
-        """The generation in which it is a member; -1 while it is not."""
-        ...
+    def hands_out_batches(self) -> bool:
+        """Whether groups read batch by batch, so that ``membership`` returns a BatchMembership."""
+        return False
 
+    def membership_by_hand(self, options: GroupOptions) -> BatchMembership:
+        """For logs that hand out batches: a member whose partitions the application chooses; it has those it books."""
+        raise UsageError("this log hands out no batches", hint=f"Subscribe group {options.group} to topics")
 
-@runtime_checkable
-class MatchesPatterns(Protocol):
-    """A Membership whose servers can match topic patterns for members."""
+    def check_topic(self, name: str) -> None:
+        """Raise UsageError for a name that no topic can have."""
+        del name
 
-    def match(self, pattern: str | None) -> None:
-        """From the next ``join`` on, also take part for topics that servers find by this pattern; None: no pattern.
+    def topic_id(self, topic: str) -> bytes | None:
+        """The id that distinguishes the topic from a later one of the same name; None if unknown or without ids."""
+        del topic
+        return None
 
-        Raises UsageError if members of this kind have to match topics themselves.
+    def trouble(self, partition: Partition) -> PenstockError | None:
+        """Why it cannot connect to the leader; None if it can, or if no leader is known."""
+        del partition
+        return None
+
+    def reads_at(self, partition: Partition) -> Node | None:
+        """The node to read it from now: a replica, where servers say so. ``distrust`` applies to it, too."""
+        return self.leader(partition)
+
+    def moved(self, partition: Partition) -> bool:
+        """Whether the last refusal named the new leader, so that distrusting, asking and waiting are not needed.
+
+        Returns True once per refusal.
         """
-        ...
+        del partition
+        return False
+
+    def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
+        """As ``read`` without a task; ``heard`` is called once, after this has returned, and must not raise.
+
+        False if sending has to wait for something first: then nothing is done; call ``read``.
+        """
+        del node, reads, limits, heard
+        return False
+
+    def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
+        """Repeat this client's last read of the node, whose answer has arrived: same partitions, same limits.
+
+        ``moved`` are the partitions whose offset has changed, with the new one. ``heard`` is called once, after this
+        has returned. False if more has changed, or sending has to wait: then nothing is done.
+        """
+        del node, moved, heard
+        return False
+
+    def lend_read(self, node: Node, hold: TryLock) -> LentRead | None:
+        """Lend the node's read that is under way to the thread that waits for records, which receives it itself.
+
+        None if only the loop can receive it. Called on the loop.
+        """
+        del node, hold
+        return None
+
+    async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
+        """The positions that the log no longer has, because its end was truncated and rewritten.
+
+        A position is an offset and the leader epoch in which the log was seen to reach it.
+        """
+        del positions
+        return {}
+
+    async def send_back(self, group: str, offsets: Mapping[Partition, Sequence[int]], *, delay: int) -> None:
+        """Give records back that a group failed to process; the log delivers them to it again later.
+
+        ``delay`` is one of the log's own levels; 0 leaves it to the log, and a negative one gives the records up.
+        Raises UsageError for another level, OffsetOutOfRange, ServerError. Records before the failing one have been
+        taken back by then.
+        """
+        raise UsageError(
+            "this log takes no records back",
+            hint="reject() reads them again, with all after them; or send them to a topic for later",
+        )
+
+    def transactional_sender(self, transactional_id: str, timeout_ms: int) -> TransactionalSender:
+        """``timeout_ms``: the log aborts a transaction that is open for longer. Raises UsageError."""
+        raise UsageError("this protocol has no transactions", hint="Leave transactional_id out")
+
+    async def complete(self, prepared: PreparedTransaction, *, commit: bool) -> None:
+        """End a transaction that another producer has prepared. May be repeated.
+
+        Raises FencedError if that producer's identity was taken over since, which has aborted the transaction.
+        """
+        raise UsageError("this protocol has no transactions")
+
+    async def find_by_key(self, topic: str, key: str, times_ms: tuple[int, int], most: int) -> Sequence[Record]:
+        """Up to ``most`` records with this key, oldest first, from the given span of time, by the servers' index.
+
+        ``times_ms`` are ms since 1970 UTC, both ends included. Raises UsageError without an index, ServerError.
+        """
+        raise UsageError("this log has no index of keys", topic=topic, hint="Read the topic, and look yourself")
+
+    async def find_by_id(self, topic: str, record_id: str) -> Sequence[Record]:
+        """Records with this id, oldest first: several if a producer sent one again. Raises as ``find_by_key``."""
+        raise UsageError("this log has no index of keys", topic=topic, hint="Read the topic, and look yourself")
+
+    @property
+    def offsets_file(self) -> str | None:
+        """The path of a file on this machine for a member's offsets, where no server keeps them; else None."""
+        return None
+
+    def keep_offsets_in(self, file: OffsetsFile) -> None:
+        """Called before anything else. The client closes the file together with itself."""
+        del file
 
 
 # Socket handover: the thread that waits for records receives a read's answer itself, without the loop in between.
@@ -585,7 +623,7 @@ class LentRead(Protocol):
         ...
 
     def ask(self, moved: Sequence[ReadFrom]) -> bool:
-        """Repeat the read after an answer, as ``ReadsAgain.read_again``. False if impossible; then nothing was sent."""
+        """Repeat the read after an answer, as ``LogClient.read_again``. False if impossible; then nothing was sent."""
         ...
 
     def give_back(self, then: Callable[[], None] | None = None) -> None:
@@ -599,15 +637,6 @@ class LentRead(Protocol):
 
     def break_off(self) -> None:
         """Something failed at an unknown point: the connection is closed."""
-        ...
-
-
-@runtime_checkable
-class LendsReads(Protocol):
-    """A LogClient whose repeated reads can be received by the thread that waits for records."""
-
-    def lend_read(self, node: Node, hold: TryLock) -> LentRead | None:
-        """Lend the node's read that is under way; None if only the loop can receive it. Called on the loop."""
         ...
 
 
@@ -719,4 +748,62 @@ class RangeSource(Protocol):
 
     async def finish(self) -> None:
         """As ``close``, once the range is done: may take time to spare others that use the connection."""
+        ...
+
+
+# Transactions, and local files of offsets.
+class TransactionalSender(Sender, Protocol):
+    """A Sender whose identity (the transactional id) outlives it.
+
+    ``open`` takes the identity over: a transaction that an earlier holder left open is aborted, and that holder is
+    fenced. Everything sent between ``begin`` and ``end`` belongs to one transaction. Errors are ServerErrors and lost
+    connections. After either the call may be repeated, unless ``fatal`` is set.
+    """
+
+    @property
+    def fatal(self) -> PenstockError | None:
+        """The error after which this identity can send nothing more; None until then."""
+        ...
+
+    def begin(self) -> None: ...
+
+    async def add_offsets(self, offsets: Mapping[Partition, Committed], group: GroupMetadata) -> None:
+        """Commit offsets of a group together with the transaction."""
+        ...
+
+    def prepared(self) -> PreparedTransaction:
+        """Return what another process needs to end this transaction."""
+        ...
+
+    async def end(self, *, commit: bool) -> None:
+        """End the transaction. No batch may be under way. Repeating the call after a lost answer does no harm."""
+        ...
+
+    def answer_checks(self, answer: AnswerCheck) -> None:
+        """Have the application answer the log's questions about transactions whose end the log has not seen.
+
+        The sender answers for its own transactions. Only the application knows about those that an earlier holder of
+        the transactional id left open. Raises UsageError where the log never asks.
+        """
+        raise UsageError("this log never asks what became of a transaction")
+
+
+AnswerCheck = Callable[[Record], Awaitable[bool | None]]
+"""Returns whether a record's transaction was committed; None: not known yet."""
+
+
+class OffsetsFile(Protocol):
+    """A file that belongs to one member. Saved content survives a crash of the process or the machine."""
+
+    async def load(self) -> bytes | None:
+        """Return the content saved last; None if there is none. Raises ConfigError where another member uses the file,
+        or it cannot be written."""
+        ...
+
+    async def save(self, content: bytes) -> None:
+        """Replace the content atomically. Raises ConfigError on failure; the old content stays."""
+        ...
+
+    def close(self) -> None:
+        """Release the file for other members."""
         ...

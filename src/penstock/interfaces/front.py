@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -27,20 +27,16 @@ __all__ = [
     "Codes",
     "Front",
     "Handle",
-    "HangsUpIdle",
-    "HasSideDoors",
     "Meter",
     "Meters",
     "Name",
     "OpenDoor",
     "Opens",
-    "OpensDoors",
     "Peer",
     "Refusal",
     "Refusals",
     "Served",
     "Session",
-    "SharesGroups",
     "Wording",
     "check_name",
 ]
@@ -88,6 +84,10 @@ class Opens(Protocol):
     def session(self, peer: Peer) -> Session: ...
 
 
+OpenDoor = Callable[[int, Opens], Awaitable[None]]
+"""Listens at a further port of the same host. Raises OSError if the port cannot be had."""
+
+
 class Front(Opens, Protocol):
     @property
     def scheme(self) -> str:
@@ -102,48 +102,35 @@ class Front(Opens, Protocol):
         """Answer or drop waiting requests. Called once, before the store closes."""
         ...
 
+    # What only some fronts do.
 
-@runtime_checkable
-class HasSideDoors(Protocol):
-    """A front with further ports at its listener's address, where the port itself carries a meaning."""
+    @property
+    def idle_timeout_s(self) -> float | None:
+        """A connection without a frame for so long, and without a request being served, is closed; None: never."""
+        return None
 
     @property
     def side_doors(self) -> Mapping[int, Opens]:
-        """The further ports that its options ask for (`penstock.config.snode.SidePorts`)."""
-        ...
+        """Further ports at its listener's address, where the port itself carries a meaning.
 
-
-@runtime_checkable
-class HangsUpIdle(Protocol):
-    """A front whose protocol limits how long a connection may be silent."""
-
-    @property
-    def idle_timeout_s(self) -> float:
-        """A connection without a frame for so long, and without a request being served, is closed."""
-        ...
-
-
-OpenDoor = Callable[[int, Opens], Awaitable[None]]
-"""Listens at a further port of the same host. Raises OSError if the port cannot be had."""
-
-
-@runtime_checkable
-class OpensDoors(Protocol):
-    """A front with further ports that are optional, or become known only while it runs."""
+        Its options ask for them (`penstock.config.snode.SidePorts`).
+        """
+        return {}
 
     async def open_doors(self, main: int, open_at: OpenDoor) -> None:
-        """Called once all of the node's listeners listen; ``main`` is this front's port."""
-        ...
+        """Open further ports that are optional, or become known only while it runs.
 
-
-@runtime_checkable
-class SharesGroups(Protocol):
-    """A front that shares one group membership with fronts in other processes, so that several serve one address."""
+        Called once all of the node's listeners listen; ``main`` is this front's port.
+        """
+        del main, open_at
 
     @property
-    def siblings(self) -> int:
-        """How many other fronts it hears."""
-        ...
+    def siblings(self) -> int | None:
+        """How many fronts in other processes share its group membership, so that several serve one address.
+
+        None: it cannot share one.
+        """
+        return None
 
 
 # Fault injection in tests: which API a request is of, and how an error answer looks.
@@ -239,7 +226,7 @@ class Refusal(NamedTuple):
         return f"{self.scheme}: {_plain(self.api)} of {who}{about} was answered {answer}: {_plain(self.why)}{advice}"
 
 
-class _Told(Struct):
+class _Logged(Struct):
     """The last line logged for one key, when its minute ends, and how often it happened since."""
 
     refusal: Refusal
@@ -262,14 +249,14 @@ class Refusals:
     def __init__(self, now: Callable[[], float], later: CallLater | None = None) -> None:
         self._now = now
         self._later = later
-        self._told: dict[tuple[str, str, str, int, str], _Told] = {}
+        self._logged: dict[tuple[str, str, str, int, str], _Logged] = {}
         self._begun = now()
         self._lines = self._unsaid = 0
         self._timer: Timer | None = None
 
     def __len__(self) -> int:
         """The number of keys (client, code and topic) that are remembered."""
-        return len(self._told)
+        return len(self._logged)
 
     def tell(self, refusal: Refusal) -> None:
         """Log the line, or count it."""
@@ -278,13 +265,13 @@ class Refusals:
         asker = refusal.asker
         about = refusal.topic or refusal.group
         key = (refusal.scheme, asker.name[:_LONGEST], asker.address.host, refusal.code, about[:_LONGEST])
-        known = self._told.get(key)
+        known = self._logged.get(key)
         if known is not None:
             known.held += 1
-        elif self._lines >= LINES or len(self._told) >= _MOST:
+        elif self._lines >= LINES or len(self._logged) >= _MOST:
             self._unsaid += 1
         else:
-            self._told[key] = _Told(_cut(refusal), now + EVERY_S)
+            self._logged[key] = _Logged(_cut(refusal), now + EVERY_S)
             self._lines += 1
             _log.warning("%s", refusal)
             return
@@ -301,23 +288,23 @@ class Refusals:
     def _rung(self) -> None:
         self._timer = None
         self._end_minutes(self._now() + _EARLY_S)
-        if self._unsaid or any(each.held for each in self._told.values()):
+        if self._unsaid or any(each.held for each in self._logged.values()):
             assert self._later is not None
             self._timer = self._later(EVERY_S, self._rung)
 
     def _end_minutes(self, now: float) -> None:
         """Log how many lines were held back, for keys whose minute is over. Keys are in the order of their minutes."""
-        while self._told:
-            key, each = next(iter(self._told.items()))
+        while self._logged:
+            key, each = next(iter(self._logged.items()))
             if each.until > now:
                 break
-            del self._told[key]
+            del self._logged[key]
             if each.held:
                 _log.warning("%d more times in %d s: %s", each.held, EVERY_S, each.refusal)
         if now - self._begun >= EVERY_S:
             if self._unsaid:
                 _log.warning(
-                    "%d more refusals are not told one by one: %d lines a minute are; penstock_errors_total counts all",
+                    "%d more refusals were not logged: at most %d lines a minute are; penstock_errors_total counts all",
                     self._unsaid,
                     LINES,
                 )

@@ -20,7 +20,7 @@ from penstock.net.asyncio_connection import AsyncioConnection, AsyncioPending
 from penstock.net.connecting import (
     NO_ADDRESS,
     REFUSAL_S,
-    Backoff,
+    EndpointBackoff,
     FirstContact,
     OpenLink,
     TransportOptions,
@@ -79,7 +79,7 @@ class AsyncioChannel(Generic[State]):
         self._dice = dice
         self._wall_clock_ms = wall_clock_ms
         self._loop = asyncio.get_running_loop()
-        self._backoff = Backoff(self._options)
+        self._backoff = EndpointBackoff(self._options)
         self._away = UnreachableNodeLog(self._options.tried_until, self._options.whose)
         self._slots: dict[tuple[Endpoint, str], _Slot[State]] = {}
         self._connections: set[AsyncioConnection] = set()

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from penstock.concurrency.locks import LOOP, TryLock
 from penstock.errors import ConnectionLost, FirstContactTimeout, PenstockError, ProtocolViolation
-from penstock.interfaces.channel import Dialect, Many, Outgoing, Told, ToldOfMany
+from penstock.interfaces.channel import Dialect, Many, OnAnswer, OnAnswers, Outgoing
 from penstock.interfaces.framing import Buffer, Buffers, Frame
 from penstock.model import Endpoint
 from penstock.net.buffers import ReceiveBuffer, join_small
@@ -73,7 +73,7 @@ class AsyncioTold:
 
     __slots__ = ("_loop", "settle", "timeout_s", "until")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, told: Told, now: float, timeout_s: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, told: OnAnswer, now: float, timeout_s: float) -> None:
         self._loop = loop
         self.settle = told
         """Called directly: another iteration of the loop would cost more than all the rest."""
@@ -91,7 +91,7 @@ class AsyncioMany:
     __slots__ = ("_answered", "_first", "_loop", "_over", "_told", "timeout_s", "until")
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, first: int, count: int, told: ToldOfMany, timeout_s: float
+        self, loop: asyncio.AbstractEventLoop, first: int, count: int, told: OnAnswers, timeout_s: float
     ) -> None:
         self._loop = loop
         self._first = first
@@ -389,7 +389,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._expect(correlation, pending, held_s)
         return pending
 
-    def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
+    def tell(self, request: Outgoing, told: OnAnswer, *, timeout_s: float, held_s: float = 0.0) -> None:
         """Write a request; ``told`` gets its answer. Raises ConnectionLost."""
         correlation = self._written(request)
         self._expect(correlation, AsyncioTold(self._loop, told, self.last_used, timeout_s), held_s)
@@ -409,7 +409,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._ring_by(pending.until)
         return list(started.values())
 
-    def tell_all(self, count: int, requests: Many, told: ToldOfMany, *, timeout_s: float) -> None:
+    def tell_all(self, count: int, requests: Many, told: OnAnswers, *, timeout_s: float) -> None:
         """Write requests in one go; ``told`` gets each answer. Raises ConnectionLost."""
         correlations = [self._next_correlation() for _ in range(count)]
         self._write(requests(correlations))

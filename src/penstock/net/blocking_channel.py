@@ -31,7 +31,7 @@ from penstock.net.connecting import (
     LARGEST_CORRELATION,
     NO_ADDRESS,
     REFUSAL_S,
-    Backoff,
+    EndpointBackoff,
     FirstContact,
     OpenLink,
     Silence,
@@ -319,7 +319,7 @@ class BlockingChannel(Generic[State]):
         self._dialect = dialect
         self._options = options or TransportOptions()
         self._stop = stop or Stop()
-        self._backoff = Backoff(self._options)
+        self._backoff = EndpointBackoff(self._options)
         self._away = UnreachableNodeLog(self._options.tried_until, self._options.whose)
         self._links: dict[tuple[Endpoint, str], OpenLink[BlockingConnection, State]] = {}
         self._closed = False

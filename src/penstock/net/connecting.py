@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from penstock.config import ClientConfig
 from penstock.errors import Closed, ConfigError, ConnectionLost, FirstContactTimeout, PenstockError, RequestTimeout
-from penstock.interfaces.channel import Connection
+from penstock.interfaces.channel import Backoff, Connection
 from penstock.model import Endpoint
 
 if TYPE_CHECKING:
@@ -116,15 +116,11 @@ class ListenerOptions(Struct, frozen=True):
 
 
 # Pauses between connection attempts. Arithmetic only.
-_JITTER = 0.2
-
-
-class Backoff:
+class EndpointBackoff:
     """The pause per endpoint: doubles with each failure, and is reset by a success. Times are monotonic seconds."""
 
     def __init__(self, options: TransportOptions) -> None:
-        self._first_s = options.reconnect_backoff_ms / 1_000
-        self._most_s = options.reconnect_backoff_max_ms / 1_000
+        self._options = options
         self._failures: dict[Endpoint, int] = {}
         self._not_before: dict[Endpoint, float] = {}
         self.troubles: dict[Endpoint, PenstockError] = {}
@@ -145,8 +141,8 @@ class Backoff:
             self.troubles[endpoint] = error
         failures = self._failures.get(endpoint, 0)
         self._failures[endpoint] = failures + 1
-        delay = min(self._most_s, self._first_s * 2 ** min(failures, 30))
-        self._not_before[endpoint] = now + delay * (1 - _JITTER + 2 * _JITTER * dice)
+        pauses = Backoff(self._options.reconnect_backoff_ms, self._options.reconnect_backoff_max_ms, lambda: dice)
+        self._not_before[endpoint] = now + pauses.seconds(failures + 1)
 
     def succeeded(self, endpoint: Endpoint) -> None:
         """Note that it was connected and greeted."""

@@ -24,7 +24,7 @@ from penstock._version import __version__
 from penstock.concurrency.runtime import Runtime
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.framing import Buffers, Frame
-from penstock.interfaces.front import BOUNDS_S, OTHER, Meter, Name, Peer
+from penstock.interfaces.front import BOUNDS_S, OTHER, Front, Meter, Name, Peer
 from penstock.interfaces.node import Reachable
 from penstock.net.connecting import ListenerOptions
 from penstock.snode.status import Stage, Watched
@@ -424,7 +424,7 @@ _TICK_S: Final = 1.0
 _TICKS: Final = 60
 
 
-class OpsFront:
+class OpsFront(Front):
     """``penstock.interfaces.front.Front``."""
 
     scheme = "http"

@@ -21,7 +21,7 @@ from penstock.config import ClientConfig, ListenAddress, SnodeConfig, parse_list
 from penstock.errors import ConfigError, PenstockError, UsageError
 from penstock.interfaces.channel import Channel, Dialect
 from penstock.interfaces.enode import Enode
-from penstock.interfaces.front import Front, HangsUpIdle, HasSideDoors, Meters, OpensDoors, Refusals, SharesGroups
+from penstock.interfaces.front import Front, Meters, Refusals
 from penstock.interfaces.node import (
     OWN_TOPICS,
     BackendContext,
@@ -266,7 +266,7 @@ class Node:
                 hint="Leave that listener out, or keep its topics elsewhere: file:DIRECTORY, in another node",
             )
         front = opened(services, self.config)
-        if self._place is not None and not isinstance(front, SharesGroups):
+        if self._place is not None and front.siblings is None:
             raise ConfigError(
                 f"several processes cannot serve {listen} from {self.store_url} together",
                 hint="Leave --processes out, or that listener: only groups of a cluster's own protocol are shared",
@@ -282,7 +282,7 @@ class Node:
         options = ListenerOptions(
             max_connections=most, address_percent=self.config.address_share_percent, backlog=backlog
         )
-        if isinstance(front, HangsUpIdle):
+        if front.idle_timeout_s is not None:
             options = replace(options, idle_timeout_s=front.idle_timeout_s)
         clock = None if self._runtime is None else self._runtime.clock
         try:
@@ -294,7 +294,7 @@ class Node:
                 network=self._network,
                 tap=tap,
                 budget=self._budget,
-                beside=front.side_doors if isinstance(front, HasSideDoors) else None,
+                beside=front.side_doors,
                 clock=clock,
             )
             if self._place is not None:
@@ -315,9 +315,8 @@ class Node:
         Processes that share a port cannot open more.
         """
         for front in self._fronts if self._place is None else ():
-            if isinstance(front, OpensDoors):
-                listener = self._listeners[front.scheme]
-                await front.open_doors(listener.endpoint.port, listener.open_beside)
+            listener = self._listeners[front.scheme]
+            await front.open_doors(listener.endpoint.port, listener.open_beside)
 
     def _failed(self, error: BaseException) -> None:
         self._watched.stage = Stage.FAILED

@@ -247,7 +247,7 @@ def test_a_batch_of_which_nothing_can_be_believed_fails_in_words() -> None:
     lying[8:12] = b"\0\0\0\5"
     lying[23:27] = b"\x7f\xff\xff\xff"
     fetched = kafka(bytes(lying))(2)
-    with pytest.raises(CorruptBatch, match="Where the next record begins cannot be told") as raised:
+    with pytest.raises(CorruptBatch, match="Where the next record begins is unknown") as raised:
         BadRecords(OnBadRecord.SKIP).decode(fetched)
     assert raised.value.offset == 2
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.client.runtime.waiting import CoalescingTimer
+from penstock.client.runtime.background_loop import CoalescingTimer
 from penstock.net.loops import new_loop
 from tests.loops import LOOPS
 from tests.unit.client import virtual_time
@@ -19,10 +19,10 @@ def test_it_rings_once_by_the_earliest_time() -> None:
         alarm = CoalescingTimer(loop, lambda: rung.append(round(loop.time() - begun, 3)))
         begun = loop.time()
         for delay in (5.0, 2.0, 3.0):
-            alarm.ring_by(begun + delay)
+            alarm.call_by(begun + delay)
         await virtual_time.passing(10)
         assert rung == [2.0]
-        alarm.ring_by(loop.time() + 1)
+        alarm.call_by(loop.time() + 1)
         alarm.cancel()
         await virtual_time.passing(10)
         assert rung == [2.0]
@@ -38,9 +38,9 @@ def test_one_that_rings_now_can_be_set_again(loop: str, monkeypatch: pytest.Monk
         running = asyncio.get_running_loop()
         rung = asyncio.Event()
         alarm = CoalescingTimer(running, rung.set)
-        alarm.ring_by(running.time())
-        alarm.ring_by(running.time() - 1)
-        alarm.ring_by(running.time() + 60)
+        alarm.call_by(running.time())
+        alarm.call_by(running.time() - 1)
+        alarm.call_by(running.time() + 60)
         async with asyncio.timeout(5):
             await rung.wait()
 

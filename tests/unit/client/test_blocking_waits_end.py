@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.client import Admin, RangeReader
-from penstock.client.runtime.blocking import BlockingCalls
+from penstock.client.runtime.closing import BlockingCalls
 from penstock.errors import Closed, ConnectionLost
 from penstock.model import Partition
 from penstock.net.connecting import Stop

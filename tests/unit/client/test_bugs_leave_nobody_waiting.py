@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import AsyncProducer, Producer
-from penstock.client.consumer.async_consumer import AsyncConsumer
+from penstock.client.consumer.consumer import AsyncConsumer
 from penstock.client.consumer.membership import Member
 from penstock.client.producer.delivery import BatchFuture
 from penstock.client.producer.sender import PartitionQueue
@@ -246,13 +246,13 @@ def test_a_heartbeat_that_meets_a_bug_is_raised_by_the_next_poll_and_goes_on(
             with pytest.raises(Bug):
                 await consumer.poll(60)
             beats: list[float] = []
-            plain = Member._told
+            plain = Member._take_in
 
-            def told(member: Member, beat: Beat) -> None:
+            def noted(member: Member, beat: Beat) -> None:
                 beats.append(1.0)
                 plain(member, beat)
 
-            monkeypatch.setattr(Member, "_told", told)
+            monkeypatch.setattr(Member, "_take_in", noted)
             await consumer.poll(60)
             assert beats
 

@@ -207,7 +207,7 @@ def test_a_coroutine_function_is_refused_by_the_synchronous_class(log: FakeLog) 
 
 def test_a_hook_that_is_none_is_refused_at_once() -> None:
     for kind in (Producer, Consumer, AsyncProducer, AsyncConsumer):
-        with pytest.raises(ConfigError, match="on_callback_error is 'x'"):
+        with pytest.raises(ConfigError, match="on_callback_error must be a function of one CallbackFailure, got 'x'"):
             kind(ADDRESS, on_callback_error="x")
 
 

@@ -11,9 +11,9 @@ import pytest
 from penstock import CommitFailed
 from penstock.client.consumer.commits import Committer
 from penstock.client.consumer.membership import Event, Member, State
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
+from penstock.client.runtime.background_loop import FairLock
 from penstock.client.runtime.closing import Interrupts
-from penstock.client.runtime.waiting import FairLock
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, ErrorKind, FencedError, ServerError
 from penstock.interfaces import CommitHeard, CommitRest
@@ -209,7 +209,7 @@ def test_a_cancelled_commit_leaves_the_line(when: str) -> None:
         lambda scene: setattr(scene.member, "fenced", FencedError("replaced", code=82, name="FENCED_INSTANCE_ID")),
         lambda scene: scene.member.see(Event.LOST, "gone"),
         lambda scene: setattr(scene.committer, "_heard", lambda offsets: None),
-        lambda scene: setattr(scene.member, "commit_at_once", None),
+        lambda scene: setattr(scene.member, "commit_at_once", lambda *_: False),
     ],
 )
 def test_what_is_not_plain_is_left_to_the_usual_way(prepare: Callable[[Scene], None]) -> None:

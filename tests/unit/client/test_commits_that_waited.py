@@ -11,14 +11,15 @@ import pytest
 from penstock import CommitFailed
 from penstock.client.consumer.commits import Committer
 from penstock.client.consumer.membership import Event, Member, State
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
 from penstock.config.client import ClientLog
+from penstock.interfaces import Membership
 from penstock.model import Committed, Partition
 
 OFFSETS = {Partition("t", 0): Committed(5)}
 
 
-class Slow:
+class Slow(Membership):
     """A membership whose commits wait until they are let through."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ def test_what_is_no_topic_is_not_subscribed(log: FakeLog, topics: Any) -> None:
 def test_what_is_no_partition_is_told(log: FakeLog, given: Any, call: Call) -> None:
     async def main() -> None:
         async with AsyncConsumer(ADDRESS, group="g") as consumer:
-            with pytest.raises(UsageError, match=r"wanted is|partition"):
+            with pytest.raises(UsageError, match=r"must be|partition"):
                 await call(consumer, given)
 
     run(main())
@@ -73,8 +73,9 @@ def test_what_is_no_offset_is_told(log: FakeLog, given: Any, call: Call) -> None
 
 @pytest.mark.parametrize(
     ("timeout_s", "max_records", "complaint"),
-    [("1", None, "timeout_s is str"), (None, None, "timeout_s is None"), (float("nan"), None, "timeout_s is nan"),
-     (1, "5", "max_records is str"), (1, 0, "max_records is 0"), (1, 2.5, "max_records is float")],
+    [("1", None, "number of seconds, got str"), (None, None, "number of seconds, got None"),
+     (float("nan"), None, "number of seconds, got nan"), (1, "5", "whole number, got str"),
+     (1, 0, "max_records is 0"), (1, 2.5, "whole number, got float")],
 )  # fmt: skip
 def test_what_is_no_limit_of_a_poll_is_told(log: FakeLog, timeout_s: Any, max_records: Any, complaint: str) -> None:
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Servers that describe one group at a time: what is wrong with one is told beside the others, a lost server raises."""
+"""Servers that describe one group at a time: an error of one group is reported, the loss of a server is raised."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import cast
 
 import pytest
 
-from penstock.client.admin.groups import describe_each
 from penstock.errors import ConnectionLost, ErrorKind, PenstockError, ServerError
 from penstock.interfaces import AdminClient, GroupDescription
 
@@ -28,10 +27,12 @@ class OneByOne:
 
 def test_each_is_asked_for_once_and_a_refusal_is_its_own() -> None:
     admin = OneByOne(b=DENIED)
-    told = asyncio.run(describe_each(cast("AdminClient", admin), ["a", "b", "c", "a"]))
-    assert (list(told), told.failed, admin.asked) == (["a", "c"], {"b": DENIED}, ["a", "b", "c"])
+    found = asyncio.run(AdminClient.describe_groups(cast("AdminClient", admin), ["a", "b", "c", "a"]))
+    assert (list(found), found.failed, admin.asked) == (["a", "c"], {"b": DENIED}, ["a", "b", "c"])
 
 
 def test_a_server_that_is_gone_is_everybodys_error() -> None:
     with pytest.raises(ConnectionLost):
-        asyncio.run(describe_each(cast("AdminClient", OneByOne(b=ConnectionLost("gone"))), ["a", "b", "c"]))
+        asyncio.run(
+            AdminClient.describe_groups(cast("AdminClient", OneByOne(b=ConnectionLost("gone"))), ["a", "b", "c"])
+        )

@@ -79,6 +79,6 @@ def test_the_synchronous_producer_flushes_for_a_time_too(log: FakeLog) -> None:
         log.faults["send"].clear()
         producer.flush(timeout_s=60)
         assert delivery.done()
-        with pytest.raises(UsageError, match="timeout_s is str"):
+        with pytest.raises(UsageError, match="timeout_s must be a number of seconds, got str"):
             producer.flush("1")  # type: ignore[arg-type]
     producer.flush(1)

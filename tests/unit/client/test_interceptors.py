@@ -28,7 +28,7 @@ from penstock import (
     from_json,
     to_json,
 )
-from penstock.client.producer.validation import RowsLike
+from penstock.client.producer.accumulator import RowsLike
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.virtual_time import run
 
@@ -145,7 +145,7 @@ def test_one_that_fails_is_told_and_loses_nothing(log: FakeLog) -> None:
         assert producer.send("t", b"a").result(5).offset == 0
         producer.send_batch("t", pa.table({"value": [b"b"]})).result(5)
     assert {str(each.error) for each in told} == {  # in no order: acknowledgements have a thread of their own
-        "str was returned, wanted is Outgoing or None",
+        "it must return Outgoing or None, but returned str",
         "acknowledged",
         "sending_table",
         "closed",
@@ -179,5 +179,8 @@ def test_the_asynchronous_classes_do_the_same(log: FakeLog) -> None:
 @pytest.mark.parametrize("kind", [Consumer, Producer])
 def test_something_else_is_refused(log: FakeLog, kind: type[Consumer] | type[Producer]) -> None:
     del log
-    with pytest.raises(ConfigError, match=rf"interceptors has 'x'.*derive from penstock\.{kind.__name__}Interceptor"):
+    base = f"{kind.__name__}Interceptor"
+    with pytest.raises(
+        ConfigError, match=rf"interceptors must hold a {base} each, got 'x'.*derive from penstock\.{base}"
+    ):
         kind(ADDRESS, interceptors=["x"])

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from penstock.client import Admin, AsyncAdmin, Consumer, Producer, RangeReader
+from penstock.interfaces import NewTopic
 from penstock.testing import Broker
 
 OWN = "__consumer_offsets"
@@ -36,3 +37,9 @@ def test_internal_topics_are_shown_on_request_only(address: str) -> None:
             assert set(await admin.topics([OWN, "none"])) == {OWN}
 
     asyncio.run(main())
+
+
+def test_a_name_stands_for_a_topic_with_the_servers_defaults(broker: Broker) -> None:
+    with Admin(broker.address) as admin:
+        admin.create_topics(["plain", NewTopic("wide", partitions=3)])
+        assert {name: len(found.partitions) for name, found in admin.topics().items()} == {"plain": 1, "wide": 3}

@@ -6,21 +6,21 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from penstock.client.consumer.membership import Event, Member, State
-from penstock.interfaces import Beat, HasEpoch, Verdict
+from penstock.interfaces import Beat, Membership, Verdict
 from penstock.model import Assignment, Committed, Partition
 from tests.unit.client.virtual_time import passing, run
 
 ZERO = Partition("t", 0)
 
 
-class Newer:
+class Newer(Membership):
     """A membership that notes when it is asked what, and that takes a second for each answer."""
 
     member_id = "me"
+    heartbeat_interval_s: float = 5.0
+    epoch: int = -1
 
     def __init__(self) -> None:
-        self.heartbeat_interval_s = 5.0
-        self.epoch = -1
         self.asked: list[tuple[str, float, float]] = []
         self.verdict = Verdict.STEADY
 
@@ -58,7 +58,7 @@ async def joined(member: Member, owned: Collection[Partition] = ()) -> None:
 
 
 def member_of(membership: Newer) -> Member:
-    assert isinstance(membership, HasEpoch)
+    assert membership.epoch is not None
     return Member(membership, 60_000, lambda: None, lambda error: None)
 
 

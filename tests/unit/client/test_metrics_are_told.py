@@ -172,7 +172,7 @@ def test_it_is_never_called_where_the_interval_is_nothing(log: FakeLog) -> None:
 @pytest.mark.parametrize("kind", [Producer, AsyncProducer, Consumer, AsyncConsumer])
 def test_what_cannot_be_called_is_refused_by_name(log: FakeLog, kind: Callable[..., object]) -> None:
     del log
-    with pytest.raises(ConfigError, match="on_metrics is 'x', wanted is a function of one snapshot"):
+    with pytest.raises(ConfigError, match="on_metrics must be a function of one snapshot"):
         kind(ADDRESS, on_metrics="x")
     with pytest.raises(ConfigError, match=r"on_metrics=…"):
         kind("kafka://h:1", stats_cb=print)

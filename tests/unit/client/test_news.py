@@ -10,8 +10,7 @@ import pytest
 
 from penstock import Consumer, Partition
 from penstock.client import WakeUp
-from penstock.client.runtime.background_loop import LoopThread
-from penstock.client.runtime.waiting import Notifier, Rung
+from penstock.client.runtime.background_loop import LoopThread, Notifier, ThreadWaiter
 from penstock.errors import Closed
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client import virtual_time
@@ -118,13 +117,13 @@ def test_a_poll_that_ends_empty_says_why(reader: Consumer) -> None:
 @pytest.mark.parametrize(("end", "error"), [(Consumer.wakeup, WakeUp), (Consumer.close, Closed)])
 def test_another_thread_ends_the_wait(reader: Consumer, end: object, error: type[Exception]) -> None:
     news = reader._inner._engine._news  # type: ignore[union-attr]
-    waits, hang = threading.Event(), news.hang_bell
+    waits, hang = threading.Event(), news.add_waiter
 
-    def hang_bell(bell: Rung | None = None) -> None:
-        hang(bell)
+    def add_waiter(waiter: ThreadWaiter | None = None) -> None:
+        hang(waiter)
         waits.set()
 
-    news.hang_bell = hang_bell  # type: ignore[method-assign]
+    news.add_waiter = add_waiter  # type: ignore[method-assign]
     ending = threading.Thread(target=lambda: (waits.wait(10), end(reader)))  # type: ignore[operator]
     ending.start()
     with pytest.raises(error):

@@ -99,7 +99,7 @@ def test_a_reader_reads_a_partition_or_what_a_producer_has_told(infos: tuple[Par
             assert Messages.concat(reader.read(span))
             assert reader.end_offsets([Partition.of(span)]) == {Partition.of(span): span.end}
         assert reader.committed("g", infos) == {}
-        with pytest.raises(UsageError, match="wanted is a Partition"):
+        with pytest.raises(UsageError, match="must be a Partition"):
             reader.read("t4")  # type: ignore[arg-type]
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Consumer, Producer
-from penstock.client.consumer import direct_read
+from penstock.client.consumer import engine
 from penstock.client.errors import WakeUp
 from penstock.errors import Closed
 from penstock.model import Partition
@@ -349,7 +349,7 @@ def test_without_room_for_another_descriptor_reading_goes_on(
 
     trickle = Trickle(producer, consumer)
     with monkeypatch.context() as patched:
-        patched.setattr(asyncio_connection.os if what == "dup" else direct_read.socket, what, refuse)
+        patched.setattr(asyncio_connection.os if what == "dup" else engine.socket, what, refuse)
         for _ in range(30):
             trickle.one()
         assert asked.is_set()

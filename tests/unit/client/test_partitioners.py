@@ -124,9 +124,9 @@ def test_a_function_of_yours_is_asked_for_each_record_that_names_no_partition(lo
     ("function", "message"),
     [
         (lambda *_: 1 / 0, "the partitioner raised ZeroDivisionError"),
-        (lambda *_: "0", "the partitioner returned '0'"),
-        (lambda *_: True, "the partitioner returned True"),
-        (lambda *_: 2**70, "the partitioner returned"),
+        (lambda *_: "0", "but returned '0'"),
+        (lambda *_: True, "but returned True"),
+        (lambda *_: 2**70, "must return a partition"),
         (lambda *_: 4, "there is no partition 4"),
         (lambda *_: -1, "there is no partition -1"),
     ],

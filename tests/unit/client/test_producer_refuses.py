@@ -22,19 +22,19 @@ ADDRESS = "fake://h:1"
     ("record", "complaint"),
     [
         ({"value": "text"}, r"text.encode\(\)"),
-        ({"key": 5, "value": b""}, "key is int"),
+        ({"key": 5, "value": b""}, "key must be bytes or None, got int"),
         ({"value": b"x" * 2_000_000}, "max_request_bytes"),
-        ({"value": b"", "headers": {"a": "text"}}, "header 'a' is str, wanted is bytes"),
+        ({"value": b"", "headers": {"a": "text"}}, "header 'a' must be bytes or None, got str"),
         ({"value": b"", "headers": [(b"a", b"b")]}, "Headers are text to bytes"),
         ({"value": b"", "headers": {"\ud800": b""}}, "no Unicode text"),
-        ({"value": b"", "headers": [("a",)]}, "wanted is a pair"),
-        ({"value": b"", "headers": 5}, "headers are int"),
-        ({"value": b"", "headers": b"ab"}, "headers are bytes"),
-        ({"value": b"", "partition": "1"}, r"partition is str \('1'\)"),
-        ({"value": b"", "partition": True}, "partition is bool"),
-        ({"value": b"", "partition": 1.0}, "partition is float"),
-        ({"value": b"", "timestamp_ms": "now"}, "timestamp_ms is str"),
-        ({"value": b"", "timestamp_ms": 1.5}, "timestamp_ms is float"),
+        ({"value": b"", "headers": [("a",)]}, "must be a pair"),
+        ({"value": b"", "headers": 5}, "headers must be a dict or a list of pairs, got int"),
+        ({"value": b"", "headers": b"ab"}, "headers must be a dict or a list of pairs, got bytes"),
+        ({"value": b"", "partition": "1"}, r"partition must be a whole number, got str \('1'\)"),
+        ({"value": b"", "partition": True}, "partition must be a whole number, got bool"),
+        ({"value": b"", "partition": 1.0}, "partition must be a whole number, got float"),
+        ({"value": b"", "timestamp_ms": "now"}, "timestamp_ms must be a whole number, got str"),
+        ({"value": b"", "timestamp_ms": 1.5}, "timestamp_ms must be a whole number, got float"),
         ({"value": b"", "timestamp_ms": datetime.now(UTC)}, r"int\(when.timestamp\(\)"),
         ({"value": b"", "partition": -1}, "no partition -1"),
         ({"value": b"", "partition": 2**31}, "no partition 2147483648"),
@@ -64,10 +64,10 @@ def test_a_partition_that_does_not_exist_fails_its_record(log: FakeLog) -> None:
 
 
 TOPICS = [
-    (b"t", r"a topic is bytes \(b't'\), wanted is text. Decode it first: topic.decode\(\)"),
-    (None, "a topic is None, wanted is text"),
-    (5, r"a topic is int \(5\)"),
-    (["t"], "a topic is list"),
+    (b"t", r"a topic must be a string, got bytes \(b't'\). Decode it first: topic.decode\(\)"),
+    (None, "a topic must be a string, got None"),
+    (5, r"a topic must be a string, got int \(5\)"),
+    (["t"], "a topic must be a string, got list"),
     ("", "name is empty"),
     ("\ud800", "half of a surrogate pair"),
 ]
@@ -111,7 +111,7 @@ def test_rows_that_cannot_be_given_to_a_partition_take_nothing_else_with_them(lo
     async def main() -> None:
         async with AsyncProducer(ADDRESS) as producer:
             wrong = await producer.send_batch("t", pa.table({"value": [b"a"], "partition": [1.5]}))
-            with pytest.raises(UsageError, match="column partition is double, wanted are integers"):
+            with pytest.raises(UsageError, match="column partition must hold integers, got double"):
                 await wrong
             await (await producer.send("t", b"b"))
 
@@ -124,7 +124,7 @@ def test_rows_that_cannot_be_given_to_a_partition_take_nothing_else_with_them(lo
     [
         (pa.table({"key": [b"a"]}), "only value is needed"),
         (pa.table({"value": [b"a"], "colour": [b"red"]}), "Columns to send are"),
-        (pa.table({"value": [1.5]}), "wanted is binary or string"),
+        (pa.table({"value": [1.5]}), "must hold binary or string"),
     ],
 )
 def test_a_wrong_table_is_refused(log: FakeLog, table: pa.Table, complaint: str) -> None:

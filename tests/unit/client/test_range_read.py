@@ -62,6 +62,9 @@ class Source:
         self.now = 0.0
         self.channel = cast(Any, self)
 
+    def moved(self, partition: Partition) -> bool:
+        return False
+
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> Source:
         self.start, self.end = wanted.start, wanted.end
         return self

@@ -126,13 +126,13 @@ def test_what_a_batch_says_of_its_end_is_a_bound() -> None:
     ("bounds", "complaint"),
     [
         ({"start": -1}, "-1 is no offset"),
-        ({"start": "5"}, "an offset is str"),
-        ({"start": True}, "an offset is bool"),
-        ({"end": 1.5}, "an offset is float"),
+        ({"start": "5"}, "an offset must be a whole number, got str"),
+        ({"start": True}, "an offset must be a whole number, got bool"),
+        ({"end": 1.5}, "an offset must be a whole number, got float"),
         ({"start": 11}, r"start 11 lies behind the end of the log, 10 \(topic t4, partition 0\)"),
         ({"start": datetime(2026, 1, 1)}, "no time zone"),  # noqa: DTZ001
         ({"end": {Partition("t4", 4): 1}}, r"end names a partition that is not there \(topic t4, partition 4\)"),
-        ({"start": {PLACES[0]: None}}, "an offset is None"),
+        ({"start": {PLACES[0]: None}}, "an offset must be a whole number, got None"),
         ({"columns": ["colour"]}, "there is no column 'colour'"),
     ],
 )

@@ -100,7 +100,7 @@ def test_what_cannot_be_meant_is_refused(log: FakeLog) -> None:
         assert admin.reset_offsets("g", ResetTo.current(), partitions=[PLACE]).moves[0].why.endswith("the end")
         with pytest.raises(UsageError, match="nothing is committed in t-0"):
             admin.reset_offsets("g", ResetTo.shift(1), partitions=[PLACE])
-        with pytest.raises(UsageError, match="wanted is a list"):
+        with pytest.raises(UsageError, match="must be a list"):
             admin.reset_offsets("g", ResetTo.earliest(), topics="t")
         with pytest.raises(UsageError, match="no group named absent"):
             admin.reset_offsets("absent", ResetTo.earliest())

@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock import LogRange, Partition
 from penstock.client import AsyncProducer, Producer, RangeReader
-from penstock.client.producer.validation import pieces
+from penstock.client.producer.accumulator import pieces
 from penstock.errors import UsageError
 from penstock.model import Record
 from penstock.records import Messages
@@ -164,16 +164,16 @@ def test_without_a_topic_each_row_goes_where_its_columns_say(log: FakeLog) -> No
     ("topic", "rows", "complaint"),
     [
         (None, TABLE, "no column topic"),
-        (None, pa.table({"topic": [None], "value": [b""]}), "column topic is null, wanted is string"),
+        (None, pa.table({"topic": [None], "value": [b""]}), "column topic must hold string, got null"),
         (None, pa.table({"topic": ["t", None], "value": [b"", b""]}), "a row has no topic"),
-        ("t", [b"a"], "rows are list, wanted are Messages or an Arrow table"),
+        ("t", [b"a"], "rows must be Messages or an Arrow table or stream, got list"),
         ("t", {"value": [b"a"]}, r"pyarrow.table\(\) makes a table"),
         ("t", b"a", r"send\(\) takes single records"),
         ("t", pl.Series([b"a"]), "exports no table to Arrow"),
-        ("t", pl.DataFrame({"value": [1]}), "column value is int64, wanted is binary or string"),
-        ("t", pl.DataFrame({"value": ["a"], "headers": ["b"]}), "wanted is a list of key and value"),
+        ("t", pl.DataFrame({"value": [1]}), "column value must hold binary or string, got int64"),
+        ("t", pl.DataFrame({"value": ["a"], "headers": ["b"]}), "must hold a list of key and value"),
         ("t", pa.table({"value": ["a"], "timestamp": ["b"]}), "integers of milliseconds"),
-        ("t", pa.table({"value": ["a"], "partition": ["b"]}), "column partition is string, wanted is integers"),
+        ("t", pa.table({"value": ["a"], "partition": ["b"]}), "column partition must hold integers, got string"),
         ("t", pa.table([[b"a"], [b"b"]], ["value", "value"]), "the table has value, value"),
         ("t", pl.DataFrame({"value": ["a", "b" * 2_000_000]}), "max_request_bytes"),
     ],

@@ -38,9 +38,9 @@ ROOT = Path(__file__).parents[3]
 HOME = Path(penstock.__file__).parents[1]
 
 
-def public(kind: type) -> dict[str, inspect.Signature]:
+def public(kind: type) -> dict[str, str]:
     return {
-        name: inspect.signature(member)
+        name: str(inspect.signature(member)).replace("AsyncTransaction", "Transaction")
         for name, member in inspect.getmembers(kind, inspect.isfunction)
         if not name.startswith("_") or name == "__init__"
     }

@@ -6,7 +6,7 @@ import threading
 import time
 
 from penstock.client import Consumer, Producer
-from penstock.client.consumer.direct_read import CallerThreadFetcher
+from penstock.client.consumer.engine import CallerThreadFetcher
 from penstock.model import Partition
 
 __all__ = ["LONG_S", "TOPIC", "Trickle", "own"]

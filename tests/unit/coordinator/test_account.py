@@ -144,7 +144,7 @@ def test_of_a_group_that_shares_no_partitions_nobody_says_what_moved() -> None:
         assert (found.ending, found.moved, found.moved_total) == (RebalanceEnding.ASSIGNED, (), -1)
         assert "moved" not in sentence(found)
         world.join(one, kind="connect", protocols=says[generation % 2])
-    assert whys(found) == [(RebalanceCause.TOLD_OTHERS, one)]
+    assert whys(found) == [(RebalanceCause.CHANGED_METADATA, one)]
 
 
 def test_the_log_is_named_when_it_refused() -> None:

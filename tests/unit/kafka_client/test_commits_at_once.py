@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from penstock.errors import PenstockError, ServerError
-from penstock.interfaces import CommitRest, CommitsAtOnce, GroupOptions
+from penstock.interfaces import CommitRest, GroupOptions
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.classic_member import KafkaMembership, State
 from penstock.protocols.kafka.client.connection import KafkaOptions
@@ -38,7 +38,6 @@ async def usual(member: Membership, offsets: Mapping[Partition, Committed]) -> N
 
 async def at_once(member: Membership, offsets: Mapping[Partition, Committed]) -> None:
     answer: asyncio.Future[CommitRest | None] = asyncio.get_running_loop().create_future()
-    assert isinstance(member, CommitsAtOnce)
     assert member.commit_at_once(offsets, answer.set_result)
     rest = await answer
     if rest is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ServerError, UsageError
-from penstock.interfaces import GroupOptions, MatchesPatterns, Verdict
+from penstock.interfaces import GroupOptions, Verdict
 from penstock.model import Assignment, Partition
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.consumer_member import State
@@ -55,7 +55,6 @@ def test_a_pattern_is_said_when_it_is_new_and_what_comes_is_named_by_id() -> Non
             coordinator = NewerCoordinator(it, [])
             by_id(it)
             member = newer_member(it)
-            assert isinstance(member, MatchesPatterns)
             member.match("ev.*")
             assert await member.join([], [], "") == Assignment(1, frozenset())
             await member.heartbeat()
@@ -196,7 +195,6 @@ def test_members_of_the_classic_protocol_refuse_it() -> None:
     async def body() -> None:
         async with stage(QUICK) as it:
             member = it.client.membership(GroupOptions("group"))
-            assert isinstance(member, MatchesPatterns)
             member.match(None)
             with pytest.raises(UsageError, match=r"group_protocol='consumer'.*re\.compile"):
                 member.match("a")

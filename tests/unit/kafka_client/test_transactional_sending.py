@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConnectionLost, FencedError, PenstockError, ProtocolViolation, ServerError
-from penstock.interfaces import TransactionalClient
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
 from penstock.protocols.kafka.client.connection import KafkaOptions
 from penstock.protocols.kafka.client.sender import KafkaPacked
@@ -146,7 +145,6 @@ async def begun(level: int, **codes: list[int]) -> AsyncIterator[tuple[Script, K
         script = Script(it, codes)
         script.install()
         await it.client.topics(["events"])
-        assert isinstance(it.client, TransactionalClient)
         sender = it.client.transactional_sender("tx", 60_000)
         await sender.open()
         sender.begin()

@@ -12,7 +12,7 @@ from penstock.errors import Closed, ConnectionLost, ProtocolViolation
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.buffers import ReceiveBuffer, allocate, join_small
-from penstock.net.connecting import Backoff, TransportOptions
+from penstock.net.connecting import EndpointBackoff, TransportOptions
 from penstock.net.network import MemoryNetwork
 from penstock.net.server import serve
 from tests.unit.net.toy import ToyDialect, ToyFraming, ToyFront, ask, encode, turn_the_loop, until
@@ -65,7 +65,7 @@ def test_allocated_bytes_can_be_written(count: int) -> None:
 
 @given(st.floats(0, 1, exclude_max=True), st.integers(1, 40))
 def test_attempts_get_rarer_up_to_a_second_and_a_success_forgets(dice: float, failures: int) -> None:
-    backoff = Backoff(TransportOptions())
+    backoff = EndpointBackoff(TransportOptions())
     assert backoff.delay(HERE, 100.0) == 0
     for _ in range(failures):
         backoff.failed(HERE, 100.0, dice)

@@ -21,7 +21,7 @@ ZERO, ONE = QUEUES[0], QUEUES[1]
 
 
 class InMemory:
-    """``penstock.interfaces.extensions.OffsetsFile``."""
+    """``penstock.interfaces.client.OffsetsFile``."""
 
     def __init__(self, content: bytes | None = None) -> None:
         self.content = content

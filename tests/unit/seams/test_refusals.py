@@ -95,7 +95,7 @@ def test_clients_that_change_their_names_fill_neither_memory_nor_the_log(caplog:
     assert max(map(len, lines(caplog))) < 500
     time.passes(EVERY_S)
     assert lines(caplog)[LINES:] == [
-        f"{5_000 - LINES} more refusals are not told one by one: 100 lines a minute are; penstock_errors_total counts"
+        f"{5_000 - LINES} more refusals were not logged: at most 100 lines a minute are; penstock_errors_total counts"
         " all"
     ]
     assert not len(refusals)

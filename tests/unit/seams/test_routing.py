@@ -29,7 +29,7 @@ def test_what_was_told_is_gone_by_until_it_is_too_old() -> None:
     clock = Clock()
     routing = routing_of(clock)
     assert routing.due(["a", "b"]) == {"a", "b"}
-    routing.told(["a"])
+    routing.answered(["a"])
     clock.now = 4.9
     assert routing.due(["a", "b"]) == {"b"}
     clock.now = 5.0
@@ -40,7 +40,7 @@ def test_a_list_of_all_tells_of_topics_that_are_not_there_too() -> None:
     clock = Clock()
     routing = routing_of(clock)
     assert routing.all_due()
-    routing.told_all()
+    routing.answered_all()
     assert (routing.all_due(), routing.due(["a"])) == (False, set())
     clock.now = 5.0
     assert (routing.all_due(), routing.due(["a"])) == (True, {"a"})
@@ -48,11 +48,11 @@ def test_a_list_of_all_tells_of_topics_that_are_not_there_too() -> None:
 
 def test_what_proved_wrong_is_asked_for_at_once_and_what_is_gone_is_not() -> None:
     routing = routing_of(Clock())
-    routing.told_all()
-    routing.told(["a"])
+    routing.answered_all()
+    routing.answered(["a"])
     routing.distrust(FIRST)
     assert routing.due(["a"]) == {"a"}
-    routing.told(["a"])
+    routing.answered(["a"])
     assert routing.due(["a"]) == set()
     routing.distrust(FIRST)
     routing.forget("a")
@@ -62,14 +62,14 @@ def test_what_proved_wrong_is_asked_for_at_once_and_what_is_gone_is_not() -> Non
 def test_who_is_not_believed_any_more_leads_nothing_until_somebody_told_of_the_topic() -> None:
     routing = routing_of(Clock())
     tells: list[Callable[[], None]] = [
-        lambda: routing.told(["a"]),
-        lambda: routing.told_unasked("a"),
+        lambda: routing.answered(["a"]),
+        lambda: routing.announced("a"),
         lambda: routing.forget("a"),
     ]
     for tell in tells:
         routing.distrust(FIRST)
         assert (routing.leader(FIRST), routing.leader(SECOND)) == (None, NODE)
-        routing.told(["b"])
+        routing.answered(["b"])
         assert routing.leader(FIRST) is None
         tell()
         assert routing.leader(FIRST) == NODE
@@ -77,7 +77,7 @@ def test_who_is_not_believed_any_more_leads_nothing_until_somebody_told_of_the_t
 
 def test_what_is_told_unasked_is_asked_for_all_the_same() -> None:
     routing = routing_of(Clock())
-    routing.told_unasked("a")
+    routing.announced("a")
     assert routing.due(["a"]) == {"a"}
 
 
@@ -87,7 +87,7 @@ def test_a_topic_is_asked_for_once_where_its_partition_has_no_leader() -> None:
 
         async def ask(names: Collection[str]) -> None:
             asked.append(names)
-            routing.told(names)
+            routing.answered(names)
 
         assert await routing.find(FIRST, ask) == NODE
         routing.distrust(FIRST)

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from penstock.client.arguments import (
     beginning_offsets,
+    check_names,
     check_offsets,
     check_partitions,
     end_offsets,
@@ -27,10 +28,7 @@ from penstock.client.arguments import (
 from penstock.client.ranges.range_reader import RangeRead
 from penstock.errors import CorruptBatch, ErrorKind, OffsetOutOfRange, ProtocolViolation, ServerError, UsageError
 from penstock.interfaces import (
-    AdminClient,
-    DescribesMany,
     GroupDescription,
-    GroupDescriptions,
     GroupListing,
     GroupMember,
     LogClient,
@@ -47,7 +45,6 @@ __all__ = [
     "age_s",
     "check_idle",
     "chosen",
-    "describe_each",
     "execute",
     "group_lag",
     "group_offsets",
@@ -57,19 +54,6 @@ __all__ = [
     "plan_reset",
     "read_partition",
 ]
-
-
-async def describe_each(admin: AdminClient, groups: Collection[str]) -> GroupDescriptions:
-    """Describe groups by name, in the given order. Raises errors that do not belong to a single group."""
-    if isinstance(admin, DescribesMany):
-        return await admin.describe_groups(groups)
-    told = GroupDescriptions()
-    for group in dict.fromkeys(groups):
-        try:
-            told.put(group, await admin.describe_group(group))
-        except ServerError as error:
-            told.put(group, error)
-    return told
 
 
 # Lag.
@@ -222,24 +206,22 @@ async def _age(
 def _checked(what: str, given: Collection[str] | None, known: Collection[str]) -> frozenset[str] | None:
     if given is None:
         return None
-    if isinstance(given, str):
-        raise UsageError(f"{what}s are one text, wanted is a list of them", hint=f"Write [{given!r}]")
     names = {each.lower() for each in known}
-    for each in given:
+    for each in check_names(f"{what}s", given):
         if each.lower() not in names:
             raise UsageError(f"groups have no {what} {each!r}", hint=f"There are {', '.join(known)}")
     return frozenset(each.lower() for each in given)
 
 
-def _is_in(what: str, group: str, told: str, wanted: frozenset[str] | None) -> bool:
+def _is_in(what: str, group: str, reported: str, wanted: frozenset[str] | None) -> bool:
     if wanted is None:
         return True
-    if not told:
+    if not reported:
         raise UsageError(
             f"the server does not tell the {what} of group {group}",
             hint="List all groups: this server is too old to tell, or its protocol has no such thing",
         )
-    return told.lower() in wanted
+    return reported.lower() in wanted
 
 
 # Resetting a group's offsets.
@@ -339,10 +321,8 @@ class Scope(Struct, frozen=True):
     @classmethod
     def of(cls, topics: Collection[str] | None, partitions: Collection[PartitionLike] | None) -> Scope:
         """From the caller's arguments. Raises UsageError."""
-        if isinstance(topics, str):
-            raise UsageError("topics are one text, wanted is a list of them", hint=f"Write [{topics!r}]")
         return cls(
-            None if topics is None else frozenset(topics),
+            None if topics is None else frozenset(check_names("topics", topics)),
             None if partitions is None else tuple(check_partitions(partitions)),
         )
 

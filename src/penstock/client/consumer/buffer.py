@@ -13,16 +13,16 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, TypeAlias, cast
 
-from penstock.client.connecting import Backoff
 from penstock.client.consumer.positions import Buffered, Partitions, PartitionState
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
+from penstock.client.runtime.background_loop import call_not_before, guarded, report_failure
 from penstock.client.runtime.imports import columns_there
-from penstock.client.runtime.waiting import guarded, report_failure, ring_after
 from penstock.client.status import PartitionStatus, ReadState
 from penstock.config import ConsumerConfig
 from penstock.config.client import ClientLog
 from penstock.errors import CorruptBatch, FirstContactTimeout, PenstockError
 from penstock.interfaces import BatchMembership, Fetched, HasHead, Pulled
+from penstock.interfaces.channel import Backoff
 from penstock.model import Offset
 from penstock.records import Messages
 
@@ -235,10 +235,10 @@ class Puller:
         if handout.paused != state.paused:
             handout.paused = state.paused
             membership.pause(state.partition, state.paused)
-        if handout.context and handout.begun == handout.context != handout.told:
-            handout.told = handout.context
+        if handout.context and handout.begun == handout.context != handout.reported:
+            handout.reported = handout.context
             until = self._loop.time() + membership.taken(state.partition, handout.context)
-            ring_after(self._loop, until, self._go_on_later, state)
+            call_not_before(self._loop, until, self._go_on_later, state)
         if handout.context and not membership.is_out(state.partition, handout.context):
             handout.context = ""  # it has expired: rows that polls have not returned come again
 
@@ -265,7 +265,7 @@ class Puller:
         finally:
             del self._tasks[id(state)]
         if state.retry_at > self._loop.time():
-            ring_after(self._loop, state.retry_at, self._go_on_later, state)
+            call_not_before(self._loop, state.retry_at, self._go_on_later, state)
         else:
             self._go_on_later(state)
 

@@ -1,7 +1,8 @@
 """BatchConsumption: pulls one batch of a partition at a time, and acknowledges it before the next one is handed out.
 
-For members of groups of a BatchLog: the log keeps positions and moves them with acknowledgements. Acknowledger makes
-the commits. ManualAssignment books partitions that the application has chosen.
+For members of groups of logs that hand out batches (`LogClient.hands_out_batches`): the log keeps positions and moves
+them with acknowledgements. Acknowledger makes the commits. ManualAssignment books partitions that the application has
+chosen.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from penstock.client.consumer.commits import CommitCallback, FinishedCommit, Off
 from penstock.client.consumer.membership import Member, group_options
 from penstock.client.consumer.positions import UNBOOKED, Partitions, PartitionState
 from penstock.client.consumer.subscription import Subscribed
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
+from penstock.client.runtime.background_loop import failed_inside
 from penstock.client.runtime.closing import CloseDeadline
-from penstock.client.runtime.waiting import failed_inside
 from penstock.client.status import PartitionStatus
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, PenstockError, UsageError
-from penstock.interfaces import BatchLog, BatchMembership, CommitHeard, LogClient
+from penstock.interfaces import BatchMembership, CommitHeard, LogClient
 from penstock.model import Committed, Partition
 from penstock.records import Messages
 
@@ -323,12 +324,11 @@ class ManualAssignment:
 
 
 class BatchConsumption:
-    """A `Consumption` by batches; ``log`` is the same object as ``client``."""
+    """A `Consumption` by batches."""
 
-    def __init__(self, client: LogClient, log: BatchLog, within: Within) -> None:
+    def __init__(self, client: LogClient, within: Within) -> None:
         config, partitions = within.config, within.partitions
         self._client = client
-        self._log = log
         self._within = within
         self._partitions = partitions
         self._puller = Puller(config, within.log, partitions, within.backoff, within.news, within.failed, within.meter)
@@ -369,7 +369,7 @@ class BatchConsumption:
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
         """Become a member that books these partitions, or continue as the member that booked the previous ones."""
         if self._chosen is None:
-            membership = self._log.by_hand(group_options(self._within.config))
+            membership = self._client.membership_by_hand(group_options(self._within.config))
             hooks = (self._within.news, self._within.failed)
             self._chosen = ManualAssignment(membership, topics, self._partitions, self._acknowledger, *hooks)
         await self._chosen.assign(starts)

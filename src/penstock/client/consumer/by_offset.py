@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from penstock.client.connecting import Backoff
 from penstock.client.consumer.buffer import standing, take
 from penstock.client.consumer.commits import (
     CommitCallback,
@@ -27,12 +26,13 @@ from penstock.client.consumer.fetcher import Fetcher, Reactions
 from penstock.client.consumer.membership import Member
 from penstock.client.consumer.positions import POLICIES, Partitions, PositionLookup
 from penstock.client.consumer.subscription import MissingPartitionWarnings, Subscribed, Topics
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
 from penstock.client.runtime.closing import CloseDeadline
 from penstock.client.status import PartitionStatus
 from penstock.config import ConsumerConfig
 from penstock.config.client import ClientLog
 from penstock.interfaces import CommitHeard, LogClient
+from penstock.interfaces.channel import Backoff
 from penstock.model import Committed, Partition
 from penstock.records import Messages
 

@@ -9,12 +9,10 @@ from penstock.client.arguments import whole_number
 from penstock.client.consumer.commits import OffsetsLike
 from penstock.client.consumer.engine import ConsumerEngine
 from penstock.client.consumer.membership import Call
-from penstock.client.intercepting import ConsumerInterceptors
-from penstock.client.meters import Measuring
-from penstock.client.metrics import ConsumerMetrics
-from penstock.client.runtime.blocking import Handle, shown_address
-from penstock.client.runtime.callbacks import CallbackFailure, Told
-from penstock.client.runtime.closing import GiveUp, Heard, Interrupts, on_error_s, tell_beside
+from penstock.client.interceptors import ConsumerInterceptors
+from penstock.client.metrics import ConsumerMetrics, Measuring
+from penstock.client.runtime.callbacks import CallbackErrorReporter, CallbackFailure
+from penstock.client.runtime.closing import GiveUp, Handle, Heard, Interrupts, add_note, on_error_s, shown_address
 from penstock.config import ConsumerConfig, Settings
 from penstock.config.client import ClientLog
 from penstock.errors import UsageError
@@ -28,7 +26,7 @@ class ConsumerEnd(Handle):
     _settings: Settings[ConsumerConfig]
     _log: ClientLog
     _call: Call
-    _told: Told
+    _report: CallbackErrorReporter
     _interrupts: Interrupts
     _interceptors: ConsumerInterceptors
     _measuring: Measuring[ConsumerMetrics]
@@ -80,7 +78,7 @@ class ConsumerEnd(Handle):
             await self._end(on_error_s(self._settings.config), handled=False, who=who)
         except Exception as failure:  # a listener's errors included
             self._log.warning("closing the consumer under an exception failed as well: %r", failure)
-            tell_beside(error, f"closing the consumer failed as well: {failure!r}")
+            add_note(error, f"closing the consumer failed as well: {failure!r}")
 
     def _commit_at_once(self, offsets: OffsetsLike | None, heard: Heard) -> GiveUp | None:
         """``commit`` on the loop without a task, if nothing has to be waited for first. Raises UsageError."""
@@ -96,7 +94,7 @@ class ConsumerEnd(Handle):
             try:
                 await self._call(commit)
             except Exception as error:
-                self._told(CallbackFailure(error, commit.callback, (commit.offsets, commit.error), commit.topics))
+                self._report(CallbackFailure(error, commit.callback, (commit.offsets, commit.error), commit.topics))
 
 
 def _standing(engine: ConsumerEngine) -> str:

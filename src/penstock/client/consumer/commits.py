@@ -17,9 +17,9 @@ from msgspec import Struct
 from penstock.client.arguments import LARGEST_OFFSET, check_partition, whole_number
 from penstock.client.consumer.membership import Member, State
 from penstock.client.errors import CommitFailed
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
+from penstock.client.runtime.background_loop import FairLock, failed_inside
 from penstock.client.runtime.closing import CloseDeadline
-from penstock.client.runtime.waiting import FairLock, failed_inside
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, ErrorKind, PenstockError, ServerError, TopicRecreated, UsageError
 from penstock.interfaces import CommitHeard, CommitRest, FoundOffset, LogClient
@@ -78,7 +78,7 @@ def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
     ids = {part.partition: part.topic_id for part in getattr(offsets, "parts", ())}
     if not isinstance(plain, Mapping):
         kind = type(offsets).__name__
-        raise UsageError(f"offsets are {kind}, wanted is a batch, or partitions with offsets", hint=_HINT)
+        raise UsageError(f"offsets must be a batch, or partitions with offsets, got {kind}", hint=_HINT)
     found = {
         check_partition(partition): Committed(offset, topic_id=ids.get(partition))
         if type(offset) is int
@@ -104,7 +104,7 @@ def as_group(group: str | GroupMetadata) -> GroupMetadata:
     found: object = GroupMetadata(group) if isinstance(group, str) else group
     if not isinstance(found, GroupMetadata):
         raise UsageError(
-            f"a group is {type(group).__name__}, wanted is its name or GroupMetadata",
+            f"a group must be a name or GroupMetadata, got {type(group).__name__}",
             hint="Consumer.group_metadata() gives it",
         )
     if not found.group:
@@ -145,7 +145,7 @@ class CommitUnderWay:
         self._heard = heard
         self._waiting = True
 
-    def told(self, rest: CommitRest | None) -> None:
+    def heard(self, rest: CommitRest | None) -> None:
         """The first attempt is over. Raises nothing."""
         if not self._waiting:
             return
@@ -239,13 +239,13 @@ class Committer:
         to ``heard`` has ended. Returns the function that gives the commit up; ``heard`` is not called after that.
         """
         member = self.member
-        if member is None or member.commit_at_once is None or self._heard is not None or self._running or not offsets:
+        if member is None or self._heard is not None or self._running or not offsets:
             return None  # interceptors run in the committing task's context; a commit that has just begun goes first
         if member.fenced is not None or not member.holds or not self._one_at_a_time.take():
             return None
         attempt = CommitUnderWay(partial(self._stored, offsets, self._loop.time()), self._one_at_a_time.leave, heard)
         try:
-            begun = member.commit_at_once(offsets, attempt.told)
+            begun = member.commit_at_once(offsets, attempt.heard)
         except BaseException:
             attempt.give_up()
             raise

@@ -1,39 +1,338 @@
 """ConsumerEngine: joins the parts of one consumer and chooses its kind of consumption.
 
-Everything except ``take`` runs on the event loop.
+Everything except ``take`` and ``wait_here`` runs on the event loop.
+
+A synchronous consumer that waits for records receives them itself, in the thread that polls. Otherwise the loop's
+thread would wake for each answer, write the next request and wake the polling thread. Where records come one at a time,
+that is a third of the cost. So once a few polls have waited for small answers, reads under way are lent to the polling
+thread (`interfaces.client.LentRead`). Anything unusual or large goes back to the loop, which continues to read as
+before. Between polls no thread receives on a lent connection; the loop can do work for a poll only after all lent reads
+are back. CallerThreadPoll waits; CallerThreadFetcher holds the lent reads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import select
+import socket
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
 from penstock.client.arguments import TopicNames
 from penstock.client.bad_records import BadRecords
-from penstock.client.connecting import Backoff, ClientClock
+from penstock.client.connecting import ClientClock
 from penstock.client.consumer.by_batch import BatchConsumption
 from penstock.client.consumer.by_offset import CommitsHeard, Consumption, OffsetConsumption, Within
-from penstock.client.consumer.direct_read import CallerThreadPoll
+from penstock.client.consumer.fetcher import LITTLE_BYTES, FetchCycle, Fetcher
 from penstock.client.consumer.membership import Alone, Call, Event, Member, Rebalancing, group_options, match_there
 from penstock.client.consumer.positions import Partitions, PartitionState
 from penstock.client.consumer.subscription import Subscribed
-from penstock.client.meters import ConsumerMeter
-from penstock.client.metrics import ConsumerMetrics
+from penstock.client.metrics import ConsumerMeter, ConsumerMetrics
 from penstock.client.rebalance import RebalanceListener
+from penstock.client.runtime.background_loop import LONGEST_S, Notifier, ended
 from penstock.client.runtime.closing import CloseDeadline, Interrupts, Wait, hang_up
-from penstock.client.runtime.waiting import Notifier
 from penstock.client.status import EmptyReason, PartitionStatus, ReadState, empty_reason
+from penstock.concurrency.locks import LOOP, READER, TryLock
 from penstock.config import ConsumerConfig
 from penstock.config.client import client_log
 from penstock.errors import Closed, RequestTimeout, UsageError
-from penstock.interfaces import BatchLog, HasEpoch, LogClient, Membership, SendsBack
+from penstock.interfaces import LentRead, LogClient, Membership
+from penstock.interfaces.channel import Backoff
 from penstock.model import Committed, Partition
 from penstock.records import Messages
 
-__all__ = ["ConsumerEngine"]
+__all__ = ["CallerThreadFetcher", "CallerThreadPoll", "ConsumerEngine"]
 
+_BEGIN_AFTER: Final = 3
+"""Lend after so many more polls that waited for a small answer than polls that did not."""
+
+_END_AFTER: Final = -8
+"""Take back after so many more polls that did not wait: the loop may fetch ahead for them."""
+
+_NOT_AGAIN_FOR: Final = 64
+"""After a failure, lending is tried again after at most so many waiting polls."""
+
+
+class WakeupPipe:
+    """Wakes a thread that waits for file descriptors. From any thread, and in a signal handler."""
+
+    def __init__(self) -> None:
+        self._heard, self._rope = socket.socketpair()
+        self._heard.setblocking(False)
+        self._rope.setblocking(False)
+        self.fileno = self._heard.fileno()
+
+    def put(self, what: None) -> None:
+        """Wake the thread; same signature as a queue's."""
+        del what
+        with contextlib.suppress(OSError):  # it is already signalled, or closed
+            self._rope.send(b"\0")
+
+    def quiet(self) -> None:
+        """Clear the signal."""
+        with contextlib.suppress(OSError):
+            self._heard.recv(4_096)
+
+    def close(self) -> None:
+        """Close both sockets."""
+        self._heard.close()
+        self._rope.close()
+
+
+class CallerThreadFetcher:
+    """The lent reads of one consumer. Created in ``wait`` by the polling thread; used by one thread at a time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fetcher: Fetcher, news: Notifier) -> None:
+        self._loop = loop
+        self._fetcher = fetcher
+        self.straight = fetcher.straight
+        self._news = news
+        self._hold = TryLock()
+        self._inside = False
+        self._reads: dict[int, tuple[FetchCycle, LentRead]] = {}
+        self._score = self._failed = 0
+        self._closed = False
+        self._poll: select.poll
+        self.waiter: WakeupPipe | None = None
+
+    @property
+    def lent(self) -> bool:
+        """Whether reads are lent, as far as known. May be read at any time."""
+        return bool(self._reads)
+
+    # In the thread that polls.
+
+    def enter(self) -> bool:
+        """Whether reads are lent; if so, they belong to this thread until ``leave``."""
+        if self._inside:  # a signal handler may raise anywhere, even before the previous ``leave``
+            self.leave()
+        if not self._reads:
+            return False
+        self._inside = True
+        if not self._hold.take(READER):
+            self._inside = False
+            return False
+        return True
+
+    def leave(self) -> None:
+        """The loop may take reads back."""
+        self._hold.leave(READER)
+        self._inside = False
+        if self._score < 0:
+            self._score += 1
+        if self._closed:
+            self.close()
+
+    def wait(self, seconds: float) -> None:
+        """Block until data or a wakeup comes, for at most ``seconds`` or one slice, and receive it."""
+        waiter = self.waiter
+        assert waiter is not None
+        for fileno, _ in self._poll.poll(1_000 * (seconds if 0.0 <= seconds < LONGEST_S else LONGEST_S)):
+            if fileno == waiter.fileno:
+                waiter.quiet()
+                continue
+            if (lent := self._reads.get(fileno)) is None:
+                continue
+            round_, read = lent
+            try:
+                answers = read.receive()
+                if answers is not None and (rest := self._fetcher.went_on(round_, answers, read)) is not None:
+                    read.give_back(rest)
+            except BaseException:
+                read.break_off()
+                self._forget_what_is_over()
+                raise
+            if read.over:
+                self._forget_what_is_over()
+
+    def give_back(self) -> None:
+        """Return all reads to the loop."""
+        for _, read in self._reads.values():
+            read.give_back()
+        self._forget_what_is_over()
+
+    def waited(self, size: int) -> None:
+        """A poll has waited for so many bytes from the loop. After a few such small answers, have reads lent."""
+        if size > LITTLE_BYTES:
+            self._score = min(self._score, 0)
+            return
+        self._score += 1
+        if self._score >= _BEGIN_AFTER:
+            self._score = 0
+            self._loop.call_soon_threadsafe(self._lend)
+
+    def did_not_wait(self) -> None:
+        """A poll has found records at once."""
+        if self._score > _END_AFTER:
+            self._score -= 1
+        elif self._reads and self.enter():
+            self.give_back()
+            self.leave()
+
+    def _forget_what_is_over(self) -> None:
+        for fileno, (_, read) in list(self._reads.items()):
+            if read.over:
+                with contextlib.suppress(KeyError):
+                    self._poll.unregister(fileno)
+                self._reads.pop(fileno, None)
+                read.forget()
+
+    # On the loop.
+
+    def _lend(self) -> None:
+        if self._closed or not self._hold.take(LOOP):
+            return
+        try:
+            lent = self._fetcher.lend(self._hold) if self._has_waiter() else []
+            if not lent:
+                self._failed = min(2 * self._failed + 1, _NOT_AGAIN_FOR)
+                self._score = -self._failed
+                return
+            self._failed = 0
+            for round_, read in lent:
+                self._poll.register(read.fileno, select.POLLIN)
+                self._reads[read.fileno] = round_, read
+        finally:
+            self._hold.leave(LOOP)
+            self._news.notify()
+
+    def _has_waiter(self) -> bool:
+        """Create the pipe on first use; False if no file descriptors are left."""
+        if self.waiter is None:
+            try:
+                waiter = WakeupPipe()
+            except OSError:
+                return False
+            self._poll = select.poll()
+            self._poll.register(waiter.fileno, select.POLLIN)
+            self.waiter = waiter
+        return True
+
+    def close(self) -> None:
+        """Stop, after the connections have ended. On the loop, or when the polling thread leaves later."""
+        self._closed = True
+        if self._hold.take(LOOP):
+            self._forget_what_is_over()
+            if self.waiter is not None:
+                self.waiter.close()
+            self._hold.leave(LOOP)
+
+
+# A poll of a synchronous consumer that waits in its own thread, while the loop has nothing to do for it. The loop
+# receives and wakes it, or, after a few waiting polls, this thread receives by itself (CallerThreadFetcher).
+_MOMENT_S: Final = 0.01
+"""How long the loop may hold lent reads: for a few steps."""
+
+
+class CallerThreadPoll:
+    """The waiting of one engine. Created on the loop; one thread waits at a time."""
+
+    def __init__(self, engine: ConsumerEngine, loop: asyncio.AbstractEventLoop, news: Notifier) -> None:
+        self._engine = engine
+        self._loop = loop
+        self._news = news
+        self._own: CallerThreadFetcher | None = None
+
+    def wait(self, deadline: float) -> bool:
+        """True when something may have come, False when the loop has to be asked.
+
+        The loop also determines why nothing came by ``deadline`` (loop time).
+        """
+        engine, own = self._engine, self._own or self._made()
+        if ended.run_loop is not None:
+            if own is not None and own.enter():
+                own.give_back()
+                own.leave()
+            return False
+        if own is not None and own.straight.held is not None:
+            return True  # an interrupt has ended the poll that received it
+        member = engine.rebalancing.member if engine.rebalancing else None
+        if member is not None:
+            member.poll_begins()
+        engine.empty_reason = None
+        try:
+            while (found := self._waited(own, deadline)) is None:
+                pass
+            return found
+        finally:
+            self._news.remove_waiter()
+            if member is not None:
+                member.poll_ends()
+
+    def take(self) -> Messages | None:
+        """The record that the last wait received directly; None if records went to the buffer."""
+        own = self._own
+        return None if own is None else own.straight.take(self._engine.partitions)
+
+    def did_not_wait(self) -> None:
+        """A poll has found records at once."""
+        if self._own is not None:
+            self._own.did_not_wait()
+
+    def close(self) -> None:
+        """On the loop, once all connections are closed."""
+        if self._own is not None:
+            self._own.close()
+
+    def _waited(self, own: CallerThreadFetcher | None, deadline: float) -> bool | None:
+        """As ``wait``; None if reads were lent meanwhile."""
+        if own is None or not own.enter():
+            self._news.add_waiter()
+            found = self._rung(own, deadline)
+            if own is not None and found is not None and (found or self._loop.time() >= deadline):
+                own.waited(self._engine.partitions.buffered_bytes)
+            return found
+        try:
+            self._news.add_waiter(own.waiter)
+            found = self._received(own, deadline)
+            if not found and self._loop.time() < deadline:
+                own.give_back()  # the loop needs them for the work that it is asked for next
+            return found
+        finally:
+            own.leave()
+
+    def _rung(self, own: CallerThreadFetcher | None, deadline: float) -> bool | None:
+        engine = self._engine
+        while not engine.needs_service and engine.patience is None:
+            if not engine.partitions.quiet():
+                return engine.consumption.busy and engine.partitions.anything_to_take()
+            left = deadline - self._loop.time()
+            if left <= 0 or not engine.consumption.busy:
+                return False
+            lent = own is not None and own.lent
+            self._news.wait_here(min(left, _MOMENT_S) if lent else left)
+            if engine.partitions.anything_to_take():
+                return True  # other events are left to the next poll
+            if own is not None and own.lent:
+                return None
+        return False
+
+    def _received(self, own: CallerThreadFetcher, deadline: float) -> bool:
+        engine = self._engine
+        looked = False
+        while not engine.needs_service and engine.patience is None:
+            if not engine.partitions.quiet():
+                return engine.consumption.busy and engine.partitions.anything_to_take()
+            left = deadline - self._loop.time()
+            if left <= 0 and looked:
+                return False
+            own.wait(max(0.0, left))
+            looked = True
+            if own.straight.held is not None or engine.partitions.anything_to_take():
+                return True
+        return False
+
+    def _made(self) -> CallerThreadFetcher | None:
+        if (fetcher := self._engine.consumption.fetcher) is not None:
+            self._own = CallerThreadFetcher(self._loop, fetcher, self._news)
+        return self._own
+
+
+# ConsumerEngine: joins the parts of one consumer and chooses its kind of consumption.
+#
+# Everything except ``take`` runs on the event loop.
 _LITTLE_BYTES: Final = 16 * 1024
 """Decoding this much takes less time than one iteration of the loop."""
 
@@ -46,7 +345,7 @@ class ConsumerEngine:
         client: LogClient,
         config: ConsumerConfig,
         call: Call,
-        surroundings: ClientClock | None = None,
+        clock: ClientClock | None = None,
         interrupts: Interrupts | None = None,
         committed: CommitsHeard | None = None,
         bad_records: BadRecords | None = None,
@@ -59,12 +358,12 @@ class ConsumerEngine:
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
         self._news = Notifier()
-        self._interrupts.ring = self._news.ring
+        self._interrupts.notify = self._news.notify
         self._failure: BaseException | None = None
         self._bad_records = bad_records or BadRecords(config.on_bad_record, log=client_log("consumer", config))
         self.partitions = Partitions(self._bad_records)
-        dice = (surroundings or ClientClock()).dice
-        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
+        chance = (clock or ClientClock()).random
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, chance)
         log = self._log = client_log("consumer", config)
         self.meter = ConsumerMeter(self._loop.time())
         hooks = (self._news.set, self._failed, self._renewed)
@@ -154,7 +453,7 @@ class ConsumerEngine:
             raise UsageError(
                 "there is nothing that a group shares", hint="Give the consumer a group, and subscribe it to topics"
             )
-        if isinstance(self.client, BatchLog) or isinstance(self.rebalancing.member.membership, HasEpoch):
+        if self.client.hands_out_batches or self.rebalancing.member.membership.epoch is not None:
             raise UsageError("such a group's servers share out by themselves, at no member's wish")
         self.rebalancing.member.see(Event.REJOIN, reason)
         self._news.set()
@@ -175,7 +474,7 @@ class ConsumerEngine:
     @property
     def waiting(self) -> bool:
         """Whether a call is waiting that ``close`` and ``wakeup`` would end. May be read from any thread."""
-        return self._interrupts.waiting or self._news.bell_hangs
+        return self._interrupts.waiting or self._news.has_waiter
 
     async def ready(self, deadline: float, *, serve: bool = True) -> bool:
         """Do what is due, then wait until there is something to take, or until ``deadline`` (loop time).
@@ -349,17 +648,12 @@ class ConsumerEngine:
         """
         if self.config.group is None:
             raise UsageError("there is no group that records could be given to again", hint="Give it one: group=NAME")
-        if not isinstance(self.client, SendsBack):
-            raise UsageError(
-                "this log takes no records back",
-                hint="reject() reads them again, with all after them; or send them to a topic for later",
-            )
         await self.client.send_back(self.config.group, batch.offsets, delay=delay)
 
     async def close(self, timeout_s: float) -> None:
         """Commit if commits are automatic, leave the group, close connections. The first error is raised at the end."""
         with CloseDeadline(timeout_s) as self.patience:
-            self._news.ring()
+            self._news.notify()
             await self._interrupts.end(Closed("the consumer was closed"))
             await self._leave(self.patience)
 
@@ -392,6 +686,6 @@ class ConsumerEngine:
 
 
 def _consumption(client: LogClient, within: Within) -> Consumption:
-    if within.config.group and isinstance(client, BatchLog):
-        return BatchConsumption(client, client, within)
+    if within.config.group and client.hands_out_batches:
+        return BatchConsumption(client, within)
     return OffsetConsumption(client, within)

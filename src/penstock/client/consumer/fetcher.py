@@ -14,27 +14,21 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from penstock.client.connecting import Backoff
 from penstock.client.consumer.positions import Partitions, PartitionState
-from penstock.client.meters import ConsumerMeter
-from penstock.client.runtime.waiting import guarded, report_failure, ring_after
+from penstock.client.metrics import ConsumerMeter
+from penstock.client.runtime.background_loop import call_not_before, guarded, report_failure
 from penstock.concurrency.locks import TryLock
 from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.client import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError, TopicRecreated
 from penstock.interfaces import (
     Fetched,
-    HasReplicas,
-    HearsOfMoves,
-    KnowsTopicIds,
-    LendsReads,
     LentRead,
     LogClient,
     ReadFrom,
     ReadLimits,
-    ReadsAgain,
-    ReadsAtOnce,
 )
+from penstock.interfaces.channel import Backoff
 from penstock.interfaces.client import FetchHeard
 from penstock.model import Node, OffsetSpec, Partition
 from penstock.records import Messages
@@ -97,8 +91,8 @@ class FetchCycle(Struct):
     """A fetch of one node that is under way; it is repeated unchanged while hardly anything changes.
 
     ``changes`` counts the assignment's changes when the request was made; ``ahead`` are the limits of that moment.
-    ``stirred``: the fetch must not be repeated, because it asks for less than fits now, or another partition waits to
-    be fetched with these, or one is now read from another node.
+    ``invalidated``: the fetch must not be repeated, because it asks for less than fits now, or another partition waits
+    to be fetched with these, or one is now read from another node.
     """
 
     node: Node
@@ -107,7 +101,7 @@ class FetchCycle(Struct):
     begun: float
     changes: int
     ahead: PrefetchLimit
-    stirred: bool
+    invalidated: bool
     task: asyncio.Task[None] | None = None
     heard: FetchHeard | None = None
 
@@ -116,7 +110,7 @@ class FetchCycle(Struct):
 
         ``changes`` is the assignment's present count.
         """
-        if self.stirred or self.changes != changes:
+        if self.invalidated or self.changes != changes:
             return None
         moved: list[tuple[Asked, ReadFrom]] = []
         for asked in self.reads.values():
@@ -181,12 +175,6 @@ _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
 
 
-def _without_ids(topic: str) -> bytes | None:
-    """For a log whose topics have no ids."""
-    del topic
-    return None
-
-
 class Reactions(Struct, frozen=True):
     """The parts of the engine that the fetcher calls.
 
@@ -220,16 +208,16 @@ class Fetcher:
         self._backoff = backoff
         self._on = reactions
         self._loop = asyncio.get_running_loop()
-        self._reads_at = client.reads_at if isinstance(client, HasReplicas) else client.leader
-        self._moved = client.moved if isinstance(client, HearsOfMoves) else None
-        self._topic_id = client.topic_id if isinstance(client, KnowsTopicIds) else _without_ids
+        self._reads_at = client.reads_at
+        self._moved = client.moved
+        self._topic_id = client.topic_id
         self._meter = meter or ConsumerMeter(self._loop.time())
-        self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
-        self._again = client.read_again if isinstance(client, ReadsAgain) else None
-        self._lends = client.lend_read if isinstance(client, LendsReads) else None
+        self._at_once = client.read_at_once
+        self._again = client.read_again
+        self._lends = client.lend_read
         self._in_flight: dict[str, FetchCycle] = {}
         self._reserved_bytes = 0
-        self._somebody_waits = False
+        self._partition_waits = False
         self._failures: dict[str, int] = {}
         self.straight = SingleRecordSlot()
         self._closed = False
@@ -249,7 +237,7 @@ class Fetcher:
         """Start all possible fetches. Cheap when there are none."""
         if self._closed or self.busy:
             return
-        self._somebody_waits = False
+        self._partition_waits = False
         by_node: dict[Node, list[PartitionState]] = {}
         now = self._loop.time()
         for state in sorted(self._partitions, key=lambda state: state.asked):
@@ -267,7 +255,7 @@ class Fetcher:
             elif (round_ := self._in_flight.get(node.name)) is None:
                 by_node.setdefault(node, []).append(state)
             elif not state.reading:
-                round_.stirred = True
+                round_.invalidated = True
         if not by_node:
             return
         ahead = PrefetchLimit.of(self._config, len(by_node) + len(self._in_flight), len(self._partitions))
@@ -313,7 +301,7 @@ class Fetcher:
             return
         room = ahead.room(self._taken_bytes)
         if not room:
-            self._somebody_waits = True
+            self._partition_waits = True
             return
         most = min(ahead.most, per_partition * len(eager))
         limit = min(most, room)
@@ -338,12 +326,12 @@ class Fetcher:
             return
         self._reserved_bytes += limit
         limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
-        changes, stirred = self._partitions.changes, held_back or limit < most or self._again is None
-        round_ = FetchCycle(node, reads, limits, self._loop.time(), changes, ahead, stirred)
+        changes, invalidated = self._partitions.changes, held_back or limit < most
+        round_ = FetchCycle(node, reads, limits, self._loop.time(), changes, ahead, invalidated)
         round_.heard = heard = partial(self._heard, round_)
         self._in_flight[node.name] = round_
         wanted = [each.read for each in reads.values()]
-        if self._at_once is not None and self._at_once(node, wanted, limits, heard):
+        if self._at_once(node, wanted, limits, heard):
             return
         task = self._loop.create_task(self._pull(round_, wanted), name=f"penstock fetch {node.name}")
         round_.task = task
@@ -387,13 +375,13 @@ class Fetcher:
             return
         self._over(round_)
         if pause:
-            ring_after(self._loop, now + pause, self._kick_later)
+            call_not_before(self._loop, now + pause, self._kick_later)
         else:
             self._kick_later()
 
     def lend(self, hold: TryLock) -> list[tuple[FetchCycle, LentRead]]:
         """Reads under way, those that the waiting thread can receive by itself."""
-        if self._lends is None or self._closed:
+        if self._closed:
             return []
         found = ((each, self._lends(each.node, hold)) for each in self._in_flight.values() if each.task is None)
         return [(round_, read) for round_, read in found if read is not None]
@@ -409,7 +397,7 @@ class Fetcher:
             size += answer.size
         # A node that answers at once with nothing gets a pause; after a large answer more may be coming.
         unusual = size > LITTLE_BYTES or (not size and now - round_.begun < _EMPTY_HANDED_S)
-        if unusual or self._somebody_waits or round_.moved(partitions.changes) != []:
+        if unusual or self._partition_waits or round_.moved(partitions.changes) != []:
             return partial(self._heard, round_, answers)
         self._meter.fetched(now - round_.begun, answers)
         moved: list[ReadFrom] = []
@@ -461,9 +449,9 @@ class Fetcher:
 
     def _asked_again(self, round_: FetchCycle, now: float) -> bool:
         """Repeat the request, from the partitions' new offsets, if ``kick`` would do nothing else."""
-        if self._again is None or round_.heard is None or (moved := round_.moved(self._partitions.changes)) is None:
+        if round_.heard is None or (moved := round_.moved(self._partitions.changes)) is None:
             return False
-        if self._somebody_waits or round_.ahead.room(self._taken_bytes) < round_.limits.max_bytes:
+        if self._partition_waits or round_.ahead.room(self._taken_bytes) < round_.limits.max_bytes:
             return False
         if not self._again(round_.node, [read for _, read in moved], round_.heard):
             return False
@@ -513,13 +501,13 @@ class Fetcher:
             state.failure = error
             self._on.arrived()
             return True
-        if self._moved is not None and self._moved(state.partition):
+        if self._moved(state.partition):
             state.failed_at, state.retry_at, state.drained = None, 0.0, False  # read at the new node at once
             return True
         self._client.distrust(state.partition)
         state.failed_at, state.drained = node, False
         state.retry_at = self._loop.time() + self._backoff.seconds(1)
-        ring_after(self._loop, state.retry_at, self._kick_later)
+        call_not_before(self._loop, state.retry_at, self._kick_later)
         self._on.refresh()
         return True
 

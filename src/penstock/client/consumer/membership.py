@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from penstock.client.consumer.positions import Partitions
 from penstock.client.consumer.subscription import Subscribed
-from penstock.client.meters import ConsumerMeter
+from penstock.client.metrics import ConsumerMeter
 from penstock.client.rebalance import RebalanceListener
 from penstock.config import ConsumerConfig
 from penstock.config.client import ClientLog
@@ -25,12 +25,9 @@ from penstock.errors import ConfigError, FencedError, PenstockError, UsageError
 from penstock.groups.state_machine import Table
 from penstock.interfaces import (
     Beat,
-    CommitsAtOnce,
     Dropped,
     GroupOptions,
-    HasEpoch,
     LogClient,
-    MatchesPatterns,
     Membership,
     Verdict,
 )
@@ -161,20 +158,14 @@ def group_options(config: ConsumerConfig) -> GroupOptions:
 def match_there(membership: Membership, subscribed: Subscribed) -> None:
     """Have the group's servers match the SubscriptionPattern, if there is one. Raises UsageError where they cannot."""
     pattern = None if subscribed.for_servers is None else subscribed.for_servers.pattern
-    if isinstance(membership, MatchesPatterns):
-        membership.match(pattern)
-    elif pattern is not None:
-        raise UsageError(
-            "nobody matches a SubscriptionPattern here: only servers of groups with group_protocol='consumer' do",
-            hint="Give the pattern as text or re.compile(…): then the consumer looks the topics up itself",
-        )
+    membership.match(pattern)
 
 
-class Alone:
+class Alone(Membership):
     """The membership of a consumer without a group: it owns every partition of its topics."""
 
-    heartbeat_interval_s = _FOREVER_S
-    member_id = ""
+    heartbeat_interval_s: float = _FOREVER_S
+    member_id: str = ""
 
     def __init__(self, client: LogClient) -> None:
         self._client = client
@@ -258,8 +249,7 @@ class Member:
         self.events: list[Beat] = []
         self.losses = 0
         self._keeps = False
-        self._epochs = membership if isinstance(membership, HasEpoch) else None
-        self.commit_at_once = membership.commit_at_once if isinstance(membership, CommitsAtOnce) else None
+        self.commit_at_once = membership.commit_at_once
         """The membership's method, if it has one."""
         self._one_at_a_time = asyncio.Lock()
         self._leaving = asyncio.Lock()
@@ -339,7 +329,7 @@ class Member:
             self.events = []
         early, self._early = self._early, []
         for beat in early:
-            self._told(beat)
+            self._take_in(beat)
         return assignment
 
     async def renewed(self, topics: Collection[str]) -> None:
@@ -363,7 +353,10 @@ class Member:
             try:
                 await self.membership.leave(reason)
             except PenstockError as error:
-                self.log.warning("the group was not told that this consumer left, and will notice by itself: %s", error)
+                self.log.warning(
+                    "leaving the group failed; it removes this consumer after session_timeout_ms: %s",
+                    error,
+                )
 
     def _has_joined(self, task: asyncio.Task[Assignment]) -> None:
         """From now on heartbeats keep the membership, even while no poll takes the result."""
@@ -386,7 +379,7 @@ class Member:
             names = await topics() if callable(topics) else topics
             async with self._leaving:
                 pass  # a leave under way, sent because no poll came, would end the membership that begins here
-            if self._epochs is not None:
+            if self.membership.epoch is not None:
                 async with self._one_at_a_time:
                     pass  # wait for a heartbeat under way; none begins until this join has ended
             found = await self.membership.join(names, owned, reason)
@@ -430,16 +423,16 @@ class Member:
             async with self._one_at_a_time:
                 begun = self._loop.time()
                 beat = await self.membership.heartbeat()
-                self._meter.beaten(begun, self._loop.time())
-            if self._epochs is not None and self._epochs.epoch >= 0:
-                self.last_joined = (self._epochs.epoch, self.membership.member_id)
-            self._told(beat)
+                self._meter.heartbeat_done(begun, self._loop.time())
+            if (epoch := self.membership.epoch) is not None and epoch >= 0:
+                self.last_joined = (epoch, self.membership.member_id)
+            self._take_in(beat)
             return self.membership.heartbeat_interval_s
         if self._beats:
             await self._leave_overdue()
         return max(self.membership.heartbeat_interval_s, _IDLE_S)
 
-    def _told(self, beat: Beat) -> None:
+    def _take_in(self, beat: Beat) -> None:
         if self.state is State.JOINING and self._beats:
             self._early.append(beat)
         if self.state not in _HOLDS:
@@ -468,7 +461,7 @@ class Member:
             async with self._leaving:
                 await self.membership.leave(reason)
         except PenstockError as error:
-            self.log.warning("the group was not told, and will notice by itself: %s", error)
+            self.log.warning("leaving the group failed; it removes this consumer after session_timeout_ms: %s", error)
 
 
 # The application's listeners and callbacks under an AsyncConsumer: called on the loop, awaited if they are coroutines.

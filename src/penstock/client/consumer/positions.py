@@ -18,12 +18,12 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from penstock.client.bad_records import BadRecords
-from penstock.client.connecting import Backoff
 from penstock.client.errors import NoOffset
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.config.client import ClientLog
 from penstock.errors import FirstContactTimeout, OffsetOutOfRange, PenstockError, TopicRecreated, shown_id
-from penstock.interfaces import Fetched, FoundOffset, KnowsTopicIds, LogClient
+from penstock.interfaces import Fetched, FoundOffset, LogClient
+from penstock.interfaces.channel import Backoff
 from penstock.interfaces.client import not_whole
 from penstock.model import Committed, Node, Offset, OffsetSpec, Partition
 from penstock.records import Messages
@@ -67,8 +67,8 @@ class Handout(Struct):
     """The state of a partition whose log hands out single batches; unused for other logs.
 
     The loop's side writes ``booked`` (the version of the position that the log knows), ``context`` (of the outstanding
-    batch, which is not confirmed), ``confirmed`` (of the last confirmed batch), ``told`` (the batch that the log knows
-    to be with the application) and ``paused`` (as the log knows it).
+    batch, which is not confirmed), ``confirmed`` (of the last confirmed batch), ``reported`` (the batch that the log
+    knows to be with the application) and ``paused`` (as the log knows it).
 
     The user's side writes ``begun`` and ``handed`` (the batch of which polls returned the first row, and the last one),
     ``settled`` (``handed`` when the last poll began) and ``ending`` (the part with that last row, which gets the
@@ -78,7 +78,7 @@ class Handout(Struct):
     booked: int = UNBOOKED
     context: str = ""
     confirmed: str = ""
-    told: str = ""
+    reported: str = ""
     paused: bool = False
     begun: str = ""
     handed: str = ""
@@ -388,7 +388,7 @@ class PositionLookup:
     ) -> None:
         self._client = client
         self._log = log
-        self._topic_id = client.topic_id if isinstance(client, KnowsTopicIds) else None
+        self._topic_id = client.topic_id
         self._config = config
         self._partitions = partitions
         self._backoff = backoff
@@ -486,8 +486,6 @@ class PositionLookup:
 
         The other order would be wrong: an old topic's offset taken for one of the new topic would go unnoticed.
         """
-        if self._topic_id is None:
-            return {}
         return {topic: self._topic_id(topic) for topic in {partition.topic for partition in partitions}}
 
     def _tell_recreated(self, anew: Sequence[_Anew], why: str) -> None:

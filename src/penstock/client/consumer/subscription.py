@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from penstock.client.arguments import TopicNames
-from penstock.client.connecting import Backoff
-from penstock.client.runtime.waiting import CoalescingTimer
+from penstock.client.runtime.background_loop import CoalescingTimer
 from penstock.config import ClientConfig
 from penstock.config.client import ClientLog
 from penstock.errors import ConfigError, FirstContactTimeout, PenstockError, UsageError
 from penstock.interfaces import LogClient
+from penstock.interfaces.channel import Backoff
 from penstock.model import Partition, TopicInfo, Value
 
 __all__ = [
@@ -48,7 +48,7 @@ class SubscriptionPattern(Value, frozen=True):
     def __post_init__(self) -> None:
         given: object = self.pattern
         if not isinstance(given, str):
-            raise UsageError(f"a subscription pattern is {given!r:.60}, wanted is text")
+            raise UsageError(f"a subscription pattern must be a string, got {given!r:.60}")
         if not given:
             raise UsageError("a subscription pattern is empty", hint='Every topic is meant by ".*"')
 
@@ -128,10 +128,10 @@ def subscribed_to(names: TopicNames, topics: object, pattern: object = None) -> 
         return Subscribed(names.some(given))
     listed: list[object] = list(given)
     named = [each for each in listed if not _is_pattern(each)]
-    told = [*filter(_is_pattern, listed), *([] if pattern is None else [pattern])]
-    for_servers = _for_servers(told)
-    patterns = [] if for_servers else [_compiled(each) for each in told]
-    return Subscribed(names.some(named) if named or not told else frozenset(), patterns, for_servers)
+    patterns_given = [*filter(_is_pattern, listed), *([] if pattern is None else [pattern])]
+    for_servers = _for_servers(patterns_given)
+    patterns = [] if for_servers else [_compiled(each) for each in patterns_given]
+    return Subscribed(names.some(named) if named or not patterns_given else frozenset(), patterns, for_servers)
 
 
 def _for_servers(patterns: Collection[object]) -> SubscriptionPattern | None:
@@ -156,7 +156,7 @@ def _compiled(given: object) -> re.Pattern[str]:
     if isinstance(given, re.Pattern) and isinstance(given.pattern, str):
         return given
     if not isinstance(given, str):
-        raise UsageError(f"a pattern is {given!r:.60}, wanted is text, or what re.compile() makes of text")
+        raise UsageError(f"a pattern must be a string or a compiled expression, got {given!r:.60}")
     try:
         return re.compile(given)
     except (re.error, OverflowError, RecursionError) as error:
@@ -243,7 +243,7 @@ class Topics:
         return bool(self.wanted) or self._patterns is not None
 
     def _arm(self, delay_s: float) -> None:
-        self._alarm.ring_by(self._loop.time() + delay_s)
+        self._alarm.call_by(self._loop.time() + delay_s)
 
     def _begin(self) -> None:
         if self._task is None and self._asks:
@@ -310,14 +310,14 @@ class MissingPartitionWarnings:
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._since: dict[str | Partition, float] = {}
-        self._told: set[str | Partition] = set()
+        self._warned: set[str | Partition] = set()
 
     def renewed(self, topics: Topics, partitions: Collection[Partition]) -> None:
         """Warn of missing topics, and fail for a partition that its topic does not have."""
         wrong = self._look(topics.wanted, partitions, topics.known, self._loop.time())
         if wrong is not None:
             self._failed(wrong)
-        elif len(self._told) < len(self._since):
+        elif len(self._warned) < len(self._since):
             self._loop.call_later(_LOOK_AGAIN_S, topics.refresh)
 
     def _look(
@@ -326,9 +326,9 @@ class MissingPartitionWarnings:
         absent: set[str | Partition] = {topic for topic in topics if topic not in known}
         absent.update(each for each in partitions if each.topic in known and not _has(known[each.topic], each))
         self._since = {each: self._since.get(each, now) for each in absent}
-        self._told &= absent
-        lasting = sorted((each for each in absent - self._told if now - self._since[each] >= _LASTING_S), key=str)
-        self._told.update(lasting)
+        self._warned &= absent
+        lasting = sorted((each for each in absent - self._warned if now - self._since[each] >= _LASTING_S), key=str)
+        self._warned.update(lasting)
         for topic in lasting:
             if isinstance(topic, str):
                 self._log.warning("the servers know no topic %s; it will be read once it is there", topic)

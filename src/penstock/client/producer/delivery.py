@@ -11,7 +11,8 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -19,9 +20,11 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from msgspec import Struct
 
 from penstock import _clock
+from penstock.client.runtime.background_loop import next_of
 from penstock.client.runtime.callbacks import HERE, Callbacks
-from penstock.client.runtime.waiting import next_of
-from penstock.errors import PenstockError, RequestTimeout, UsageError
+from penstock.client.runtime.closing import add_note
+from penstock.config.client import ClientLog
+from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
 from penstock.model import LogRange, Partition, Value
 
 __all__ = ["BatchDelivery", "BatchFuture", "Delivery", "PartitionRun", "RecordMetadata", "RecordResult"]
@@ -321,7 +324,7 @@ class Delivery(Waitable[RecordMetadata]):
     def _any(self) -> BatchFuture:
         return self.outcome
 
-    def _told(self) -> tuple[str, RecordMetadata | None, PenstockError | None]:
+    def _settled_as(self) -> tuple[str, RecordMetadata | None, PenstockError | None]:
         """Topic, metadata or error of a settled record, for observers; it does not mark the error as read."""
         fate = self.outcome.fate_of(self._row)
         assert fate is not None
@@ -387,3 +390,54 @@ def _add_range(spans: list[LogRange], partition: Partition, fate: RecordResult) 
     if spans and spans[-1].end == start:
         start = spans.pop().start
     spans.append(LogRange.of(partition, start, end))
+
+
+class Ending(Struct, frozen=True):
+    """The result of a close: records that were not delivered, by topic; ``error`` is an earlier error, never read.
+
+    It is reported without replacing an exception that is being raised.
+    """
+
+    lost: Counter[str]
+    error: PenstockError | None
+
+    def __str__(self) -> str:
+        topics = ", ".join(f"{topic} {count:,}" for topic, count in sorted(self.lost.items()))
+        plural = "records were" if self.lost.total() > 1 else "record was"
+        return f"{self.lost.total():,} {plural} not acknowledged when the producer was closed ({topics})"
+
+    def tell(self, log: ClientLog) -> None:
+        """Log the lost records, if any."""
+        if self.lost:
+            log.warning("%s", self)
+
+    def complain(self, *, of_lost: bool) -> None:
+        """Raise the unread error; else Closed if records were lost."""
+        if self.error is not None:
+            raise self.error
+        if self.lost and of_lost:
+            raise Closed(str(self), hint="They may be stored all the same; close_timeout_ms says how long to try")
+
+    def add_notes(self, error: BaseException) -> None:
+        """Add notes to an exception that continues."""
+        if self.error is not None:
+            add_note(error, f"an earlier delivery failed: {self.error}")
+        if self.lost:
+            add_note(error, f"{self}; close_on_error_timeout_ms says how long to try")
+
+
+def undelivered(outcomes: Iterable[BatchFuture]) -> Counter[str]:
+    """Records by topic that were not stored, as far as known, of settled deliveries."""
+    lost: Counter[str] = Counter()
+    for outcome in outcomes:
+        fates = [fate for run in outcome.runs or () for fate in run.fates]
+        if outcome.error is not None:
+            lost[outcome.topic] += outcome.rows - sum(fate.rows for fate in fates if fate.error is None)
+        else:
+            lost[outcome.topic] += sum(fate.rows for fate in fates if fate.error is not None)
+    return +lost
+
+
+def error_of(unseen: BatchFuture | None) -> PenstockError | None:
+    """The error of a delivery whose result was never read."""
+    return None if unseen is None or unseen.seen else unseen.first_error()

@@ -13,26 +13,26 @@ from functools import partial
 from typing import Final
 
 from penstock.client.arguments import TopicNames
-from penstock.client.connecting import Backoff, ClientClock
+from penstock.client.connecting import ClientClock
 from penstock.client.consumer.subscription import Topics
-from penstock.client.intercepting import ProducerInterceptors
-from penstock.client.meters import ProducerMeter
-from penstock.client.metrics import ProducerMetrics
+from penstock.client.interceptors import ProducerInterceptors
+from penstock.client.metrics import ProducerMeter, ProducerMetrics
 from penstock.client.producer.accumulator import (
     BufferMemory,
     PendingBatch,
     RecordAccumulator,
+    RecordValidator,
+    Serializers,
     StagedTable,
     nothing_is_plain,
 )
-from penstock.client.producer.delivery import BatchFuture, PartitionRun
+from penstock.client.producer.delivery import BatchFuture, Ending, PartitionRun, error_of, undelivered
 from penstock.client.producer.routing import KeyPartitions, PartitionerFunction, TopicRouter, chooser_of
 from penstock.client.producer.sender import BatchSender, Hooks
 from penstock.client.producer.transactions import EngineHooks, Transacting, transactional_sender
-from penstock.client.producer.validation import RecordValidator, Serializers
+from penstock.client.runtime.background_loop import failed_inside, guarded
 from penstock.client.runtime.callbacks import Callbacks, LoopCallbacks
-from penstock.client.runtime.closing import CloseDeadline, Ending, error_of, hang_up, on_error_s, undelivered
-from penstock.client.runtime.waiting import failed_inside, guarded
+from penstock.client.runtime.closing import CloseDeadline, hang_up, on_error_s
 from penstock.config import ProducerConfig
 from penstock.config.client import client_log
 from penstock.errors import (
@@ -44,7 +44,8 @@ from penstock.errors import (
     RequestTimeout,
     UsageError,
 )
-from penstock.interfaces import Avoids, Beats, GoesRound, LogClient
+from penstock.interfaces import LogClient, Sender
+from penstock.interfaces.channel import Backoff
 from penstock.model import Partition
 
 __all__ = ["ProducerEngine", "no_topic", "partitions_of", "unknown_topic"]
@@ -61,7 +62,7 @@ def unknown_topic(topic: str, timeout_ms: int) -> UsageError:
 
 def no_topic(topic: str, timeout_ms: int, trouble: PenstockError | None) -> PenstockError:
     """No server could be asked; ``trouble`` is the error of the last attempt."""
-    message = f"nobody could tell within max_block_ms={timeout_ms} whether there is such a topic"
+    message = f"no server could say within max_block_ms={timeout_ms} whether the topic exists"
     if trouble is None:
         return ConnectionLost(
             message, topic=topic, hint="Is a server there? Warnings of penstock.connection say why not"
@@ -100,7 +101,7 @@ class ProducerEngine:
         client: LogClient,
         config: ProducerConfig,
         post: Callable[[Callable[[], None]], object],
-        surroundings: ClientClock | None = None,
+        clock: ClientClock | None = None,
         callbacks: Callbacks | None = None,
         serializers: Serializers | None = None,
         partitioner: PartitionerFunction | None = None,
@@ -108,17 +109,17 @@ class ProducerEngine:
     ) -> None:
         self.config = config
         self._log = client_log("producer", config)
-        self.surroundings = surroundings or ClientClock()
+        self.clock = clock or ClientClock()
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._callbacks = callbacks or LoopCallbacks()
         self.intake = RecordAccumulator(
-            self._loop, config, partial(post, self._tick), self._callbacks, self.surroundings.now_ns
+            self._loop, config, partial(post, self._tick), self._callbacks, self.clock.now_ns
         )
         self._room = BufferMemory(self.intake, config.max_block_ms, self._tick)
         self.wait_for_room = self._room.wait
         self._names = TopicNames(client)
-        putting = RecordValidator(self._names, config, self.surroundings)
+        putting = RecordValidator(self._names, config, self.clock)
         record = putting.record if serializers is None else partial(serializers.record, putting.record)
         self.record = partial(interceptors.record, record) if interceptors else record
         self.tables = partial(interceptors.tables, putting.tables) if interceptors else putting.tables
@@ -134,7 +135,7 @@ class ProducerEngine:
         self._broken = False
         self._unknown: set[str] = set()
         self._overdue: set[str] = set()
-        backoff = self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.surroundings.dice)
+        backoff = self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.clock.random)
         transactional = transactional_sender(client, config)
         self._sender = transactional or client.sender(idempotent=config.enable_idempotence)
         self._keys = KeyPartitions(self._sender)
@@ -326,10 +327,10 @@ class ProducerEngine:
                     self._keys,
                     self.config.batch_size_bytes,
                     self._delivering.waiting_bytes,
-                    self.surroundings.dice,
-                    self._sender.avoids if isinstance(self._sender, Avoids) else None,
+                    self.clock.random,
+                    self._sender.avoids,
                     chooser_of(self._partitioner, topic),
-                    turn_bytes=self._sender.turn_bytes if isinstance(self._sender, GoesRound) else 0,
+                    turn_bytes=self._sender.turn_bytes,
                     is_idle=self._delivering.is_idle,
                 )
             for staged in self._unrouted.pop(topic, ()):
@@ -357,10 +358,10 @@ class ProducerEngine:
         except Exception as error:
             self._failed(error)
 
-    async def _beat(self, sender: Beats) -> None:
+    async def _beat(self, sender: Sender, interval_s: float) -> None:
         """Send the producer's heartbeats to the log. A failure is logged, and the next heartbeat is still sent."""
         while True:
-            await asyncio.sleep(sender.beat_interval_s)
+            await asyncio.sleep(interval_s)
             try:
                 if await sender.beat():
                     self._topics.refresh()
@@ -373,8 +374,10 @@ class ProducerEngine:
     def _opened(self) -> None:
         self._delivering.open = True
         self._delivering.kick()
-        if isinstance(self._sender, Beats) and self._beating is None:
-            self._beating = self._loop.create_task(self._beat(self._sender), name="penstock producer heartbeat")
+        interval_s = self._sender.beat_interval_s
+        if interval_s is not None and self._beating is None:
+            beating = self._beat(self._sender, interval_s)
+            self._beating = self._loop.create_task(beating, name="penstock producer heartbeat")
 
     def _finished(self, runs: Sequence[PartitionRun]) -> None:
         for run in runs:
@@ -389,8 +392,8 @@ class ProducerEngine:
         return None if router is None else router.elsewhere(partition)
 
     def _refuse(self, outcome: BatchFuture, error: PenstockError) -> None:
-        told = sum(fate.rows for run in outcome.runs or () for fate in run.fates)
-        self._meter.errors += outcome.rows - told
+        settled = sum(fate.rows for run in outcome.runs or () for fate in run.fates)
+        self._meter.errors += outcome.rows - settled
         outcome.fail(error)
         self._notice(outcome)
         self._settled(outcome)

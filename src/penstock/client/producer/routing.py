@@ -3,8 +3,9 @@
 Sticky: such rows go to one partition until they fill about one batch, then to another (KIP-794), so that batches are
 full. Of two random partitions, the one with fewer queued bytes is used, so a slow node gets less.
 
-Where the log's own producers go round robin (`GoesRound`), the next idle partition takes its turn as soon as the
-previous batch has been sent. Single records that are waited for then go round one by one, many records batch by batch.
+Where the log's own producers go round robin (`Sender.turn_bytes`), the next idle partition takes its turn as soon as
+the previous batch has been sent. Single records that are waited for then go round one by one, many records batch by
+batch.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class _Yours:
         if found is None:
             return ANYWHERE
         if isinstance(found, bool) or not isinstance(found, int | np.integer) or not -(2**31) <= found < 2**31:
-            message = f"the partitioner returned {found!r:.60}, wanted is a partition, or None for any"
+            message = f"the partitioner must return a partition, or None for any, but returned {found!r:.60}"
             raise UsageError(message, topic=self._topic)
         return int(found)
 
@@ -274,7 +275,7 @@ _BEHIND: Final = 8
 
 
 class TopicRouter:
-    """The router of one topic. ``waiting_bytes`` is the queued bytes of a partition; ``dice`` is uniform in [0, 1).
+    """The router of one topic. ``waiting_bytes`` is the queued bytes of a partition; ``random`` is uniform in [0, 1).
 
     ``avoids`` says which partitions are in trouble: unbound rows go there only if there is no other. With
     ``turn_bytes`` above 0, partitions take turns of at most so many bytes, and ``is_idle`` says whether nothing of a
@@ -287,8 +288,8 @@ class TopicRouter:
         keys: KeyPartitions,
         batch_bytes: int,
         waiting_bytes: Callable[[Partition], int],
-        dice: Callable[[], float],
-        avoids: Callable[[Partition], bool] | None = None,
+        random: Callable[[], float],
+        avoids: Callable[[Partition], bool] = lambda _: False,
         chooser: Chooser | None = None,
         *,
         turn_bytes: int = 0,
@@ -299,7 +300,7 @@ class TopicRouter:
         self._batch_bytes = min(batch_bytes, turn_bytes) if turn_bytes else batch_bytes
         self._is_idle = is_idle if turn_bytes else None
         self._waiting_bytes = waiting_bytes
-        self._dice = dice
+        self._random = random
         self._avoids = avoids
         self._chooser = chooser
         self._taken = [0] * len(self._partitions)
@@ -390,7 +391,7 @@ class TopicRouter:
         """As `_sticky_targets`, for rows that rarely fill a batch."""
         if not rows or len(self._partitions) == 1:
             return (0,) * rows
-        ill = self._avoids is not None and self._avoids(self._partitions[self._sticky])
+        ill = self._avoids(self._partitions[self._sticky])
         over = self._sticky_bytes + size > self._batch_bytes or (self._is_idle is not None and self._turn_is_over())
         if ill or over:
             return [int(each) for each in self._sticky_targets(rows, size)]
@@ -441,9 +442,8 @@ class TopicRouter:
 
     def elsewhere(self, partition: Partition) -> Partition | None:
         """A random healthy partition other than this; None if there is none."""
-        avoids = self._avoids or (lambda _: False)
-        well = [each for each in self._partitions if each != partition and not avoids(each)]
-        return well[int(self._dice() * len(well))] if well else None
+        well = [each for each in self._partitions if each != partition and not self._avoids(each)]
+        return well[int(self._random() * len(well))] if well else None
 
     def _run(self, outcome: BatchFuture, partition: int, rows: Rows, size: int, born: float) -> PartitionRun:
         """Rows of one partition; settled at once if there is no such partition."""
@@ -484,7 +484,7 @@ class TopicRouter:
             return np.zeros(rows, np.int32)
         if self._is_idle is not None and self._turn_is_over():
             self._sticky, self._sticky_bytes = self._draw(self._sticky, self._sticky_bytes), 0
-        if self._avoids is not None and self._avoids(self._partitions[self._sticky]):
+        if self._avoids(self._partitions[self._sticky]):
             self._sticky = self._draw(self._sticky)
         # Rows count as equally large: batches should fill up, but not to the byte.
         ends = (np.arange(1, rows + 1) * size) // rows + self._sticky_bytes
@@ -512,7 +512,7 @@ class TopicRouter:
         well = -1
         for step in range(1, self.count + 1):
             place = (previous + step) % self.count
-            if self._avoids is not None and self._avoids(self._partitions[place]):
+            if self._avoids(self._partitions[place]):
                 continue
             well = place if well < 0 else well
             if is_idle(self._partitions[place]):
@@ -528,13 +528,14 @@ class TopicRouter:
     def _draw(self, previous: int = -1, size: int = 0) -> int:
         if self._is_idle is not None and previous >= 0:
             return self._next(previous, size, self._is_idle)
-        drawn = [int(self._dice() * self.count) for _ in range(2)]
+        drawn = [int(self._random() * self.count) for _ in range(2)]
         others = [each for each in drawn if each != previous] or [(previous + 1) % self.count]
-        if self._avoids is not None:
-            # The next healthy one from the drawn one on; the drawn one itself if none is healthy.
-            well = [each for each in range(self.count) if not self._avoids(self._partitions[each])]
-            others = [min(well, key=lambda each: (each - drawn) % self.count) for drawn in others] if well else others
-        return min(others, key=lambda each: self._waiting_bytes(self._partitions[each]))
+        return min(map(self._healthy, others), key=lambda each: self._waiting_bytes(self._partitions[each]))
+
+    def _healthy(self, drawn: int) -> int:
+        """The first healthy partition from the drawn one on; the drawn one itself if none is healthy."""
+        following = ((drawn + step) % self.count for step in range(self.count))
+        return next((each for each in following if not self._avoids(self._partitions[each])), drawn)
 
 
 def _any_key(rows: pa.RecordBatch) -> bool:
@@ -547,5 +548,5 @@ def _named(column: pa.Array) -> Int64s:
         try:
             column = column.cast(pa.int64())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise UsageError(f"column partition is {column.type}, wanted are integers: {error}") from None
+            raise UsageError(f"column partition must hold integers, got {column.type}: {error}") from None
     return np.where(valid_of(column) > 0, integers_of(column), ANYWHERE)

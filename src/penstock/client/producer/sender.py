@@ -21,16 +21,16 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from msgspec import Struct
 
-from penstock.client.connecting import Backoff
 from penstock.client.errors import DeliveryTimeout
-from penstock.client.meters import ProducerMeter
+from penstock.client.metrics import ProducerMeter
 from penstock.client.producer.delivery import BatchFuture, PartitionRun, RecordResult
-from penstock.client.runtime.waiting import Background, CoalescingTimer, failed_inside
+from penstock.client.runtime.background_loop import Background, CoalescingTimer, failed_inside
 from penstock.config import Acks, ProducerConfig
 from penstock.config.client import client_log
 from penstock.errors import ErrorKind, PenstockError, ServerError
-from penstock.interfaces import Avoids, LogClient, Packed, Sender, SendsAtOnce, Sent
-from penstock.interfaces.client import BatchLimits, TellsOfTrouble
+from penstock.interfaces import LogClient, Packed, Sender, Sent
+from penstock.interfaces.channel import Backoff
+from penstock.interfaces.client import BatchLimits
 from penstock.model import Node, Partition
 from penstock.records.scalar_writer import FEW, FewRows, Rows, columns_of, join
 
@@ -538,9 +538,9 @@ class BatchSender:
         self._requests: Counter[str] = Counter()
         self._background = Background("the producer", hooks.failed)
         self._begin = self._background.begin
-        self._avoids = sender.avoids if isinstance(sender, Avoids) else None
-        self._trouble = client.trouble if isinstance(client, TellsOfTrouble) else lambda partition: None
-        self._at_once = sender.send_at_once if isinstance(sender, SendsAtOnce) else None
+        self._avoids = sender.avoids
+        self._trouble = client.trouble
+        self._at_once = sender.send_at_once
         self._unbegun: Counter[str] = Counter()
         # A timer that fires too early is kept; most of the time none is started.
         self._alarm = CoalescingTimer(self._loop, self.kick)
@@ -586,7 +586,7 @@ class BatchSender:
             return False
         if run.size > self._limits.of(run.partition.topic, now):
             return False
-        if not self.readiness.has_come(run, now) or (self._avoids is not None and self._avoids(run.partition)):
+        if not self.readiness.has_come(run, now) or self._avoids(run.partition):
             return False
         node = self._client.leader(run.partition)
         if node is None or self._requests[node.name] >= self._config.max_in_flight:
@@ -628,7 +628,7 @@ class BatchSender:
             if queue.idle:
                 self._rest(queue)
                 continue
-            if self._avoids is not None and self._avoids(partition) and self._move_on(queue):
+            if self._avoids(partition) and self._move_on(queue):
                 wake = now
             self._expire(queue, now)
             if queue.retries and queue.at_rest and self.readiness.expiry(queue, now) <= now:
@@ -650,7 +650,7 @@ class BatchSender:
                 ready.setdefault(node, []).append(queue)
         for node, queues in ready.items():
             self._fill(node, queues)
-        self._alarm.ring_by(wake)
+        self._alarm.call_by(wake)
 
     def renewed(self) -> None:
         """Leaders were looked up: batches that failed at another node need not wait any longer."""
@@ -757,7 +757,7 @@ class BatchSender:
 
     def _is_written(self, node: Node, chosen: Chosen) -> bool:
         """Whether the request is already sent; else it needs a task. None overtakes a task that has not begun."""
-        if self._at_once is None or self._unbegun.get(node.name):
+        if self._unbegun.get(node.name):
             return False
         heard = partial(self._heard, node, chosen)
         return self._at_once(node, _packed(chosen), heard, acks=self._acks, timeout_s=self._timeout_s)
@@ -854,7 +854,7 @@ class BatchSender:
             if self._client.leader(queue.partition) is None:
                 trouble = self._trouble(queue.partition)
                 error.__cause__ = trouble
-                error.message += f": {trouble}" if trouble else ": nobody is known to lead its partition"
+                error.message += f": {trouble}" if trouble else ": its partition has no known leader"
             self._fail([segment], error)
 
     def _fail(self, segments: Sequence[Segment], error: PenstockError) -> None:

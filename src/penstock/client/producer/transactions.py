@@ -14,14 +14,14 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.client.arguments import CheckCallback, checking
-from penstock.client.connecting import Backoff
 from penstock.client.errors import TransactionAborted
-from penstock.client.runtime.waiting import failed_inside
+from penstock.client.runtime.background_loop import failed_inside
 from penstock.config import ProducerConfig
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, FirstContactTimeout, PenstockError, RequestTimeout, UsageError
 from penstock.groups.state_machine import Table
-from penstock.interfaces import AnswersChecks, LogClient, TransactionalClient, TransactionalSender
+from penstock.interfaces import LogClient, TransactionalSender
+from penstock.interfaces.channel import Backoff
 from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction
 
 __all__ = ["CALLS", "TABLE", "EngineHooks", "Event", "State", "Transacting", "after", "transactional_sender"]
@@ -183,8 +183,6 @@ class Transacting:
 
     def answer_checks(self, callback: CheckCallback) -> None:
         """Answer the log's questions about transactions of earlier producers. Raises UsageError if it never asks."""
-        if not isinstance(self._sender, AnswersChecks):
-            raise UsageError("this log never asks what became of a transaction")
         self._sender.answer_checks(checking(callback, self._log))
 
     def take_over(self) -> None:
@@ -283,7 +281,7 @@ class Transacting:
             await self._open()
         except Exception as error:
             failure = error if isinstance(error, PenstockError) else failed_inside("the producer", error)
-            self._told(failure)
+            self._take_in(failure)
             self.error = failure
         except BaseException:
             self._see(Event.INTERRUPTED)
@@ -341,7 +339,7 @@ class Transacting:
         try:
             await self._bounded(work, what)
         except PenstockError as error:
-            self._told(error)
+            self._take_in(error)
             raise
         except BaseException:
             self._see(Event.INTERRUPTED)
@@ -359,7 +357,7 @@ class Transacting:
     def _late(self, what: str, hint: str) -> RequestTimeout:
         return RequestTimeout(f"{what} took longer than max_block_ms={self._max_block_ms}", hint=hint)
 
-    def _told(self, error: PenstockError) -> None:
+    def _take_in(self, error: PenstockError) -> None:
         if self._sender.fatal is not None:
             self.error = error
             self._see(Event.FENCED)
@@ -392,6 +390,4 @@ def transactional_sender(client: LogClient, config: ProducerConfig) -> Transacti
     """The sender for a transactional id, if there is one. Raises UsageError if the log has no transactions."""
     if config.transactional_id is None:
         return None
-    if not isinstance(client, TransactionalClient):
-        raise UsageError("this protocol has no transactions", hint="Leave transactional_id out")
     return client.transactional_sender(config.transactional_id, config.transaction_timeout_ms)

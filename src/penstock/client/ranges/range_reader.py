@@ -14,12 +14,12 @@ from penstock import kernels
 from penstock.client.arguments import beginning_offsets, check_partitions, end_offsets, offsets_for_times, public_topics
 from penstock.client.bad_records import BadRecords
 from penstock.client.connecting import open_blocking, protocol_of, split_options
-from penstock.client.runtime.blocking import BlockingCalls, Handle, shown_address
-from penstock.client.runtime.imports import compile_beside
+from penstock.client.runtime.closing import BlockingCalls, Handle, shown_address
+from penstock.client.runtime.imports import compile_in_background
 from penstock.config import OptionValue, reader_settings
 from penstock.config.client import client_log
 from penstock.errors import FirstContactTimeout, LogTruncated, PenstockError, UsageError
-from penstock.interfaces import Fetched, FoundOffset, HearsOfMoves, LogClient, Retry, TellsTruncation
+from penstock.interfaces import Fetched, FoundOffset, LogClient, Retry
 from penstock.interfaces.client import not_whole
 from penstock.model import Committed, LogRange, OffsetSpec, Partition, PartitionLike, TopicInfo, Value
 from penstock.records import Messages
@@ -59,12 +59,12 @@ class RangeRead:
                 f"a range from {wanted.start} to {wanted.end}", topic=wanted.topic, partition=wanted.partition
             )
         self._source = client.ranges(wanted, fetch_bytes=fetch_bytes)
-        self._moved = client.moved if isinstance(client, HearsOfMoves) else None
+        self._moved = client.moved
         self._partition = Partition.of(wanted)
         self._columns = columns
         self._bad_records = bad_records or BadRecords()
         self._end = self._source.end
-        self._told = 0
+        self._answered = 0
         self.offset = self._source.start
 
     async def next(self) -> Messages | None:
@@ -80,7 +80,7 @@ class RangeRead:
             try:
                 fetched = await self._fetch()
             except PenstockError as error:
-                if self._moved is not None and self._moved(self._partition):
+                if self._moved(self._partition):
                     source.close()
                     continue
                 source.note(error)
@@ -108,9 +108,9 @@ class RangeRead:
         fetched = await source.take()
         if fetched.error is not None:
             raise fetched.error
-        self._told = fetched.next_offset
-        if fetched.offset < self._told < self._end and not source.ahead:
-            await source.ask(self._told)
+        self._answered = fetched.next_offset
+        if fetched.offset < self._answered < self._end and not source.ahead:
+            await source.ask(self._answered)
         return fetched
 
     def _take(self, fetched: Fetched) -> Messages:
@@ -120,10 +120,10 @@ class RangeRead:
         except PenstockError:
             self._source.close()
             raise
-        if following != self._told and following < self._end:
+        if following != self._answered and following < self._end:
             self._source.close()  # the run ended early: at a damaged batch, or because it decompresses to too much
         if following <= self.offset:
-            if self._told <= self.offset:
+            if self._answered <= self.offset:
                 return self._take_around(fetched)
             following = self._end  # the answer begins after the end: the rest of the range was compacted away
         self.offset = following
@@ -208,7 +208,7 @@ class RangeReader(Handle):
             log=client_log("consumer", settings.config),
         )
         self._client = open_blocking(protocol, settings, self._calls.stop)
-        kernels.compile_beside(compile_beside)
+        kernels.compile_beside(compile_in_background)
 
     def __enter__(self) -> Self:
         return self
@@ -270,10 +270,7 @@ class RangeReader(Handle):
         A position is an offset and the ``leader_epoch`` that ``offsets`` found with it. The error says from which
         offset on the log has other records, or none. Logs without leader epochs return nothing.
         """
-        client = self._client
-        if not positions or not isinstance(client, TellsTruncation):
-            return {}
-        return self._run(client.truncated(positions))
+        return self._run(self._client.truncated(positions)) if positions else {}
 
     def peek(self, wanted: Collection[LogRange], max_bytes: int = 64 * 1024) -> Mapping[Partition, Peek]:
         """A sample of the start of each range: bytes, offsets, first timestamp; absent where unreadable."""

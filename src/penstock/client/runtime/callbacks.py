@@ -25,11 +25,11 @@ from penstock.model import Value
 __all__ = [
     "HERE",
     "CallbackErrorHook",
+    "CallbackErrorReporter",
     "CallbackFailure",
     "Callbacks",
     "LoopCallbacks",
     "ThreadCallbacks",
-    "Told",
     "without_hook",
 ]
 
@@ -61,11 +61,11 @@ def without_hook(given: Options) -> tuple[dict[str, OptionValue], CallbackErrorH
     options = dict(given)
     hook = options.pop("on_callback_error", None)
     if hook is not None and not callable(hook):
-        raise ConfigError(f"on_callback_error is {hook!r}, wanted is a function of one CallbackFailure")
+        raise ConfigError(f"on_callback_error must be a function of one CallbackFailure, got {hook!r}")
     return cast("dict[str, OptionValue]", options), hook
 
 
-class Told:
+class CallbackErrorReporter:
     """Reports callbacks that raised: with the traceback to ``log``, and to the hook, if there is one."""
 
     def __init__(self, log: ClientLog, hook: CallbackErrorHook | None = None) -> None:
@@ -84,13 +84,13 @@ class Told:
 
 
 class Callbacks(ABC):
-    """The callbacks of one client. ``told`` reports exceptions.
+    """The callbacks of one client. ``report`` logs and passes on exceptions.
 
     ``begun`` counts all callbacks, on the loop; ``ended`` counts those that have finished.
     """
 
-    def __init__(self, told: Told | None = None) -> None:
-        self.told: Final = told or Told(ClientLog("penstock.producer"))
+    def __init__(self, report: CallbackErrorReporter | None = None) -> None:
+        self.report: Final = report or CallbackErrorReporter(ClientLog("penstock.producer"))
         self.begun = self.ended = 0
 
     @property
@@ -129,7 +129,7 @@ class Callbacks(ABC):
         try:
             return callback(delivery)
         except Exception as error:
-            self.told(CallbackFailure(error, callback, (delivery,), _topics(topic)))
+            self.report(CallbackFailure(error, callback, (delivery,), _topics(topic)))
             return None
 
 
@@ -139,8 +139,8 @@ class ThreadCallbacks(Callbacks):
     It takes no lock: a signal handler may interrupt any thread anywhere.
     """
 
-    def __init__(self, told: Told | None = None) -> None:
-        super().__init__(told)
+    def __init__(self, report: CallbackErrorReporter | None = None) -> None:
+        super().__init__(report)
         self._waiting: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -187,7 +187,7 @@ class ThreadCallbacks(Callbacks):
                 thread.start()
             except RuntimeError as error:  # the system has no more threads: nothing must wait for the callback
                 self.ended += 1
-                self.told(CallbackFailure(error, callback, (delivery,), _topics(topic)))
+                self.report(CallbackFailure(error, callback, (delivery,), _topics(topic)))
                 return
             self._thread = thread
         self._waiting.put(partial(self._call, callback, delivery, topic))
@@ -209,7 +209,7 @@ class ThreadCallbacks(Callbacks):
                     hint="Give a plain function, or use AsyncConsumer or AsyncProducer",
                 )
         except BaseException as error:  # a callback that calls sys.exit() must not prevent later callbacks
-            self.told(CallbackFailure(error, callback, (delivery,), _topics(topic)))
+            self.report(CallbackFailure(error, callback, (delivery,), _topics(topic)))
         finally:
             self.ended += 1
         return None
@@ -218,8 +218,8 @@ class ThreadCallbacks(Callbacks):
 class LoopCallbacks(Callbacks):
     """Runs callbacks on the client's loop, which is the user's; coroutine functions become tasks."""
 
-    def __init__(self, told: Told | None = None) -> None:
-        super().__init__(told)
+    def __init__(self, report: CallbackErrorReporter | None = None) -> None:
+        super().__init__(report)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(
@@ -274,7 +274,7 @@ class LoopCallbacks(Callbacks):
         try:
             await answer
         except Exception as error:
-            self.told(CallbackFailure(error, callback, (delivery,), _topics(topic)))
+            self.report(CallbackFailure(error, callback, (delivery,), _topics(topic)))
 
 
 class _Here(Callbacks):

@@ -1,47 +1,194 @@
 """How calls and clients end: interrupts by ``close`` and ``wakeup``, the deadline of a close, reports of lost records.
 
-Interrupts holds the waiting calls of a client. It takes no lock, because a signal handler, which may run at any point,
-may call both methods.
+Interrupts holds the waiting calls of a client on a loop, BlockingCalls those over blocking sockets. Neither takes a
+lock, because a signal handler that closes may have interrupted that very call. The closer first sets ``closed`` and
+then looks for calls. A call first registers itself and then checks ``closed``. So at least one of them notices the
+other, and the last one to leave closes the connections.
+
+Also here: the base class of all public clients, and the checks for forks, foreign loops and gevent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from penstock.client.errors import WakeUp
 from penstock.config import ClientConfig
-from penstock.config.client import ClientLog
-from penstock.errors import Closed, PenstockError
+from penstock.errors import Closed, PenstockError, UsageError
 from penstock.interfaces import LogClient
+from penstock.net.blocking_channel import run
+from penstock.net.connecting import Stop
 
 if TYPE_CHECKING:
-    from penstock.client.producer.delivery import BatchFuture
+    from penstock.config import Address
 
 __all__ = [
     "AtOnce",
+    "BlockingCalls",
     "CloseDeadline",
-    "Ending",
     "GiveUp",
+    "Handle",
     "Heard",
     "Interrupts",
     "Rest",
     "Wait",
-    "error_of",
+    "add_note",
+    "check_fork",
+    "check_loop",
+    "check_threads",
+    "closed_meanwhile",
     "hang_up",
     "on_error_s",
-    "tell_beside",
-    "undelivered",
+    "shown_address",
 ]
 
+# The base of every public client: a short ``repr``, and an error where the client cannot be used.
+_PATCHED: Final = ("threading", "select")
+_UNPATCHED: Final = "monkey.patch_all(thread=False, select=False, socket=False, queue=False) leaves it what it needs"
+
+
+class Handle:
+    """Base of the public clients."""
+
+    def _described(self) -> str:
+        """Address, group and state."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<penstock.{type(self).__name__} {self._described()}>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        kind = type(self).__name__
+        raise UsageError(
+            f"{kind} cannot be pickled or copied: it has connections",
+            hint=f"Send address and options, and make one where it is used: {kind}(address, ...)",
+        )
+
+
+def shown_address(address: Address) -> str:
+    """Servers and topics, without options, which may be secrets."""
+    return str(type(address)(address.scheme, address.endpoints, address.topics))
+
+
+def closed_meanwhile(what: str) -> Closed:
+    """The error of a call that a close from another thread, task or handler has ended."""
+    return Closed(f"the {what} was closed while this waited", hint="What was asked for may have happened all the same")
+
+
+def check_loop(loop: asyncio.AbstractEventLoop, kind: str, pid: int) -> None:
+    """Raise UsageError on another event loop, or in another process, than the client's."""
+    check_fork(pid)
+    if asyncio.get_running_loop() is not loop:
+        raise UsageError(
+            f"this {kind} belongs to another event loop",
+            hint=f"Make one {kind} a loop, inside it: each asyncio.run() makes a loop of its own",
+        )
+
+
+def check_fork(pid: int) -> None:
+    """Raise UsageError in the child of a fork: its connections are the parent's."""
+    if pid != os.getpid():
+        raise UsageError("this object was made before a fork", hint="Make a new one in the child process")
+
+
+def check_threads() -> None:
+    """Raise UsageError where gevent has patched the modules that a thread with an event loop needs."""
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and any(map(monkey.is_module_patched, _PATCHED)):
+        raise UsageError("gevent has patched threads or select: penstock's event loop cannot run", hint=_UNPATCHED)
+
+
+T = TypeVar("T")
+
+
+class BlockingCalls:
+    """The calls of one client; ``what`` is the client's name in errors.
+
+    ``hang_up`` closes the client's connections, which share `stop`.
+    """
+
+    def __init__(self, what: str, hang_up: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.stop = Stop()
+        self.closed = False
+        self._what = what
+        self._pid = os.getpid()
+        self._under_way: list[None] = []
+        self._last = [hang_up]
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of the coroutine. Raises its errors, Closed, and UsageError in the child of a fork."""
+        try:
+            self.check()
+            check_fork(self._pid)
+        except BaseException:
+            work.close()
+            raise
+        self._under_way.append(None)
+        try:
+            if self.closed:
+                work.close()
+            self.check()
+            result = run(work)
+        except Exception:
+            if self.stop.said:
+                raise closed_meanwhile(self._what) from None
+            raise
+        finally:
+            self._under_way.pop()
+            if self.closed:
+                self._hang_up()
+        if self.stop.said:  # the call may have returned what it had at that point
+            raise closed_meanwhile(self._what)
+        return result
+
+    def close(self) -> None:
+        """Close the connections, or make the call under way end at once and close them.
+
+        A second close ends a first one that takes long.
+        """
+        self.closed = True
+        if not self._under_way:
+            self._hang_up()
+        elif self._pid == os.getpid():  # in a forked child the connections are the parent's
+            self.stop.say()
+
+    def check(self) -> None:
+        """Raise Closed if it is closed."""
+        if self.closed:
+            raise Closed(f"the {self._what} is closed")
+
+    def _hang_up(self) -> None:
+        """Once, by the last one to leave."""
+        if self._under_way:
+            return
+        try:
+            hang_up = self._last.pop()
+        except IndexError:
+            return
+        self._under_way.append(None)
+        try:
+            run(hang_up())
+        except Closed:
+            if not self.stop.said:
+                raise
+        finally:
+            self._under_way.pop()
+
+
+# How calls and clients end: interrupts by ``close`` and ``wakeup``, the deadline of a close, reports of lost records.
+#
+# Interrupts holds the waiting calls of a client. It takes no lock, because a signal handler, which may run at any
+# point, may call both methods.
 _LEAVING_S: Final = 1.0
 
 Rest: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
@@ -133,11 +280,11 @@ class WaitInNoTask:
     def __init__(self, all_of_them: Interrupts, heard: Heard) -> None:
         self._all = all_of_them
         self._heard = heard
-        self._give_up: Callable[[], None] = _nobody
+        self._give_up: Callable[[], None] = _do_nothing
 
     def begin(self, at_once: AtOnce) -> GiveUp | None:
         """The function that gives the call up, if it has begun. Raises the errors of ``at_once``."""
-        give_up = at_once(self._told)
+        give_up = at_once(self._settled)
         if give_up is None:
             return None
         self._give_up = give_up
@@ -154,7 +301,7 @@ class WaitInNoTask:
         self.give_up()
         self._heard(partial(_raised, error))
 
-    def _told(self, rest: Rest | None) -> None:
+    def _settled(self, rest: Rest | None) -> None:
         self._all.leave(self)
         self._heard(None if rest is None else partial(self._go_on, rest))
 
@@ -171,7 +318,7 @@ class Interrupts:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left: asyncio.Event | None = None
         self.pending = False
-        self.ring: Callable[[], None] = _nobody
+        self.notify: Callable[[], None] = _do_nothing
         """Wakes a thread that waits without the loop."""
 
     @property
@@ -190,7 +337,7 @@ class Interrupts:
     def wakeup(self) -> None:
         """End a waiting call, or else the next one. From any thread, and in a signal handler."""
         self.pending = True
-        self.ring()
+        self.notify()
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and every call with it
@@ -242,7 +389,7 @@ async def _raised(error: PenstockError) -> None:
     raise error
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """No thread waits."""
 
 
@@ -297,39 +444,7 @@ class CloseDeadline:
         self._over.set()
 
 
-# The result of a close, reported without replacing an exception that is being raised.
-class Ending(Struct, frozen=True):
-    """The records that a producer did not deliver, by topic; ``error`` is an earlier error that was never read."""
-
-    lost: Counter[str]
-    error: PenstockError | None
-
-    def __str__(self) -> str:
-        topics = ", ".join(f"{topic} {count:,}" for topic, count in sorted(self.lost.items()))
-        plural = "records were" if self.lost.total() > 1 else "record was"
-        return f"{self.lost.total():,} {plural} not acknowledged when the producer was closed ({topics})"
-
-    def tell(self, log: ClientLog) -> None:
-        """Log the lost records, if any."""
-        if self.lost:
-            log.warning("%s", self)
-
-    def complain(self, *, of_lost: bool) -> None:
-        """Raise the unread error; else Closed if records were lost."""
-        if self.error is not None:
-            raise self.error
-        if self.lost and of_lost:
-            raise Closed(str(self), hint="They may be stored all the same; close_timeout_ms says how long to try")
-
-    def tell_beside(self, error: BaseException) -> None:
-        """Add notes to an exception that continues."""
-        if self.error is not None:
-            tell_beside(error, f"an earlier delivery failed: {self.error}")
-        if self.lost:
-            tell_beside(error, f"{self}; close_on_error_timeout_ms says how long to try")
-
-
-def tell_beside(error: BaseException, what: str) -> None:
+def add_note(error: BaseException, what: str) -> None:
     """Add a note to an exception, which continues unchanged."""
     error.add_note(f"penstock: {what}")
 
@@ -337,20 +452,3 @@ def tell_beside(error: BaseException, what: str) -> None:
 def on_error_s(config: ClientConfig) -> float:
     """How long a close that follows an exception may take."""
     return config.close_on_error_timeout_ms / 1_000
-
-
-def undelivered(outcomes: Iterable[BatchFuture]) -> Counter[str]:
-    """Records by topic that were not stored, as far as known, of settled deliveries."""
-    lost: Counter[str] = Counter()
-    for outcome in outcomes:
-        fates = [fate for run in outcome.runs or () for fate in run.fates]
-        if outcome.error is not None:
-            lost[outcome.topic] += outcome.rows - sum(fate.rows for fate in fates if fate.error is None)
-        else:
-            lost[outcome.topic] += sum(fate.rows for fate in fates if fate.error is not None)
-    return +lost
-
-
-def error_of(unseen: BatchFuture | None) -> PenstockError | None:
-    """The error of a delivery whose result was never read."""
-    return None if unseen is None or unseen.seen else unseen.first_error()

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from threading import Thread
 
 __all__ = [
-    "beside_readers",
     "columns_there",
-    "compile_beside",
+    "compile_in_background",
     "faster_thread_switches",
     "functions_there",
     "load",
     "loaded",
     "loaded_for",
     "needs_import",
+    "run_in_background",
     "start_import",
 ]
 
@@ -65,7 +65,7 @@ def faster_thread_switches() -> Iterator[None]:
 
 # Kernels are compiled in another process, so that no client waits for the compiler; it ends with this process. The
 # imports are inside the functions, because Spark's tasks load this module.
-def compile_beside() -> Thread:
+def compile_in_background() -> Thread:
     """Start compiling; returns the thread that waits for the end. The process has this one's ``sys.path``."""
     import threading
 
@@ -139,11 +139,11 @@ def load(protocol: WireProtocol, *roles: str) -> None:
     for home in filter(None, (MAIN, protocol.kernels) if {"columns", "producer"} & {*roles} else ()):
         kernels.kernel_of(home, 0)  # a kernel forced by the environment is loaded at its first use
     _exercised.update(roles)
-    kernels.load_beside(beside_readers)
-    kernels.compile_beside(compile_beside)
+    kernels.load_beside(run_in_background)
+    kernels.compile_beside(compile_in_background)
 
 
-def beside_readers(work: Callable[[], object]) -> bool:
+def run_in_background(work: Callable[[], object]) -> bool:
     """Run ``work`` in a new thread, so that neither a loop nor a poll waits for it.
 
     Returns False without running it when the interpreter ends: a thread that is started then never runs.
@@ -190,7 +190,7 @@ def start_import() -> None:
     """Start to import Arrow's functions, for callers that can work without them until then."""
     if not (_under_way or functions_there()):
         _under_way.add(_FUNCTIONS)
-        beside_readers(_load_functions)
+        run_in_background(_load_functions)
 
 
 def _is_plain(rows: object) -> bool:
@@ -236,7 +236,7 @@ async def _in_passing_thread(work: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, so no task waits
             loop.call_soon_threadsafe(settle, error)
 
-    if not beside_readers(run):
+    if not run_in_background(run):
         run()
     await done
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
 from penstock.interfaces.admin import (
+    AdminClient,
     GroupDescription,
     GroupDescriptions,
     GroupListing,
@@ -569,7 +570,7 @@ def _is_led(topic: TopicInfo) -> bool:
 
 
 # Modules that change groups are imported at first use: a program that lists topics does not load their messages.
-class KafkaAdmin:
+class KafkaAdmin(AdminClient):
     """``penstock.interfaces.admin.AdminClient``. Everything raises ServerError, ConnectionLost, RequestTimeout."""
 
     def __init__(self, cluster: Cluster, coordinator_of: Callable[[str], Coordinator]) -> None:

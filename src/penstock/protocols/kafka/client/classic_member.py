@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError, UsageError
 from penstock.groups.state_machine import Table
 from penstock.interfaces.channel import Retry
-from penstock.interfaces.client import Beat, CommitHeard, Dropped, GroupOptions, Verdict
+from penstock.interfaces.client import Beat, CommitHeard, Dropped, GroupOptions, Membership, Verdict
 from penstock.model import Assignment, Committed, Partition, TopicInfo
 from penstock.protocols.kafka.client.assignors import (
     assignment_bytes,
@@ -215,7 +215,7 @@ Shared: TypeAlias = Mapping[str, tuple[frozenset[str], ...]]
 """The topics of the leader's last assignment: each partition's racks, by topic; an absent topic has no partitions."""
 
 
-class KafkaMembership:
+class KafkaMembership(Membership):
     """``penstock.interfaces.client.Membership``."""
 
     def __init__(self, coordinator: Coordinator, options: GroupOptions) -> None:

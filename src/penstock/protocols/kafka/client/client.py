@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Final
 from penstock.concurrency.locks import TryLock
 from penstock.errors import LogTruncated, PenstockError, UsageError
 from penstock.interfaces.channel import Channel, Dialect
-from penstock.interfaces.client import FetchHeard, FoundOffset, GroupOptions, Membership, ReadFrom, ReadLimits
+from penstock.interfaces.client import (
+    FetchHeard,
+    FoundOffset,
+    GroupOptions,
+    LogClient,
+    Membership,
+    ReadFrom,
+    ReadLimits,
+)
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, PreparedTransaction, TopicInfo
 from penstock.protocols.kafka.client.cluster import Cluster, find_offsets
 from penstock.protocols.kafka.client.connection import Calls, KafkaDialect, KafkaOptions, Versions
@@ -42,7 +50,7 @@ def check_topic(name: str) -> None:
         raise UsageError(f"no topic can be called {name!r}", hint=_HINT)
 
 
-class KafkaClient:
+class KafkaClient(LogClient):
     """``penstock.interfaces.client.LogClient`` and ``TransactionalClient``, for all brokers with Kafka's protocol.
 
     The channel must have been made with a ``KafkaDialect`` of the same options; `open_client` does so.

@@ -405,7 +405,7 @@ class Cluster:
         self._controller = answer.controller_id
         self.cluster_id = answer.cluster_id or self.cluster_id
         if names is None:
-            self._routing.told_all()
+            self._routing.answered_all()
             for gone in self._topics.keys() - {topic.name for topic in answer.topics}:
                 self._forget(gone)
         creating: set[str] = set()
@@ -422,7 +422,7 @@ class Cluster:
                 self._forget(name)
             elif names is not None:
                 raise error_for(topic.error_code, "asking for a topic failed", topic=name)
-        self._routing.told(told)
+        self._routing.answered(told)
         return creating
 
     def _keep(self, name: str, topic: MetadataResponseTopic) -> None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from penstock._version import __version__
 from penstock.errors import ErrorKind, PenstockError, ProtocolViolation, ServerError
-from penstock.interfaces.channel import Channel, Connection, Link, Outgoing, Pending, PromptLink, Told
+from penstock.interfaces.channel import Channel, Connection, Link, OnAnswer, Outgoing, Pending, PromptLink
 from penstock.interfaces.framing import Buffers, Frame
 from penstock.interfaces.wire import Reader
 from penstock.model import Endpoint
@@ -196,7 +196,7 @@ class Calls:
         return self.read(link, response, version, frame)
 
     def tell(
-        self, link: PromptLink[Versions], outgoing: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0
+        self, link: PromptLink[Versions], outgoing: Outgoing, told: OnAnswer, *, timeout_s: float, held_s: float = 0.0
     ) -> None:
         """Write an encoded request; ``told`` is called with the response's bytes. Raises ConnectionLost."""
         endpoint = link.connection.endpoint

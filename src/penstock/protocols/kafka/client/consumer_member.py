@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError, UsageError
 from penstock.groups.state_machine import Table
 from penstock.interfaces.channel import Retry
-from penstock.interfaces.client import Beat, CommitHeard, Dropped, GroupOptions, Verdict
+from penstock.interfaces.client import Beat, CommitHeard, Dropped, GroupOptions, Membership, Verdict
 from penstock.model import Assignment, Committed, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.connection import ByVersion
@@ -409,7 +409,7 @@ _HINTS: Final[Mapping[int, str]] = {
 _GONE: Final = frozenset({Event.DROPPED, Event.NO_GROUP})
 
 
-class KafkaEpochMembership:
+class KafkaEpochMembership(Membership):
     """``penstock.interfaces.client.Membership``, ``HasEpoch`` and ``MatchesPatterns``.
 
     ``member_id`` is chosen here, not by the coordinator. ``_known``: the coordinator may know this member.

@@ -24,7 +24,7 @@ from penstock.errors import (
     TopicRecreated,
     UsageError,
 )
-from penstock.interfaces.channel import Connection, Link, Outgoing, PromptLink, Retry, Told
+from penstock.interfaces.channel import Connection, Link, OnAnswer, Outgoing, PromptLink, Retry
 from penstock.interfaces.framing import Frame
 from penstock.model import Committed, Endpoint, Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster, by_topic
@@ -242,7 +242,7 @@ class Coordinator:
             self._connection = link.connection
         return link
 
-    def tell(self, link: PromptLink[Versions], outgoing: Outgoing, told: Told) -> None:
+    def tell(self, link: PromptLink[Versions], outgoing: Outgoing, told: OnAnswer) -> None:
         """Send one request without waiting; ``told`` gets the answer, and has to pass an error to ``note``.
 
         Raises ConnectionLost.

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
 from penstock.interfaces.channel import Connection, PromptLink, Retry
-from penstock.interfaces.client import Heard, Packed, Sent
+from penstock.interfaces.client import Heard, Packed, Sender, Sent
 from penstock.interfaces.framing import Frame
 from penstock.model import Codec, Endpoint, Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster, NamedNode, note_error
@@ -198,7 +198,7 @@ _SLACK_S = 5.0
 _OUT_OF_ORDER, _DUPLICATE, _INVALID_EPOCH, _UNKNOWN_PRODUCER = 45, 46, 47, 59
 
 
-class KafkaSender:
+class KafkaSender(Sender):
     """``penstock.interfaces.client.Sender``."""
 
     def __init__(self, cluster: Cluster, *, idempotent: bool) -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from penstock.errors import PenstockError, ProtocolViolation, ServerError
 from penstock.interfaces.channel import Retry
-from penstock.interfaces.client import Heard, Packed, Sent
+from penstock.interfaces.client import Heard, Packed, Sent, TransactionalSender
 from penstock.model import Committed, GroupMetadata, Node, Partition, PreparedTransaction
 from penstock.protocols.kafka.client.cluster import Cluster, by_topic
 from penstock.protocols.kafka.client.coordinator import Coordinator, Kind, with_epochs
@@ -272,8 +272,10 @@ _FATAL_FOR_BATCHES: Final = frozenset((53, 90))
 """The same for Produce, where 47 may come from the transaction's own timeout: EndTxn shows which (KIP-588)."""
 
 
-class KafkaTransactionalSender(KafkaSender):
-    """``penstock.interfaces.extensions.TransactionalSender``."""
+class KafkaTransactionalSender(KafkaSender, TransactionalSender):
+    """``penstock.interfaces.client.TransactionalSender``."""
+
+    fatal: PenstockError | None = None
 
     def __init__(self, cluster: Cluster, transactions: Transactions) -> None:
         super().__init__(cluster, idempotent=True)
@@ -284,7 +286,6 @@ class KafkaTransactionalSender(KafkaSender):
         self._touched = False
         self._gap = False
         self._second = False
-        self.fatal: PenstockError | None = None
 
     async def open(self) -> None:
         """Take over the transactional id."""

@@ -153,7 +153,7 @@ def _explain(group: Group, member: Member, request: Join, event: Event) -> None:
 def _new_in(group: Group, member: Member, request: Join) -> RebalanceCause:
     """The part of the member's metadata that has changed."""
     if group.protocol_type != CONSUMER:
-        return RebalanceCause.TOLD_OTHERS
+        return RebalanceCause.CHANGED_METADATA
     wants = topics_of(dict(request.protocols).get(group.protocol_name or "", b""))
     same = wants == topics_of(member.metadata(group.protocol_name))
     return RebalanceCause.OWNS_OTHERS if same else RebalanceCause.CHANGED

@@ -13,7 +13,7 @@ from penstock.concurrency.background import ENTRY_BYTES, BackgroundWorker, LoopB
 from penstock.concurrency.limits import Portion
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.framing import Frame, Pieces
-from penstock.interfaces.front import OTHER, Asker, Peer
+from penstock.interfaces.front import OTHER, Asker, Front, Peer
 from penstock.interfaces.node import Services
 from penstock.interfaces.wire import Reader, TooManyElements
 from penstock.protocols.kafka.errors import ErrorCode
@@ -196,7 +196,7 @@ _LARGE_SHARE: Final = 4
 """Requests of many entries may together take this fraction of the memory."""
 
 
-class KafkaFront:
+class KafkaFront(Front):
     """``penstock.interfaces.front.Front``."""
 
     def __init__(self, services: Services, options: KafkaFrontOptions | None = None) -> None:

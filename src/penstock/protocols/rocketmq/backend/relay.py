@@ -29,7 +29,7 @@ from penstock.errors import (
     UpstreamLost,
     UsageError,
 )
-from penstock.interfaces.channel import Channel, Connection, Outgoing, Told
+from penstock.interfaces.channel import Channel, Connection, OnAnswer, Outgoing
 from penstock.interfaces.enode import Heard
 from penstock.interfaces.framing import Frame
 from penstock.model import Endpoint
@@ -258,7 +258,7 @@ class RocketRelay:
     # Brokers.
 
     def begin(
-        self, broker: Broker, request: Outgoing, told: Told, *, lane: str, held_s: float = 0.0, writes: bool = False
+        self, broker: Broker, request: Outgoing, told: OnAnswer, *, lane: str, held_s: float = 0.0, writes: bool = False
     ) -> bool:
         """Write a request now, if a connection is open and no other request waits for it. ``told`` gets the response.
 

@@ -12,7 +12,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import ErrorKind, ServerError, UsageError
-from penstock.interfaces.admin import GroupDescription, GroupListing, GroupListings, GroupMember, NewTopic, TopicSetting
+from penstock.interfaces.admin import (
+    AdminClient,
+    GroupDescription,
+    GroupListing,
+    GroupListings,
+    GroupMember,
+    NewTopic,
+    TopicSetting,
+)
 from penstock.interfaces.channel import Retry
 from penstock.model import Committed, Node, Partition, TopicInfo
 from penstock.protocols.rocketmq.client.membership import rule_of
@@ -39,7 +47,7 @@ _QUEUES: Final = 4
 _SEEN_WITHIN_MS: Final = 10_000
 
 
-class RocketAdmin:
+class RocketAdmin(AdminClient):
     """RocketMQ's administration (``penstock.interfaces.admin.AdminClient``)."""
 
     def __init__(self, shared: Shared) -> None:

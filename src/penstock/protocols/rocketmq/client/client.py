@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import UsageError
 from penstock.interfaces.channel import Channel, Dialect
-from penstock.interfaces.client import FoundOffset, GroupOptions, ReadFrom, ReadLimits
+from penstock.interfaces.client import FoundOffset, GroupOptions, LogClient, ReadFrom, ReadLimits
 from penstock.model import (
     Committed,
     Endpoint,
@@ -34,12 +34,12 @@ from penstock.protocols.rocketmq.wire.framing import RocketDialect
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue
-    from penstock.interfaces.extensions import OffsetsFile
+    from penstock.interfaces.client import OffsetsFile
 
 __all__ = ["RocketClient", "open_client"]
 
 
-class RocketClient:
+class RocketClient(LogClient):
     """A client of RocketMQ clusters and of compatible servers (``penstock.interfaces.client.LogClient``)."""
 
     def __init__(
@@ -59,7 +59,7 @@ class RocketClient:
 
     @property
     def offsets_file(self) -> str | None:
-        """The file of a broadcasting member's offsets (``penstock.interfaces.extensions.KeepsOffsetsHere``)."""
+        """The file of a broadcasting member's offsets (``penstock.interfaces.client.KeepsOffsetsHere``)."""
         return path_of(self.shared.options)
 
     def keep_offsets_in(self, file: OffsetsFile) -> None:
@@ -102,15 +102,15 @@ class RocketClient:
         return RangePulls(self.shared, wanted)
 
     async def find_by_key(self, topic: str, key: str, times_ms: tuple[int, int], most: int) -> Sequence[Record]:
-        """Messages with a key (``penstock.interfaces.extensions.FindsRecords``)."""
+        """Messages with a key (``penstock.interfaces.client.FindsRecords``)."""
         return await find_by_key(self.shared, topic, key, times_ms, most)
 
     async def find_by_id(self, topic: str, record_id: str) -> Sequence[Record]:
-        """Messages with an id (``penstock.interfaces.extensions.FindsRecords``)."""
+        """Messages with an id (``penstock.interfaces.client.FindsRecords``)."""
         return await find_by_id(self.shared, topic, record_id)
 
     async def send_back(self, group: str, offsets: Mapping[Partition, Sequence[int]], *, delay: int) -> None:
-        """Give records back (``penstock.interfaces.extensions.SendsBack``). ``delay`` is a level; 0 lets the broker
+        """Give records back (``penstock.interfaces.client.SendsBack``). ``delay`` is a level; 0 lets the broker
         choose."""
         await send_back(self.shared, group, offsets, delay)
 
@@ -142,7 +142,7 @@ class RocketClient:
         return RocketSender(self.shared)
 
     def transactional_sender(self, transactional_id: str, timeout_ms: int) -> RocketTransactionalSender:
-        """A transactional producer (``penstock.interfaces.extensions.TransactionalClient``). Brokers ask the group with
+        """A transactional producer (``penstock.interfaces.client.TransactionalClient``). Brokers ask the group with
         this id; they also decide how long they wait for an end, so ``timeout_ms`` is ignored."""
         del timeout_ms
         return RocketTransactionalSender(self.shared, transactional_id)

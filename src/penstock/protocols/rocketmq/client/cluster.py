@@ -565,7 +565,7 @@ class Topics:
             template = await self._route(rocket.template_topic)
             route = None if template is None else _like(template, rocket.topic_queues)
         self.routes.note(name, route)
-        self.routing.told([name])
+        self.routing.answered([name])
 
     async def _route(self, name: str) -> Route | None:
         # Without this field, servers write numbers as keys without quotes, as old clients expect them.

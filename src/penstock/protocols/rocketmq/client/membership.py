@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.config.client import ClientLog, whose
 from penstock.errors import ConfigError, PenstockError, ServerError
 from penstock.groups.state_machine import Table
-from penstock.interfaces.client import Beat, GroupOptions, Verdict
+from penstock.interfaces.client import Beat, GroupOptions, Membership, Verdict
 from penstock.model import Assignment, Committed, Node, Offset, OffsetSpec, Partition
 from penstock.protocols.rocketmq.client.cluster import subscription
 from penstock.protocols.rocketmq.client.offsets import commit, committed, find_offsets
@@ -276,8 +276,11 @@ _NEVER: Final = float("-inf")
 _NAMES: Final = {17: "TOPIC_NOT_EXIST", 206: "CONSUMER_NOT_ONLINE"}
 
 
-class RocketMembership:
+class RocketMembership(Membership):
     """One member of a group (``penstock.interfaces.client.Membership``)."""
+
+    heartbeat_interval_s: float = _TICK_S
+    member_id: str = ""
 
     def __init__(self, shared: Shared, options: GroupOptions) -> None:
         if options.instance_id is not None:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.interfaces.channel import Channel
-from penstock.interfaces.client import BatchLimits, Packed, Sent
+from penstock.interfaces.client import BatchLimits, Packed, Sender, Sent
 from penstock.interfaces.framing import Buffer
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.rocketmq.config import RETRY, UNWRITABLE, BodyCodec, RocketConfig, check_topic
@@ -150,7 +150,7 @@ class RocketPacked(Struct):
         return [row for row, stored in enumerate(self.stored) if not stored and row not in self.refused]
 
 
-class RocketSender:
+class RocketSender(Sender):
     """A producer's sender (``penstock.interfaces.client.Sender``, ``Avoids`` and ``GoesRound``)."""
 
     numbered = False

@@ -34,7 +34,7 @@ from penstock.protocols.rocketmq.wire.rpc import (
 )
 
 if TYPE_CHECKING:
-    from penstock.interfaces.extensions import OffsetsFile
+    from penstock.interfaces.client import OffsetsFile
 
 __all__ = [
     "Heard",

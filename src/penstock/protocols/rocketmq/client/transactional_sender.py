@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from penstock.config.client import ClientLog, whose
 from penstock.errors import PenstockError, ServerError, UsageError
 from penstock.interfaces.channel import Retry
+from penstock.interfaces.client import TransactionalSender
 from penstock.model import Codec, Committed, Endpoint, GroupMetadata, Node, Partition, PreparedTransaction, Record
 from penstock.protocols.rocketmq.client.sender import LANE, STORED, RocketPacked, RocketSender, is_delayed
 from penstock.protocols.rocketmq.config import check_group
@@ -28,7 +29,7 @@ from penstock.protocols.rocketmq.wire.rpc import (
 )
 
 if TYPE_CHECKING:
-    from penstock.interfaces.extensions import AnswerCheck
+    from penstock.interfaces.client import AnswerCheck
     from penstock.protocols.rocketmq.client.shared import Shared
     from penstock.protocols.rocketmq.wire.message_format import StoredMessage
     from penstock.records.scalar_writer import Rows
@@ -153,9 +154,9 @@ class _Half(Struct, frozen=True):
     commit_log_offset: int
 
 
-class RocketTransactionalSender(RocketSender):
+class RocketTransactionalSender(RocketSender, TransactionalSender):
     """A transactional producer's sender (``TransactionalSender`` and ``AnswersChecks`` of
-    `penstock.interfaces.extensions`, and ``client.Beats``)."""
+    `penstock.interfaces.client`, and ``client.Beats``)."""
 
     fatal = None
     """No other producer can take the transactional id away."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.concurrency.background import BackgroundWorker, LoopBudget
 from penstock.concurrency.limits import Shares
 from penstock.errors import ConfigError
-from penstock.interfaces.front import OpenDoor, Peer
+from penstock.interfaces.front import Front, OpenDoor, Peer
 from penstock.interfaces.node import Services
 from penstock.protocols.rocketmq.backend.relay import RocketRelay
 from penstock.protocols.rocketmq.config import RocketNodeConfig
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["RocketFront", "open_front"]
 
 
-class RocketFront:
+class RocketFront(Front):
     """``penstock.interfaces.front.Front``."""
 
     def __init__(self, services: Services, options: RocketFrontOptions | None = None) -> None:
@@ -90,7 +90,7 @@ class RocketFront:
 
     @property
     def idle_timeout_s(self) -> float:
-        """``penstock.interfaces.front.HangsUpIdle``."""
+        """``penstock.interfaces.front.Front``."""
         return IDLE_S
 
     async def start(self) -> None:
@@ -107,7 +107,7 @@ class RocketFront:
         return session
 
     async def open_doors(self, main: int, open_at: OpenDoor) -> None:
-        """Open the VIP port (``penstock.interfaces.front.OpensDoors``)."""
+        """Open the VIP port (``penstock.interfaces.front.Front``)."""
         await open_vip_port(open_at, main, self)
 
     async def stop(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.errors import ErrorKind, OffsetOutOfRange, PenstockError, ServerError, UsageError
-from penstock.interfaces.admin import GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
+from penstock.interfaces.admin import AdminClient, GroupDescription, GroupListing, GroupMember, NewTopic, TopicSetting
 from penstock.interfaces.channel import Retry
 from penstock.model import Committed, Endpoint, Partition, TopicInfo
 from penstock.protocols.tubemq.client.calls import Booking, Position
@@ -188,7 +188,7 @@ _OURS: Final = frozenset({"brokerId", "topicName", "topicNameId", "runInfo", "da
 _POLL_S: Final = 0.2
 
 
-class TubeAdmin:
+class TubeAdmin(AdminClient):
     """``penstock.interfaces.admin.AdminClient``. Everything raises ServerError, ConnectionLost, RequestTimeout."""
 
     def __init__(self, shared: Shared, web: WebApi) -> None:

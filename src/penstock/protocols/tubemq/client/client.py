@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.config.client import ClientLog, whose
 from penstock.errors import PenstockError, ProtocolViolation, UsageError
 from penstock.interfaces.channel import Channel, Connection, Dialect
-from penstock.interfaces.client import BatchMembership, FoundOffset, GroupOptions, ReadFrom, ReadLimits
+from penstock.interfaces.client import BatchMembership, FoundOffset, GroupOptions, LogClient, ReadFrom, ReadLimits
 from penstock.interfaces.framing import Buffers, Frame
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
 from penstock.protocols.tubemq.client.admin import TubeAdmin, commit, committed
@@ -48,7 +48,7 @@ class TubeDialect:
 
 
 # TubeClient: the LogClient of TubeMQ. It only puts the parts together; each family of requests has its own file.
-class TubeClient:
+class TubeClient(LogClient):
     """``penstock.interfaces.client.LogClient`` for TubeMQ clusters, and whatever speaks like one."""
 
     def __init__(
@@ -114,7 +114,9 @@ class TubeClient:
             return client_balanced(self.shared, options)
         return server_balanced(self.shared, options)
 
-    def by_hand(self, options: GroupOptions) -> BatchMembership:
+    hands_out_batches = True
+
+    def membership_by_hand(self, options: GroupOptions) -> BatchMembership:
         """A member-to-be of a group whose partitions the application chooses."""
         return choosing(self.shared, options)
 

@@ -164,7 +164,7 @@ class Placements:
         return found[0] if len(found) == 1 else partition
 
     def _note(self, topic: str, placements: Iterable[Placement] | None) -> None:
-        self.routing.told_unasked(topic)
+        self.routing.announced(topic)
         before = self._placed.get(topic)
         if placements is None:
             self._placed.pop(topic, None)
@@ -515,7 +515,7 @@ class Topics:
         due = list(names) if fresh else sorted(self._placements.routing.due(names))
         if due:
             await self._ask(due)
-            self._placements.routing.told(due)
+            self._placements.routing.answered(due)
         return self._placements.topics(names)
 
     async def leader(self, partition: Partition) -> Node:

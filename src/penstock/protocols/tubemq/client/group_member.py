@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from penstock.config.client import ClientLog, whose
 from penstock.errors import ConfigError, LocalError, PenstockError, ServerError, UsageError
 from penstock.interfaces.channel import Retry
-from penstock.interfaces.client import Beat, GroupOptions, Verdict
+from penstock.interfaces.client import BatchMembership, Beat, GroupOptions, Verdict
 from penstock.model import Assignment, Committed, Offset, Partition
 from penstock.protocols.tubemq.client.assigned_partitions import AssignedPartitions, LastPositions, not_ours
 from penstock.protocols.tubemq.client.batches import PulledBatch
@@ -135,7 +135,7 @@ class Balancing(Protocol):
         ...
 
 
-class GroupMember:
+class GroupMember(BatchMembership):
     """``penstock.interfaces.BatchMembership``, whose ``balancing`` is made anew for each enrolment."""
 
     def __init__(

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.interfaces.channel import Connection, Many, Outgoing, Pending, PromptConnection, Retry
-from penstock.interfaces.client import Heard, Packed, Sent
+from penstock.interfaces.client import Heard, Packed, Sender, Sent
 from penstock.interfaces.framing import Buffer, Buffers, Frame
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.tubemq.config import TubeConfig
@@ -473,7 +473,7 @@ class TubePacked(Struct):
         return [row for row, offset in enumerate(self.offsets) if offset < 0 and row not in self.refused]
 
 
-class TubeSender:
+class TubeSender(Sender):
     """``penstock.interfaces.client.Sender``, ``Beats``, ``Avoids`` and ``GoesRound``. A message may take
     ``rpc_timeout_ms`` (None: as the options say)."""
 

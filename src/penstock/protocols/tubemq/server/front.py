@@ -10,7 +10,7 @@ from penstock.concurrency.background import BackgroundWorker, LoopBudget
 from penstock.concurrency.limits import Shares
 from penstock.concurrency.locks import Locks
 from penstock.errors import ConfigError, PenstockError
-from penstock.interfaces.front import Meter, Peer
+from penstock.interfaces.front import Front, Meter, Peer
 from penstock.interfaces.node import Services
 from penstock.model import Partition
 from penstock.protocols.tubemq.config import TubeNodeConfig
@@ -53,7 +53,7 @@ _STEPS_OF_A_GROUP: Final = 50
 _log = logging.getLogger("penstock.node")
 
 
-class TubeFront:
+class TubeFront(Front):
     """``penstock.interfaces.front.Front``."""
 
     def __init__(self, services: Services, options: TubeFrontOptions | None = None) -> None:

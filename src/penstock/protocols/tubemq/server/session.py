@@ -224,7 +224,7 @@ class TubeSession:
     def framing(self) -> FrontFraming:
         return self._framing
 
-    async def handle(self, frame: Frame) -> Buffers | Deferred[Buffers] | None:
+    async def handle(self, frame: Frame) -> Pieces | Deferred[Pieces] | None:
         """Serve one request."""
         if self._framing.speaks_http:
             self._peer.push(await self._admin.serve(frame.body))
@@ -309,8 +309,8 @@ class TubeSession:
 
     def _later(
         self, method: int, request: About, answered: Deferred[Message | PenstockError], serial: int, began: float
-    ) -> Deferred[Buffers]:
-        framed: Deferred[Buffers] = Deferred(self._shared.services.runtime.promise)
+    ) -> Deferred[Pieces]:
+        framed: Deferred[Pieces] = Deferred(self._shared.services.runtime.promise)
 
         def came(said: Message | PenstockError) -> None:
             message = refused(method, refusal(said)) if isinstance(said, PenstockError) else said

@@ -15,7 +15,7 @@ from penstock.concurrency.background import BackgroundWorker
 from penstock.concurrency.limits import Shares
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
 from penstock.interfaces.framing import Buffers, Frame
-from penstock.interfaces.front import OpenDoor, Peer
+from penstock.interfaces.front import Front, OpenDoor, Peer
 from penstock.interfaces.node import Services
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.backend.relay import RocketRelay
@@ -117,7 +117,7 @@ def peers_of(services: Services, options: RocketFrontOptions, relay: RocketRelay
     return Peers(relay, clients, runtime, finding, union, services.identity)
 
 
-class RelayedFront:
+class RelayedFront(Front):
     """The front of a node before a RocketMQ cluster (``penstock.interfaces.front.Front``)."""
 
     def __init__(self, services: Services, options: RocketFrontOptions, relay: RocketRelay) -> None:
@@ -161,7 +161,7 @@ class RelayedFront:
 
     @property
     def idle_timeout_s(self) -> float:
-        """``penstock.interfaces.front.HangsUpIdle``."""
+        """``penstock.interfaces.front.Front``."""
         return IDLE_S
 
     @property
@@ -192,11 +192,11 @@ class RelayedFront:
 
     @property
     def side_doors(self) -> Mapping[int, BrokerDoor]:
-        """The ports that an operator chose for brokers (``penstock.interfaces.front.HasSideDoors``)."""
+        """The ports that an operator chose for brokers (``penstock.interfaces.front.Front``)."""
         return {port: BrokerDoor(self, broker) for broker, port in self.around.options.broker_ports.items()}
 
     async def open_doors(self, main: int, open_at: OpenDoor) -> None:
-        """Open VIP ports and, with several brokers, a port for each (``penstock.interfaces.front.OpensDoors``)."""
+        """Open VIP ports and, with several brokers, a port for each (``penstock.interfaces.front.Front``)."""
         await self.around.ports.open(open_at, main, self)
         await self.around.ports.keep_up(self.around.relay.brokers.names)
 
