@@ -148,10 +148,14 @@ class RequestPacer:
 
         An entry takes at least a fifth of a step. Raises UsageError for an answer that has too many entries.
         """
+        if self.used(entries, steps):
+            await self.rest()
+
+    def used(self, entries: int, steps: float) -> bool:
+        """As `spend`, without waiting: if it returns True, the caller has to await `rest`."""
         self.entries += entries
         self._left -= steps
-        if self._left < 0:
-            await self._rest()
+        return self._left < 0
 
     def through(self, things: Iterable[T], steps: float = 1, entries: int = 1) -> AsyncIterator[T]:
         """Iterate over ``things``; each counts as ``entries`` entries and takes ``steps`` steps."""
@@ -161,7 +165,8 @@ class RequestPacer:
         """As `through`, for entries that have been counted before."""
         return _Paced(self, things, steps, 0)
 
-    async def _rest(self) -> None:
+    async def rest(self) -> None:
+        """Let other requests have their turn. Raises UsageError for an answer that has too many entries."""
         if self.entries > self._most:
             raise UsageError(f"the answer would have more than {self._most} entries", hint="Ask for fewer at once")
         grown = self.entries - self._held
@@ -196,6 +201,6 @@ class _Paced(AsyncIterator[T]):
             pace.entries += self._entries
             pace._left -= self._steps
             if pace._left < 0:
-                await pace._rest()
+                await pace.rest()
             return thing
         raise StopAsyncIteration

@@ -87,13 +87,13 @@ def test_others_are_answered_while_a_costly_batch_is_looked_into(costly: bytes, 
         await kit.enode.create_topic("t", 1, {"cleanup.policy": policy})
         begun, answered = asyncio.Event(), asyncio.Event()
         looks: list[Callable[[], None]] = []
-        beside = kit.front._shared.beside.run
+        run_in_worker = kit.front._shared.worker.run
 
         async def held(look: Callable[[], None], holds: int) -> None:
             looks.append(look)
             begun.set()
             await answered.wait()
-            await beside(look, holds)
+            await run_in_worker(look, holds)
 
         async def small() -> None:
             await begun.wait()
@@ -101,7 +101,7 @@ def test_others_are_answered_while_a_costly_batch_is_looked_into(costly: bytes, 
                 await kit.client().ask(ApiVersionsRequest(), 0)
             answered.set()
 
-        kit.front._shared.beside.run = held  # type: ignore[method-assign, assignment]
+        kit.front._shared.worker.run = held  # type: ignore[method-assign, assignment]
         async with asyncio.timeout(30):
             answer, _ = await asyncio.gather(kit.produce("t", costly), small())
         assert answer.error_code == 0
@@ -116,12 +116,12 @@ def test_a_small_batch_is_looked_into_at_once() -> None:
     async def test(kit: Kit) -> None:
         await kit.enode.create_topic("t", 1, {})
         await kit.produce("t", packed(Codec.ZSTD, 100))
-        beside = []
-        kit.front._shared.beside.run = beside.append  # type: ignore[method-assign, assignment]
+        given = []
+        kit.front._shared.worker.run = given.append  # type: ignore[method-assign, assignment]
         for codec in (*CODECS, Codec.SNAPPY):
             assert (await kit.produce("t", packed(codec, 10_000, 10))).error_code == 0
         assert (await kit.produce("t", batch([b"x" * 1_000] * 500))).error_code == 0
-        assert beside == []
+        assert given == []
 
     run(test, KafkaFrontOptions())
 
@@ -141,7 +141,7 @@ def test_what_is_inflated_is_taken_from_the_memory_of_all_connections() -> None:
         await kit.enode.create_topic("t", 1, {})
         await kit.enode.create_topic("gzip", 1, {"compression.type": "gzip"})
         budget = Budget(512 * MB)
-        kit.front._shared.beside._memory = budget
+        kit.front._shared.worker._memory = budget
         seen: list[int] = []
         in_thread = kit.runtime.in_thread
 

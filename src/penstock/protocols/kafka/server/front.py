@@ -119,7 +119,7 @@ class KafkaSession:
         async with shared.large.held(min(most, body.left() // 2) * ENTRY_BYTES) as hold:
             body.limit(most)
             try:
-                request = await shared.beside.run(lambda: decode_prefix(kind, header.api_version, body))
+                request = await shared.worker.run(lambda: decode_prefix(kind, header.api_version, body))
             except TooManyElements as error:
                 self._meter.refused(header.api_key, ErrorCode.INVALID_REQUEST)
                 self._meter.tell(
@@ -146,7 +146,7 @@ class KafkaSession:
             if answer is None:
                 return None
             if large or pace.entries > _AT_ONCE:
-                pieces, found = await shared.beside.run(partial(_packed, answer, header))
+                pieces, found = await shared.worker.run(partial(_packed, answer, header))
             else:
                 pieces, found = _packed(answer, header)
         finally:

@@ -224,7 +224,7 @@ class Shared(Struct, frozen=True):
     sessions: FetchSessions
     producer_ids: ProducerIds
     transactions: TransactionKeeper
-    beside: BackgroundWorker
+    worker: BackgroundWorker
     turns: LoopBudget
     offered: Mapping[int, Row]
     meter: Meter

@@ -158,9 +158,7 @@ class Coded(NamedTuple):
 def codes_in(answer: object) -> list[int]:
     """All codes in the answer except 0, with repetitions."""
     kind: Any = type(answer)
-    found: list[int] = []
-    _finder(kind)(answer, found)
-    return found
+    return _finder(kind)(answer)
 
 
 def coded_in(answer: object, around: tuple[object, ...] = ()) -> Iterator[Coded]:
@@ -174,10 +172,6 @@ def coded_in(answer: object, around: tuple[object, ...] = ()) -> Iterator[Coded]
     for name, _ in lists:
         for part in getattr(answer, name) or ():
             yield from coded_in(part, within)
-
-
-_Find = Callable[[Any, list[int]], None]
-"""Adds the codes of one struct to a list."""
 
 
 @functools.cache
@@ -195,20 +189,22 @@ def _shape(kind: Any) -> tuple[Sequence[str], Sequence[tuple[str, Any]]]:
 
 
 @functools.cache
-def _finder(kind: Any) -> _Find:
-    """A function that finds the codes in answers of this kind."""
-    codes, inner = _shape(kind)
-    lists = [(name, _finder(item)) for name, item in inner]
+def _finder(kind: Any) -> Callable[[object], list[int]]:
+    """A function that finds the codes in answers of this kind; generated, because it looks at every answer."""
+    lines = ["def find(answer_0):", "    found = []"]
 
-    def find(answer: Any, found: list[int]) -> None:
-        for name in codes:
-            code = getattr(answer, name)
-            if code:
-                found.append(int(code))
-        for name, look in lists:
-            for part in getattr(answer, name) or ():
-                look(part, found)
+    def look(kind: Any, depth: int) -> None:
+        here, indent = f"answer_{depth}", "    " * (depth + 1)
+        codes, lists = _shape(kind)
+        lines.extend(f"{indent}if {here}.{name}: found.append(int({here}.{name}))" for name in codes)
+        for name, item in lists:
+            lines.append(f"{indent}for answer_{depth + 1} in {here}.{name} or ():")
+            look(item, depth + 1)
 
+    look(kind, 0)
+    names: dict[str, Any] = {}
+    exec("\n".join([*lines, "    return found"]), names)
+    find: Callable[[object], list[int]] = names["find"]
     return find
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.interfaces.channel import Outgoing
 from penstock.interfaces.framing import Buffer, Buffers, Frame, Pieces, SizedBodies, Stretch, not_ours, spoken
-from penstock.interfaces.wire import MOST_ELEMENTS, Reader, Writer
+from penstock.interfaces.wire import AS_JAVA, MOST_ELEMENTS, Reader, Writer
 from penstock.protocols.kafka.wire import codec
 from penstock.protocols.kafka.wire.codec_generator import skip_tags
 from penstock.protocols.kafka.wire.declarations import Api
@@ -179,6 +179,9 @@ _HEAD: Final = struct.Struct(">hhih")
 _LONGEST_CLIENT_ID = 0x7FFF
 _LARGEST_FRAME = 0x7FFFFFFF
 _NO_TAGS: Final = b"\0"
+_BEGIN: Final = struct.Struct(">ii")
+"""An answer's size and correlation id."""
+_SIZE_BYTES: Final = 4
 _SMALL = 64 * 1024
 """A frame up to this many bytes goes to the transport as it is: to copy it takes less than a second piece."""
 _HEADER_TAGS = 100
@@ -201,12 +204,22 @@ def read_header(data: Buffer) -> tuple[RequestHeader, Reader]:
     """
     reader = Reader(data)
     key, version, correlation, size = reader.fixed(_HEAD)
-    client = None if size == -1 else reader.text(size)
+    client: str | None
+    at = reader.at + size
+    if size >= 0 and at <= len(reader.data):
+        client = str(reader.data[reader.at : at], "utf-8", AS_JAVA)
+        reader.at = at
+    else:
+        client = None if size == -1 else reader.text(size)
     pair = api_of(key)
-    if pair is not None and codec.declared(pair.request).is_flexible(version):
-        reader.room = _HEADER_TAGS
-        skip_tags(reader)
-        reader.room = MOST_ELEMENTS
+    if pair is not None and (flexible := pair.request.API.flexible) is not None and version >= flexible:  # type: ignore[attr-defined]
+        at, data = reader.at, reader.data
+        if at < len(data) and not data[at]:
+            reader.at = at + 1
+        else:
+            reader.room = _HEADER_TAGS
+            skip_tags(reader)
+            reader.room = MOST_ELEMENTS
     return RequestHeader(key, version, correlation, client), reader
 
 
@@ -238,11 +251,17 @@ def response(message: object, version: int, correlation: int) -> Pieces:
     """An answer, framed; records that stay where they are stand in it as they do in ``message``."""
     api = codec.declared(type(message))
     writer = Writer()
-    writer.i32(correlation)
-    if api.is_flexible(version) and api.key != API_VERSIONS:
-        writer.uvarint(0)
+    head = writer.tail
+    head += _BEGIN.pack(0, correlation)
+    if api.flexible is not None and version >= api.flexible and api.key != API_VERSIONS:
+        head += _NO_TAGS
     codec.write(message, version, writer)
-    return sized(writer.pieces())
+    pieces: Pieces = (head,) if writer.tail is head else writer.pieces()
+    size = sum(map(len, pieces)) - _SIZE_BYTES
+    if size > _LARGEST_FRAME:
+        raise UsageError(f"a frame of {size} bytes; {_LARGEST_FRAME} are allowed")
+    head[:_SIZE_BYTES] = size.to_bytes(_SIZE_BYTES, "big")
+    return pieces
 
 
 def read_response(message: type[M], version: int, data: Buffer) -> M:
@@ -284,8 +303,6 @@ def sized(parts: Sequence[P]) -> list[P | bytes]:
 
 
 # Answers that are the same each time but for a run of numbers: encoded once, by the codec, then packed around them.
-_BEGIN: Final = struct.Struct(">ii")
-"""A frame's size and the correlation id."""
 
 
 class Template:

@@ -1,7 +1,7 @@
 """Produce and InitProducerId.
 
 `check_batch` has Kafka's checks of a batch, by the topic's `Rules`; `produce` serves requests in general, and
-`produce_single` the most frequent one, a small batch for one partition.
+`produce_single` the most frequent one, a small batch for one partition, in less than half of the time.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import functools
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -45,7 +44,18 @@ from penstock.protocols.kafka.wire.produce import (
     ProduceResponseRecordError,
     ProduceResponseTopic,
 )
-from penstock.records.batch import APPEND_TIME, HEADER_BYTES, TRANSACTIONAL, BatchHeader, InflatesTooFar
+from penstock.records.batch import (
+    APPEND_TIME,
+    BATCH_HEADER,
+    CONTROL,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    InflatesTooFar,
+    crc32c,
+)
 from penstock.records.validation import (
     Target,
     ValidatedBatch,
@@ -61,17 +71,12 @@ from penstock.records.validation import (
 __all__ = [
     "QUICK_PLAIN",
     "Rules",
-    "answer_of",
     "check_batch",
-    "check_single",
     "inflates_too_far",
     "init_producer_id",
-    "load_arrow",
-    "loads_arrow",
     "looking_takes",
     "produce",
     "produce_single",
-    "quick",
     "repacked",
     "rules_for",
 ]
@@ -123,6 +128,7 @@ _MAGIC_AT: Final = 16
 _CODEC_AT: Final = 22
 _CODEC: Final = 7
 _KNOWN_CODECS: Final = len(Codec)
+_ZSTD_SINCE: Final = 7
 _ANY_AGE: Final = 2**63 - 1
 _AHEAD_MS: Final = 3_600_000
 """How far a record's time may lie in the future if no option is set: Kafka 4's default."""
@@ -131,12 +137,12 @@ _NO_TIME: Final = -1
 _RATIO: Final = 32
 """A batch may inflate to this many times the topic's limit: text rarely shrinks to less than a thirtieth."""
 _LEAST_INFLATED: Final = 1 << 20
-_QUICK_PACKED, _QUICK_RECORDS = 64 << 10, 20_000
-"""The amount of one request that can be checked within a few milliseconds."""
+_COUNT: Final = struct.Struct(">i")
+_AT_ONCE, _PACKED_BYTES = 20_000, 3
+"""The records of one request that can be checked within a few milliseconds; so many compressed bytes count as one."""
+_ANY_SIZE: Final = 2**63 - 1
 QUICK_PLAIN: Final = 512 << 10
 """The most bytes that a batch may inflate to for being checked on the event loop."""
-_SINGLE_BYTES: Final = 16 << 10
-"""The largest uncompressed batch that is checked on the event loop."""
 
 
 class Rules(Struct, frozen=True):
@@ -157,11 +163,6 @@ class Rules(Struct, frozen=True):
     append_time: bool = False
     max_record_bytes: int = LARGEST_RECORD
     """The limit for each single record of a compressed batch."""
-
-    @property
-    def special(self) -> bool:
-        """Whether single records must be checked, or batches are stored in another form."""
-        return self.keyed or self.oldest_ms < _ANY_AGE or self.target is not None
 
     @property
     def looks(self) -> bool:
@@ -197,13 +198,37 @@ def check_batch(
         raise Refused(ErrorCode.INVALID_RECORD, f"magic {records[_MAGIC_AT]}: only record batches v2 are taken")
     if len(records) < HEADER_BYTES:
         raise CorruptBatch(f"{len(records)} bytes are less than a batch header")
-    (rest,) = struct.unpack_from(">i", records, 8)
+    fields = BATCH_HEADER.unpack_from(records)
+    base, rest, epoch, magic, crc, attributes, last_delta, first_ms, newest_ms, producer, era, sequence, count = fields
     if rest + _LENGTH_AFTER > len(records) or rest < HEADER_BYTES - _LENGTH_AFTER:
         raise CorruptBatch(f"a batch length of {rest} with {len(records) - _LENGTH_AFTER} bytes left")
     if rest + _LENGTH_AFTER < len(records):
         raise Refused(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
-    _check_header(records, version, rules)
-    checked = ValidatedBatch(records)
+    codec = attributes & _CODEC
+    if codec == Codec.ZSTD and version < _ZSTD_SINCE:
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {_ZSTD_SINCE}")
+    if codec >= _KNOWN_CODECS:
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} is unknown")
+    if base != 0:
+        raise Refused(ErrorCode.INVALID_RECORD, "the base offset of a produced batch must be 0")
+    if len(records) > rules.max_bytes:
+        raise _too_large(records, rules)
+    if last_delta < 0 or count <= 0 or count != last_delta + 1:
+        raise Refused(ErrorCode.INVALID_RECORD, f"{count} records with a last offset delta of {last_delta}")
+    if attributes & CONTROL:
+        raise Refused(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+    if producer >= 0 and sequence < 0:
+        raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer} sent no sequence number")
+    if attributes & TRANSACTIONAL and producer < 0:
+        raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
+    found = crc32c(records, CRC_START)
+    if found != crc:
+        raise CorruptBatch(f"the checksum of the batch is {found:#010x}, its header says {crc:#010x}")
+    header = BatchHeader(
+        base, len(records), epoch, magic, crc, attributes, last_delta, first_ms, newest_ms, producer, era, sequence,
+        count, 0,
+    )  # fmt: skip
+    checked = ValidatedBatch.known(records, header)
     if rules.looks:
         try:
             return _look_at_records(checked, rules, now_ms, max_inflated_bytes)
@@ -215,50 +240,20 @@ def check_batch(
             # The checksum is right, so the producer wrote it this way: the retry that CORRUPT_MESSAGE asks for would be
             # vain.
             raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
-    if checked.header.attributes & APPEND_TIME:
+    if attributes & APPEND_TIME:
         raise Refused(ErrorCode.INVALID_TIMESTAMP, "only the log itself sets its append time")
-    if checked.header.delete_horizon_ms is not None:
+    if attributes & DELETE_HORIZON:
         raise Refused(ErrorCode.INVALID_RECORD, "only the log itself sets a delete horizon")
     return checked
 
 
-def check_single(records: memoryview, rules: Rules, now_ms: int) -> ValidatedBatch | None:
-    """A small uncompressed batch that `check_batch` would accept unchanged in any version; None if in doubt."""
-    if rules.special or not HEADER_BYTES < len(records) <= min(_SINGLE_BYTES, rules.max_bytes):
-        return None
-    try:
-        batch = ValidatedBatch(records)
-        header = batch.header
-        if (
-            header.base_offset
-            or header.attributes
-            or not 0 < header.record_count == header.last_offset_delta + 1
-            or (header.producer_id >= 0 and header.base_sequence < 0)
-        ):
-            return None
-        if rules.looks:
-            newest = header.base_timestamp + walk_records(records[HEADER_BYTES:], header.record_count).largest
-            right = _NO_TIME <= newest == header.max_timestamp and newest <= now_ms + rules.newest_ms
-            if not right and not rules.append_time:
-                return None
-    except CorruptBatch:
-        return None
-    return batch
+def _too_large(records: Buffer, rules: Rules) -> Refused:
+    return Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; the topic takes {rules.max_bytes}")
 
 
-def quick(batches: Iterable[Buffer | None]) -> bool:
-    """Whether all of these can be checked on the event loop, each within `QUICK_PLAIN`."""
-    packed = records = 0
-    for batch in batches:
-        if batch is not None and len(batch) >= HEADER_BYTES:
-            packed += len(batch) if batch[_CODEC_AT] & _CODEC else 0
-            records += max(0, struct.unpack_from(">i", batch, HEADER_BYTES - 4)[0])
-    return packed <= _QUICK_PACKED and records <= _QUICK_RECORDS
-
-
-def looking_takes(records: Buffer | None, rules: Rules) -> int:
+def looking_takes(records: Buffer | None, rules: Rules | None) -> int:
     """The most memory in bytes that checking a batch takes: the inflated records, and a copy."""
-    if records is None or len(records) < HEADER_BYTES:
+    if records is None or rules is None or len(records) < HEADER_BYTES:
         return 0
     return 2 * rules.max_inflated_bytes if records[_CODEC_AT] & _CODEC else len(records)
 
@@ -275,45 +270,21 @@ def repacked(batch: ValidatedBatch, rules: Rules) -> ValidatedBatch:
         stored = recompressed(batch.data, rules.target, rules.max_inflated_bytes)
     except CorruptBatch as error:
         raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
-    _check_size(stored, rules)
+    if len(stored) > rules.max_bytes:
+        raise _too_large(stored, rules)
     return ValidatedBatch(stored)
-
-
-def _check_size(records: Buffer, rules: Rules) -> None:
-    if len(records) > rules.max_bytes:
-        raise Refused(
-            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; the topic takes {rules.max_bytes}"
-        )
-
-
-def _check_header(records: Buffer, version: int, rules: Rules) -> None:
-    """Check the fields that parse_header ignores or would call corrupt, and that Kafka has other codes for."""
-    attributes, last_delta = struct.unpack_from(">hi", records, 21)
-    producer, _, sequence, count = struct.unpack_from(">qhii", records, 43)
-    codec = attributes & 7
-    if codec == Codec.ZSTD and version < 7:
-        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
-    if codec >= _KNOWN_CODECS:
-        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} is unknown")
-    if struct.unpack_from(">q", records)[0] != 0:
-        raise Refused(ErrorCode.INVALID_RECORD, "the base offset of a produced batch must be 0")
-    _check_size(records, rules)
-    if last_delta < 0 or count <= 0 or count != last_delta + 1:
-        raise Refused(ErrorCode.INVALID_RECORD, f"{count} records with a last offset delta of {last_delta}")
-    if attributes & 32:
-        raise Refused(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-    if producer >= 0 and sequence < 0:
-        raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer} sent no sequence number")
-    if attributes & 16 and producer < 0:
-        raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
 
 
 def _look_at_records(checked: ValidatedBatch, rules: Rules, now_ms: int, max_inflated_bytes: int) -> ValidatedBatch:
     """Check the records, and the header against them. Wrong times in the header are corrected, as Kafka does."""
     header = checked.header
-    plain = plain_records(checked.data, header, max_inflated_bytes)
-    times = walk_records(plain, header.record_count)
     packed = header.attributes & _CODEC
+    plain: bytes | memoryview
+    if packed:
+        plain = plain_records(checked.data, header, max_inflated_bytes)
+    else:
+        plain = memoryview(checked.data)[HEADER_BYTES:]
+    times = walk_records(plain, header.record_count)
     if packed and len(plain) > rules.max_record_bytes and longest_record(bytes(plain)) > rules.max_record_bytes:
         why = f"a record of more than {rules.max_record_bytes} bytes; see max.decompressed.message.bytes"
         raise Refused(ErrorCode.INVALID_RECORD, why)
@@ -344,19 +315,7 @@ def _check_each(plain: bytes, header: BatchHeader, rules: Rules, span: tuple[int
         raise Refused(ErrorCode.INVALID_RECORD, "a compacted topic's records need keys", rows=keyless)
 
 
-def loads_arrow(records: Buffer | None) -> bool:
-    """Whether checking these would load Arrow, which must not happen on the event loop."""
-    if records is None or len(records) < HEADER_BYTES or "penstock.records.compression" in sys.modules:
-        return False
-    return bool(records[_CODEC_AT] & _CODEC)
-
-
-def load_arrow() -> None:
-    """Load the decompressors; in a thread."""
-    import_module("penstock.records.compression")
-
-
-# Produce in general: checks each partition's batch, appends all, answers each on its own.
+# Produce: checks each partition's batch, appends all, answers each on its own.
 #
 # Source: Kafka protocol, Produce v0-v13; KIP-516 (topic ids in v13); the checks follow `Rules`.
 _LUMP_PARTS, _LUMP_BYTES, _LUMP_STEPS = 50, 8 << 20, 1_000
@@ -367,271 +326,291 @@ _TAKES_PART_SINCE = 12
 _TOPIC_IDS_SINCE = 13
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qh"), 43
 _ATTRIBUTES_LOW_AT = 22
-
-
-_Topic = tuple[ProduceRequestTopic, str | PenstockError]
-"""A topic of the request with its name, or with the error for its id."""
+_PART_STEPS = 2
+_KEPT: Final = 4_096
+"""Topics whose rules are kept."""
 
 
 class _Part(Struct):
-    """One partition's batch, or its error. ``topic_id``: None if the request has names."""
+    """One partition's batch, or its error. ``topic``: None if it was not found."""
 
     partition: Partition
     records: Buffer | None
-    topic_id: bytes | None = None
+    topic: TopicState | None
+    rules: Rules | None
+    fault: PenstockError | None
     batch: ValidatedBatch | None = None
-    fault: PenstockError | None = None
-    rules: Rules | None = None
 
 
 async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
     """Serve Produce. With acks=0 there is no response, so an error closes the connection to make the client notice."""
-    if any(loads_arrow(part.records) for topic in request.topic_data for part in topic.partition_data):
-        await call.shared.services.runtime.in_thread(load_arrow)
-    topics = await _named(call, request)
-    try:
-        refusal = await _take_part(call, request, topics)
-    except UpstreamLost as error:
-        refusal = code_of(error)
+    pace, transactional_id = call.pace, request.transactional_id
     fault = _request_fault(call, request)
-    checked = [await _parts(call, fault, topic, name) for topic, name in topics]
-    everything = [part for parts in checked for part in parts]
-    await _look_into(call, everything, request.transactional_id)
-    await _repack(call, everything)
-    _check_numbers(call, everything)
-    appended = await _append(call, request.transactional_id, everything, refusal)
-    stored = iter(appended)
-    outcomes = [part.fault or next(stored) for part in everything]
-    _note_numbers(call, everything, outcomes)
-    told = iter(outcomes)
+    parts: list[_Part] = []
+    slow: list[_Part] = []
+    allowance = _AT_ONCE
+    for asked in request.topic_data:
+        name, topic, rules, topic_fault = await _topic(call, asked)
+        for each in asked.partition_data:
+            if pace.used(1, _PART_STEPS):
+                await pace.rest()
+            part = _Part(Partition(name, each.index), each.records, topic, rules, fault or topic_fault)
+            parts.append(part)
+            if part.fault is None and (topic is None or not 0 <= each.index < topic.partitions):
+                part.fault = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition")
+            if part.fault is None:
+                allowance -= _effort(each.records)
+                if allowance < 0 or not _check(call, part, transactional_id, QUICK_PLAIN):
+                    slow.append(part)
+    if slow:
+        await _check_slowly(call, slow, transactional_id)
+    refusal = ErrorCode.NONE if transactional_id is None else await _take_part(call, transactional_id, parts)
+    results = await _append(call, transactional_id, parts, refusal)
+    if request.acks == 0:
+        _hang_up_on_errors(parts, results)
+        return None
     responses = []
-    for topic, parts in zip(request.topic_data, checked, strict=True):
-        results = [(part.partition, next(told)) for part in parts]
-        if request.acks == 0:
-            _hang_up_on_errors(results)
-        await call.pace.spend(0, 0.5 + len(results) / 10)
-        answers = [await answer_of(call, partition, result) for partition, result in results]
-        responses.append(ProduceResponseTopic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
-    return None if request.acks == 0 else ProduceResponse(responses=responses)
+    row = 0
+    for asked in request.topic_data:
+        answers = []
+        for each in asked.partition_data:
+            result = results[row]
+            if isinstance(result, PenstockError):
+                await pace.spend(0, _PART_STEPS)
+                answers.append(await _refused(call, parts[row].partition, result))
+            else:
+                answers.append(
+                    ProduceResponsePartition(
+                        index=each.index,
+                        base_offset=result.base_offset,
+                        log_append_time_ms=result.append_time_ms,
+                        log_start_offset=result.log_start_offset,
+                    )
+                )
+            row += 1
+        await pace.spend(0, len(answers) / 10)
+        responses.append(ProduceResponseTopic(name=asked.name, topic_id=asked.topic_id, partition_responses=answers))
+    return ProduceResponse(responses=responses)
 
 
-async def _named(call: Call, request: ProduceRequest) -> list[_Topic]:
-    """The topics with their names, which are looked up by id from v13 on."""
-    if call.version < _TOPIC_IDS_SINCE:
-        return [(topic, topic.name) for topic in request.topic_data]
-    return [(topic, await _name_of(call, topic.topic_id)) async for topic in call.pace.again(request.topic_data, 0.5)]
-
-
-async def _name_of(call: Call, topic_id: bytes) -> str | PenstockError:
+async def _topic(
+    call: Call, asked: ProduceRequestTopic
+) -> tuple[str, TopicState | None, Rules | None, PenstockError | None]:
+    """A topic's name, its state and rules, and the error that all its partitions have."""
+    enode, name = call.shared.services.enode, asked.name
+    topic: TopicState | None = None
     try:
-        found = await call.shared.enode.topic_by_id(topic_id)
-    except UpstreamLost as error:
-        return error
-    return Refused(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id") if found is None else found.name
-
-
-async def _parts(
-    call: Call, fault: PenstockError | None, topic: ProduceRequestTopic, name: str | PenstockError
-) -> list[_Part]:
-    """Each partition with its rules, or with an error that does not depend on its batch."""
-    await call.pace.spend(1, 1)
-    topic_id = topic.topic_id if call.version >= _TOPIC_IDS_SINCE else None
-    called = name if isinstance(name, str) else ""
-    parts = [
-        _Part(Partition(called, part.index), part.records, topic_id)
-        async for part in call.pace.again(topic.partition_data)
-    ]
-    if not isinstance(name, str):
-        for part in parts:
-            part.fault = fault or name
-        return parts
-    try:
-        found = await call.shared.enode.topic(name)
-        rules = rules_for(await call.shared.config_of(found), call.shared.options) if found else None
+        if call.version < _TOPIC_IDS_SINCE:
+            topic = await enode.topic(name)
+        else:
+            topic = await enode.topic_by_id(asked.topic_id)
+            if topic is None:
+                return "", None, None, Refused(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+            name = topic.name
+        if is_internal(name):
+            return name, topic, None, Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
+        rules = None if topic is None else _rules(call.shared, topic, await enode.defaults())
     except PenstockError as error:
-        for part in parts:
-            part.fault = error
-        return parts
+        return name, topic, None, error
+    return name, topic, rules, None
+
+
+def _rules(shared: Shared, topic: TopicState, defaults: Mapping[str, str]) -> Rules:
+    """The topic's rules; made again only if the topic or the defaults have changed."""
+    known = shared.rules.get(topic.name)
+    if known is not None and known[0] is topic and known[1] is defaults:
+        return known[2]
+    if len(shared.rules) >= _KEPT:
+        shared.rules.clear()
+    rules = rules_for({**defaults, **topic.config} if defaults else topic.config, shared.options)
+    shared.rules[topic.name] = (topic, defaults, rules)
+    return rules
+
+
+def _effort(records: Buffer | None) -> int:
+    """The work of checking a batch, in the unit of `_AT_ONCE`."""
+    if records is None or len(records) < HEADER_BYTES:
+        return 0
+    effort: int = _COUNT.unpack_from(records, HEADER_BYTES - _COUNT.size)[0]
+    if records[_CODEC_AT] & _CODEC:
+        effort += len(records) // _PACKED_BYTES
+        if "penstock.records.compression" not in sys.modules:  # loads Arrow, which must not happen on the event loop
+            effort += _AT_ONCE
+    return effort if effort > 0 else 0
+
+
+def _check(call: Call, part: _Part, transactional_id: str | None, most: int) -> bool:
+    """Check a batch, or set its error. False if it inflates to more than ``most`` bytes, but not more than it may."""
+    shared, rules = call.shared, part.rules
+    assert rules is not None
+    most = min(rules.max_inflated_bytes, most)
+    try:
+        batch = check_batch(part.records, call.version, rules, shared.services.runtime.now_ms(), most)
+        header = batch.header
+        if bool(header.attributes & TRANSACTIONAL) != (transactional_id is not None):
+            why = "transactional are both, the request and its batches, or neither"
+            raise Refused(ErrorCode.INVALID_TXN_STATE, why)
+        if header.producer_id >= 0:
+            _check_abilities(shared.enode.abilities_of(part.partition.topic), header)
+    except PenstockError as error:
+        if most < rules.max_inflated_bytes and inflates_too_far(error):
+            return False
+        part.fault = bare(error)
+        return True
+    part.batch = batch
+    return rules.target is None or rules.target.meets(batch.data)
+
+
+async def _check_slowly(call: Call, parts: Sequence[_Part], transactional_id: str | None) -> None:
+    """Check these in a thread, and recompress them if their topics require it."""
+    worker = call.shared.worker
     for part in parts:
-        await call.pace.spend(1, 0.5)
-        part.rules = rules
-        try:
-            _check_partition(found, part.partition)
-        except PenstockError as error:
-            part.fault = error
-        part.fault = fault or part.fault
-    return parts
+        if part.batch is None:
+            check = partial(_check, call, part, transactional_id, _ANY_SIZE)
+            await worker.run(check, looking_takes(part.records, part.rules))
+    due = [
+        (part, part.batch, part.rules)
+        for part in parts
+        if part.batch and part.rules and part.rules.target and not part.rules.target.meets(part.batch.data)
+    ]
+    if not due:
+        return
 
-
-async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str | None) -> None:
-    """Check each batch, or set its error; in a thread if it takes more than a few milliseconds."""
-    runtime = call.shared.services.runtime
-    due = [(part, part.rules) for part in parts if part.fault is None and part.rules is not None]
-
-    def look(part: _Part, rules: Rules, max_inflated_bytes: int) -> None:
-        part.fault = None
-        try:
-            part.batch = check_batch(part.records, call.version, rules, runtime.now_ms(), max_inflated_bytes)
-            _check_transactional(transactional_id, part.batch.header)
-            _check_abilities(call.shared.enode.abilities_of(part.partition.topic), part.batch.header)
-        except PenstockError as error:
-            part.fault = bare(error)
-
-    if quick(part.records for part, _ in due):
-        for part, rules in due:
-            await call.pace.spend(0, 1)
-            look(part, rules, min(rules.max_inflated_bytes, QUICK_PLAIN))
-        due = [(part, rules) for part, rules in due if part.fault is not None and inflates_too_far(part.fault)]
-    for part, rules in due:
-        work = partial(look, part, rules, rules.max_inflated_bytes)
-        await call.shared.beside.run(work, looking_takes(part.records, rules))
-
-
-async def _repack(call: Call, parts: Sequence[_Part]) -> None:
-    """Recompress each batch as its topic requires, in a thread."""
-
-    def work() -> None:
+    def repack() -> None:
         for part, batch, rules in due:
             try:
                 part.batch = repacked(batch, rules)
             except PenstockError as error:
                 part.fault = bare(error)
 
-    due = [
-        (part, part.batch, part.rules)
-        for part in parts
-        if part.fault is None
-        and part.batch
-        and part.rules
-        and part.rules.target
-        and not part.rules.target.meets(part.batch.data)
-    ]
-    if due:
-        takes = max(looking_takes(part.records, rules) for part, _, rules in due)
-        await call.shared.beside.run(work, takes + sum(len(batch) for _, batch, _ in due))
+    takes = max(looking_takes(part.records, rules) for part, _, rules in due)
+    await worker.run(repack, takes + sum(len(batch) for _, batch, _ in due))
 
 
 async def _append(
     call: Call, transactional_id: str | None, parts: Sequence[_Part], refusal: ErrorCode
 ) -> list[Appended | PenstockError]:
     """Append the batches without errors; yields to the event loop between parts of a large request."""
-    appended: list[Appended | PenstockError] = []
+    shared = call.shared
+    abilities = shared.enode.abilities
+    numbered = abilities.numbered and not abilities.sequences
+    if numbered and shared.unstored:
+        _check_numbers(shared, parts)
+    results: list[Appended | PenstockError] = []
     for lump in _lumps(parts):
         if len(lump) < len(parts):
-            await call.shared.turns.take(_LUMP_STEPS)
-        await _check_ids(call, lump)
-        with call.shared.transactions.appending(transactional_id):
-            _check_transactions(call, transactional_id, lump, refusal)
-            batches = [(part.partition, part.batch) for part in lump if part.fault is None and part.batch]
-            appended += await call.shared.enode.append_all(batches)
-    return appended
+            await shared.turns.take(_LUMP_STEPS)
+        if call.version >= _TOPIC_IDS_SINCE:
+            await _check_ids(shared, lump)
+        if transactional_id is None:
+            results += await shared.enode.append_all(_good(lump))
+        else:
+            with shared.transactions.appending(transactional_id):
+                _check_transactions(call, transactional_id, lump, refusal)
+                results += await shared.enode.append_all(_good(lump))
+    if len(results) < len(parts):
+        stored = iter(results)
+        results = [part.fault or next(stored) for part in parts]
+    if numbered:
+        _note_numbers(shared, parts, results)
+    return results
 
 
-async def _check_ids(call: Call, parts: Sequence[_Part]) -> None:
+def _good(parts: Sequence[_Part]) -> list[tuple[Partition, ValidatedBatch]]:
+    return [(part.partition, part.batch) for part in parts if part.fault is None and part.batch is not None]
+
+
+async def _check_ids(shared: Shared, parts: Sequence[_Part]) -> None:
     """Refuse batches for a topic that was deleted, and perhaps recreated, while they were checked."""
     for part in parts:
-        if part.fault is None and part.topic_id is not None:
-            name = await _name_of(call, part.topic_id)
-            if name != part.partition.topic:
-                part.fault = name if isinstance(name, PenstockError) else Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+        if part.fault is None and part.topic is not None:
+            try:
+                found = await shared.enode.topic_by_id(part.topic.id)
+            except UpstreamLost as error:
+                part.fault = error
+                continue
+            if found is None or found.name != part.partition.topic:
+                part.fault = Refused(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
 
 
-def _numbered(call: Call, parts: Sequence[_Part]) -> Iterator[tuple[int, Numbers]]:
-    """Rows with a producer's sequence numbers that the log behind does not check."""
-    abilities = call.shared.enode.abilities
-    if abilities.numbered and not abilities.sequences:
-        for row, part in enumerate(parts):
-            if (numbers := numbers_of(part.records)) is not None:
-                yield row, numbers
+def _numbered(parts: Sequence[_Part]) -> Iterator[tuple[int, Numbers]]:
+    """Rows with a producer's sequence numbers."""
+    for row, part in enumerate(parts):
+        if (numbers := numbers_of(part.records)) is not None:
+            yield row, numbers
 
 
-def _check_numbers(call: Call, parts: Sequence[_Part]) -> None:
-    for row, numbers in _numbered(call, parts) if call.shared.unstored else ():
+def _check_numbers(shared: Shared, parts: Sequence[_Part]) -> None:
+    for row, numbers in _numbered(parts):
         part = parts[row]
         try:
-            call.shared.unstored.check(part.partition, numbers)
+            shared.unstored.check(part.partition, numbers)
         except PenstockError as error:
             part.fault = part.fault or bare(error)
 
 
-def _note_numbers(call: Call, parts: Sequence[_Part], outcomes: Sequence[Appended | PenstockError]) -> None:
-    for row, numbers in _numbered(call, parts):
-        outcome = outcomes[row]
-        failure = outcome if isinstance(outcome, PenstockError) else None
-        call.shared.unstored.tell(parts[row].partition, numbers, failure)
+def _note_numbers(shared: Shared, parts: Sequence[_Part], results: Sequence[Appended | PenstockError]) -> None:
+    for row, numbers in _numbered(parts):
+        result = results[row]
+        shared.unstored.tell(parts[row].partition, numbers, result if isinstance(result, PenstockError) else None)
 
 
-def _lumps(parts: Sequence[_Part]) -> Iterator[Sequence[_Part]]:
+def _lumps(parts: Sequence[_Part]) -> list[Sequence[_Part]]:
+    if len(parts) == 1:
+        return [parts]
+    lumps = []
     begin = size = 0
     for row, part in enumerate(parts):
         takes = len(part.batch) if part.batch else 0
         if row > begin and (row - begin >= _LUMP_PARTS or size + takes > _LUMP_BYTES):
-            yield parts[begin:row]
+            lumps.append(parts[begin:row])
             begin, size = row, 0
         size += takes
-    yield parts[begin:]
+    return [*lumps, parts[begin:]]
 
 
 def _request_fault(call: Call, request: ProduceRequest) -> PenstockError | None:
     """The error of the request as a whole; None if it has none."""
     if request.acks not in (-1, 0, 1):
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks}")
-    if request.transactional_id is None and any(
-        _says_transactional(part.records) for topic in request.topic_data for part in topic.partition_data
-    ):
-        # As a broker does: without a transactional id nothing transactional may be written, so the whole request is
-        # refused.
-        return Refused(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without transactional id"
-        )
+    if request.transactional_id is None:
+        for topic in request.topic_data:
+            for part in topic.partition_data:
+                records = part.records
+                if records is not None and len(records) >= HEADER_BYTES and records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL:
+                    # As a broker does: without a transactional id nothing transactional may be written, so the whole
+                    # request is refused.
+                    return Refused(
+                        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                        "a transactional batch without transactional id",
+                    )
     if call.version < _OLDEST_SERVED:
         return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats 0 and 1 are not taken")
     return None
 
 
-def _says_transactional(records: Buffer | None) -> bool:
-    return records is not None and len(records) >= HEADER_BYTES and bool(records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL)
-
-
-def _check_partition(topic: TopicState | None, partition: Partition) -> None:
-    if is_internal(partition.topic):
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
-    if topic is None or not 0 <= partition.id < topic.partitions:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition")
-
-
-async def _take_part(call: Call, request: ProduceRequest, topics: Sequence[_Topic]) -> ErrorCode:
+async def _take_part(call: Call, transactional_id: str, parts: Sequence[_Part]) -> ErrorCode:
     """From v12 on a batch also adds its partition to the transaction (KIP-890)."""
-    if request.transactional_id is None or call.version < _TAKES_PART_SINCE:
+    if call.version < _TAKES_PART_SINCE:
         return ErrorCode.NONE
-    enode = call.shared.enode
     partitions: dict[tuple[int, int], list[Partition]] = {}
-    for topic, name in topics:
-        await call.pace.spend(0, 0.5 + len(topic.partition_data) / 10)
-        if not isinstance(name, str):
-            continue
-        found = await enode.topic(name)
-        able = enode.abilities_of(name).transactions and not is_internal(name)
-        for part in topic.partition_data:
-            there = able and found is not None and 0 <= part.index < found.partitions
-            if there and part.records is not None and len(part.records) >= HEADER_BYTES:
-                producer = _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
-                partitions.setdefault(producer, []).append(Partition(name, part.index))
+    for part in parts:
+        await call.pace.spend(0, 0.1)
+        if isinstance(part.fault, UpstreamLost):
+            return code_of(part.fault)
+        there = part.topic is not None and part.rules is not None and 0 <= part.partition.id < part.topic.partitions
+        able = there and call.shared.enode.abilities_of(part.partition.topic).transactions
+        if able and part.records is not None and len(part.records) >= HEADER_BYTES:
+            producer = _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
+            partitions.setdefault(producer, []).append(part.partition)
     for (producer_id, epoch), of_producer in partitions.items():
         try:
-            code = await call.shared.transactions.add(
-                request.transactional_id, producer_id, epoch, of_producer, second=True
-            )
+            code = await call.shared.transactions.add(transactional_id, producer_id, epoch, of_producer, second=True)
         except PenstockError:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if code:
             return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
     return ErrorCode.NONE
-
-
-def _check_transactional(transactional_id: str | None, header: BatchHeader) -> None:
-    if header.transactional != (transactional_id is not None):
-        raise Refused(ErrorCode.INVALID_TXN_STATE, "transactional are both, the request and its batches, or neither")
 
 
 def _check_abilities(abilities: Abilities, header: BatchHeader) -> None:
@@ -660,33 +639,28 @@ def _check_transactions(call: Call, transactional_id: str | None, parts: Sequenc
             part.batch.transaction_v2 = call.version >= _TAKES_PART_SINCE
 
 
-def _hang_up_on_errors(results: list[tuple[Partition, Appended | PenstockError]]) -> None:
-    for partition, result in results:
+def _hang_up_on_errors(parts: Sequence[_Part], results: Sequence[Appended | PenstockError]) -> None:
+    for part, result in zip(parts, results, strict=True):
         if isinstance(result, PenstockError):
             raise ProtocolViolation(
-                f"produced with acks=0 and refused: {result.message}", topic=partition.topic, partition=partition.id
+                f"produced with acks=0 and refused: {result.message}",
+                topic=part.partition.topic,
+                partition=part.partition.id,
             )
 
 
-async def answer_of(call: Call, partition: Partition, result: Appended | PenstockError) -> ProduceResponsePartition:
-    """One partition's part of the response."""
-    if not isinstance(result, PenstockError):
-        return ProduceResponsePartition(
-            index=partition.id,
-            base_offset=result.base_offset,
-            log_append_time_ms=result.append_time_ms,
-            log_start_offset=result.log_start_offset,
-        )
-    rows = result.rows if isinstance(result, Refused) else {}
+async def _refused(call: Call, partition: Partition, error: PenstockError) -> ProduceResponsePartition:
+    """One partition's part of the response, if its batch is not stored."""
+    rows = error.rows if isinstance(error, Refused) else {}
     return ProduceResponsePartition(
         index=partition.id,
-        error_code=code_of(result),
+        error_code=code_of(error),
         base_offset=-1,
         log_start_offset=await _start(call, partition) if rows else -1,
         record_errors=[
             ProduceResponseRecordError(batch_index=row, batch_index_error_message=why) for row, why in rows.items()
         ],
-        error_message=result.message,
+        error_message=error.message,
     )
 
 
@@ -717,7 +691,8 @@ _RUN: Final = struct.Struct(">ihqqq")
 """In the response: partition, code, base offset, append time, log start."""
 _SHOWN: Final = (0x5A5A5A5A, 0x5A5A, *(3 * (0x5A5A5A5A_5A5A5A5A,)))
 _NO_TAGS: Final = b"\0\0\0"
-_KEPT: Final = 4_096
+_SINGLE_BYTES: Final = 16 << 10
+"""The largest batch: its records are checked within a millisecond."""
 
 
 class _Asked(NamedTuple):
@@ -739,16 +714,19 @@ async def produce_single(shared: Shared, line: ClientConnection, body: memoryvie
         topic = await (enode.topic(called) if isinstance(called, str) else enode.topic_by_id(called))
         if topic is None or is_internal(topic.name) or not 0 <= asked.partition < topic.partitions:
             return None
-        batch = _checked(shared, asked, topic.name, _rules(shared, topic, await enode.defaults()))
+        rules = _rules(shared, topic, await enode.defaults())
+        if rules.target is not None:
+            return None
+        batch = check_batch(asked.records, asked.version, rules, shared.services.runtime.now_ms(), 0)
     except PenstockError:
         return None
-    if batch is None or (batch.header.producer_id >= 0 and not enode.abilities.sequences):
+    if batch.header.producer_id >= 0 and not (enode.abilities.sequences and enode.abilities_of(topic.name).numbered):
         return None  # only `produce` knows the producer's failed batches
     partition = Partition(topic.name, asked.partition)
     (result,) = await enode.append_all(((partition, batch),))
     if isinstance(result, PenstockError):
         refusals.begin()  # keeps this request's notes apart
-        said = await answer_of(Call(shared, line, asked.version, "", shared.pace()), partition, result)
+        said = await _refused(Call(shared, line, asked.version, "", shared.pace()), partition, result)
         shared.meter.refused(_PRODUCE, said.error_code)
         shared.meter.tell(
             Asker(read_header(body)[0].client_id or "", line.address),
@@ -801,7 +779,9 @@ def _read(body: memoryview) -> _Asked | None:
             topic = str(body[at - name : at], "utf-8")
         else:
             return None
-        if not usual or acks not in (-1, 1) or not 0 < size <= len(body) - begin:
+        if not usual or acks not in (-1, 1) or not HEADER_BYTES <= size <= min(_SINGLE_BYTES, len(body) - begin):
+            return None
+        if body[begin + _CODEC_AT]:  # compressed, transactional, or otherwise unusual
             return None
         return _Asked(topic, partition, body[begin : begin + size], version, correlation)
     except (struct.error, IndexError, UnicodeDecodeError):
@@ -819,26 +799,6 @@ def _length(body: memoryview, at: int) -> tuple[int, int]:
             return at, value - 1
         shift += 7
     return at, 0
-
-
-def _checked(shared: Shared, asked: _Asked, topic: str, rules: Rules) -> ValidatedBatch | None:
-    batch = check_single(asked.records, rules, shared.services.runtime.now_ms())
-    if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities_of(topic).numbered:
-        return None
-    return batch
-
-
-def _rules(shared: Shared, topic: TopicState, defaults: Mapping[str, str]) -> Rules:
-    """The topic's rules; made again only if the topic or the defaults have changed."""
-    known = shared.rules.get(topic.name)
-    if known is not None and known[0] is topic and known[1] is defaults:
-        return known[2]
-    if len(shared.rules) >= _KEPT:
-        shared.rules.clear()
-    config = {**defaults, **topic.config} if defaults else topic.config
-    rules = rules_for(config, shared.options)
-    shared.rules[topic.name] = (topic, defaults, rules)
-    return rules
 
 
 def _around(topic: str | bytes, part: ProduceResponsePartition) -> ProduceResponse:

@@ -333,7 +333,7 @@ async def list_all(call: Call, request: ListTransactionsRequest) -> ListTransact
     if pattern:
         names = [it.transactional_id for it in all_of_them]
         try:
-            meant = await call.shared.beside.run(lambda: _meant(pattern, names))
+            meant = await call.shared.worker.run(lambda: _meant(pattern, names))
         except Refused as error:
             return ListTransactionsResponse(error_code=code_of(error))
         all_of_them = [it for it in all_of_them if it.transactional_id in meant]
