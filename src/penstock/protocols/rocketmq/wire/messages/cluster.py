@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import field
 
-from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, named
+from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, Message, named
 from penstock.protocols.rocketmq.wire.messages.members import MessageQueue, SubscriptionData
 
 __all__ = [
@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 
-class RegisterSnode(Struct, frozen=True, kw_only=True):
+class RegisterSnode(Message):
     """350: register a Snode. It is repeated every half minute; there is no request that unregisters."""
 
     snode_name: str
@@ -72,13 +72,13 @@ class RegisterSnode(Struct, frozen=True, kw_only=True):
     cluster_name: str
 
 
-class OfSnodeCluster(Struct, frozen=True, kw_only=True):
+class OfSnodeCluster(Message):
     """354: the Snodes of a cluster, or all."""
 
     snode_cluster_name: str | None = None
 
 
-class SnodeData(Struct, frozen=True, kw_only=True):
+class SnodeData(Message):
     """One Snode: ``address`` is its ``host:port``."""
 
     snode_name: str
@@ -86,14 +86,14 @@ class SnodeData(Struct, frozen=True, kw_only=True):
     cluster_name: str
 
 
-class SnodeClusterInfo(Struct, frozen=True, kw_only=True):
+class SnodeClusterInfo(Message):
     """The body of the answers to 353 and 354: Snodes by their names, and their names by clusters."""
 
     snode_table: dict[str, SnodeData] = field(default_factory=dict)
     snode_cluster: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class CreateRetryTopic(Struct, frozen=True, kw_only=True):
+class CreateRetryTopic(Message):
     """355: create a group's retry topic at a broker (*enode*). Either field may have the group's name."""
 
     group_name: str | None = None
@@ -113,14 +113,14 @@ class Perm(enum.IntFlag):
     PRIORITY = 8
 
 
-class GetRoute(Struct, frozen=True, kw_only=True):
+class GetRoute(Message):
     """105. A name server writes standard JSON for versions from 401 on, or if this asks for it."""
 
     topic: str
     accept_standard_json_only: bool | None = None
 
 
-class BrokerData(Struct, frozen=True, kw_only=True):
+class BrokerData(Message):
     """The servers of one broker name, by id (0 is the master): ``host:port`` each.
 
     Name servers of 5.x always send ``enable_acting_master``, and some clients cannot read a route without it.
@@ -133,7 +133,7 @@ class BrokerData(Struct, frozen=True, kw_only=True):
     enable_acting_master: bool | None = None
 
 
-class QueueData(Struct, frozen=True, kw_only=True):
+class QueueData(Message):
     """A topic's queues on the brokers of one name."""
 
     broker_name: str
@@ -143,7 +143,7 @@ class QueueData(Struct, frozen=True, kw_only=True):
     topic_sys_flag: Int32 = 0
 
 
-class Route(Struct, frozen=True, kw_only=True):
+class Route(Message):
     """The body of the answer to 105."""
 
     broker_datas: tuple[BrokerData, ...] = ()
@@ -152,7 +152,7 @@ class Route(Struct, frozen=True, kw_only=True):
     queue_datas: tuple[QueueData, ...] = ()
 
 
-class ClusterInfo(Struct, frozen=True, kw_only=True):
+class ClusterInfo(Message):
     """The body of the answer to 106. The Snode's branch adds the Snodes."""
 
     broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
@@ -161,38 +161,38 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     snode_cluster: dict[str, tuple[str, ...]] | None = None
 
 
-class TopicList(Struct, frozen=True, kw_only=True):
+class TopicList(Message):
     """The body of the answers to 206, 224, 304 and 305."""
 
     topic_list: tuple[str, ...] = ()
     broker_addr: str | None = None
 
 
-class OfCluster(Struct, frozen=True, kw_only=True):
+class OfCluster(Message):
     """224: topics of a cluster."""
 
     cluster: str
 
 
-class OfBroker(Struct, frozen=True, kw_only=True):
+class OfBroker(Message):
     """205 and 327: have a name server report a broker as not writable, and end that."""
 
     broker_name: str
 
 
-class WipedTopics(Struct, frozen=True, kw_only=True):
+class WipedTopics(Message):
     """The answer to 205."""
 
     wipe_topic_count: Int32
 
 
-class AddedTopics(Struct, frozen=True, kw_only=True):
+class AddedTopics(Message):
     """The answer to 327."""
 
     add_topic_count: Int32
 
 
-class PutKv(Struct, frozen=True, kw_only=True):
+class PutKv(Message):
     """100: store a value at a name server."""
 
     namespace: str
@@ -200,26 +200,26 @@ class PutKv(Struct, frozen=True, kw_only=True):
     value: str
 
 
-class OfKv(Struct, frozen=True, kw_only=True):
+class OfKv(Message):
     """101 and 102: read a value, or delete it."""
 
     namespace: str
     key: str
 
 
-class KvValue(Struct, frozen=True, kw_only=True):
+class KvValue(Message):
     """The answer to 101."""
 
     value: str | None = None
 
 
-class OfNamespace(Struct, frozen=True, kw_only=True):
+class OfNamespace(Message):
     """219: all values of a namespace."""
 
     namespace: str
 
 
-class OfTopic(Struct, frozen=True, kw_only=True):
+class OfTopic(Message):
     """202 (offsets of its queues), 215 and 216 (delete it), 300 (its consumer groups)."""
 
     topic: str
@@ -227,7 +227,7 @@ class OfTopic(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class CreateTopic(Struct, frozen=True, kw_only=True):
+class CreateTopic(Message):
     """17: create a topic, or change it."""
 
     topic: str
@@ -243,7 +243,7 @@ class CreateTopic(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class DeleteGroup(Struct, frozen=True, kw_only=True):
+class DeleteGroup(Message):
     """207, optionally with its offsets, for which 4.9 and 5.x have different fields."""
 
     group_name: str
@@ -251,7 +251,7 @@ class DeleteGroup(Struct, frozen=True, kw_only=True):
     remove_offset: bool | None = None
 
 
-class RetryPolicy(Struct, frozen=True, kw_only=True):
+class RetryPolicy(Message):
     """Milliseconds: from ``initial`` to ``max`` by ``multiplier``, or the list ``next``."""
 
     initial: Int64 | None = None
@@ -260,7 +260,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     next: tuple[Int64, ...] | None = None
 
 
-class GroupRetryPolicy(Struct, frozen=True, kw_only=True):
+class GroupRetryPolicy(Message):
     """When a group's messages are redelivered: CUSTOMIZED (by a list, that of the delay levels) or EXPONENTIAL."""
 
     type: str = "CUSTOMIZED"
@@ -268,7 +268,7 @@ class GroupRetryPolicy(Struct, frozen=True, kw_only=True):
     customized_retry_policy: RetryPolicy | None = None
 
 
-class SubscriptionGroupConfig(Struct, frozen=True, kw_only=True):
+class SubscriptionGroupConfig(Message):
     """The body of 200: create a group, or change it."""
 
     group_name: str
@@ -287,13 +287,13 @@ class SubscriptionGroupConfig(Struct, frozen=True, kw_only=True):
     attributes: dict[str, str] | None = None
 
 
-class SubscriptionGroupList(Struct, frozen=True, kw_only=True):
+class SubscriptionGroupList(Message):
     """The body of 225: several groups."""
 
     group_config_list: tuple[SubscriptionGroupConfig, ...] = ()
 
 
-class OffsetsOfQueue(Struct, frozen=True, kw_only=True):
+class OffsetsOfQueue(Message):
     """A queue in the answer to 202."""
 
     min_offset: Int64 = 0
@@ -301,13 +301,13 @@ class OffsetsOfQueue(Struct, frozen=True, kw_only=True):
     last_update_timestamp: Int64 = 0
 
 
-class TopicStats(Struct, frozen=True, kw_only=True):
+class TopicStats(Message):
     """The body of the answer to 202."""
 
     offset_table: dict[MessageQueue, OffsetsOfQueue] = field(default_factory=dict)
 
 
-class StatsOfGroup(Struct, frozen=True, kw_only=True):
+class StatsOfGroup(Message):
     """208: a group's progress."""
 
     consumer_group: str
@@ -315,7 +315,7 @@ class StatsOfGroup(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class QueueStats(Struct, frozen=True, kw_only=True):
+class QueueStats(Message):
     """A queue in the answer to 208."""
 
     broker_offset: Int64 = 0
@@ -324,19 +324,19 @@ class QueueStats(Struct, frozen=True, kw_only=True):
     pull_offset: Int64 | None = None
 
 
-class ConsumeStats(Struct, frozen=True, kw_only=True):
+class ConsumeStats(Message):
     """The body of the answer to 208."""
 
     offset_table: dict[MessageQueue, QueueStats] = field(default_factory=dict)
 
 
-class StatsOfAll(Struct, frozen=True, kw_only=True):
+class StatsOfAll(Message):
     """317: the progress of all groups; of orderly ones, or of the others."""
 
     is_order: bool = False
 
 
-class ConsumeStatsOfAll(Struct, frozen=True, kw_only=True):
+class ConsumeStatsOfAll(Message):
     """The body of the answer to 317: by group, one entry per topic."""
 
     broker_addr: str
@@ -345,13 +345,13 @@ class ConsumeStatsOfAll(Struct, frozen=True, kw_only=True):
     total_inflight_diff: Int64 = 0
 
 
-class ConsumerOffsets(Struct, frozen=True, kw_only=True):
+class ConsumerOffsets(Message):
     """The body of the answer to 43: ``topic@group`` to its queues' offsets."""
 
     offset_table: dict[str, dict[Int32, Int64]] = field(default_factory=dict)
 
 
-class ResetOffsetsOfGroup(Struct, frozen=True, kw_only=True):
+class ResetOffsetsOfGroup(Message):
     """222, and 220 from a broker to members. ``timestamp`` -1 means the end."""
 
     topic: str
@@ -362,7 +362,7 @@ class ResetOffsetsOfGroup(Struct, frozen=True, kw_only=True):
     offset: Int64 | None = None
 
 
-class Connection(Struct, frozen=True, kw_only=True):
+class Connection(Message):
     """One client in the answers to 203 and 204."""
 
     client_id: str
@@ -371,7 +371,7 @@ class Connection(Struct, frozen=True, kw_only=True):
     version: Int32 = 0
 
 
-class ConsumerConnection(Struct, frozen=True, kw_only=True):
+class ConsumerConnection(Message):
     """The body of the answer to 203."""
 
     connection_set: tuple[Connection, ...] = ()
@@ -381,7 +381,7 @@ class ConsumerConnection(Struct, frozen=True, kw_only=True):
     consume_from_where: str | None = None
 
 
-class Groups(Struct, frozen=True, kw_only=True):
+class Groups(Message):
     """The body of the answer to 300."""
 
     group_list: tuple[str, ...] = ()
@@ -389,13 +389,13 @@ class Groups(Struct, frozen=True, kw_only=True):
 
 # Settings and statistics for operators: 18, 21, 26, 28, 201, 315, 328, 351, 352. Source: Apache RocketMQ 4.9 and 5.x,
 # ``KVTable``, ``TopicConfig``, ``TopicConfigSerializeWrapper``, ``SubscriptionGroupWrapper``.
-class Table(Struct, frozen=True, kw_only=True):
+class Table(Message):
     """Names and values: the body of the answer to 28."""
 
     table: dict[str, str] = field(default_factory=dict)
 
 
-class DataVersion(Struct, frozen=True, kw_only=True):
+class DataVersion(Message):
     """The version of a table."""
 
     counter: Int64 = 0
@@ -403,7 +403,7 @@ class DataVersion(Struct, frozen=True, kw_only=True):
     timestamp: Int64 = 0
 
 
-class TopicConfig(Struct, frozen=True, kw_only=True):
+class TopicConfig(Message):
     """A topic on a broker; the body of the answer to 351."""
 
     topic_name: str
@@ -416,34 +416,34 @@ class TopicConfig(Struct, frozen=True, kw_only=True):
     attributes: dict[str, str] = field(default_factory=dict)
 
 
-class TopicConfigList(Struct, frozen=True, kw_only=True):
+class TopicConfigList(Message):
     """The body of 18: several topics to be created or changed. Their attributes are named ``+name``."""
 
     topic_config_list: tuple[TopicConfig, ...] = ()
 
 
-class TopicConfigs(Struct, frozen=True, kw_only=True):
+class TopicConfigs(Message):
     """The body of the answer to 21."""
 
     topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
     data_version: DataVersion | None = None
 
 
-class SubscriptionGroups(Struct, frozen=True, kw_only=True):
+class SubscriptionGroups(Message):
     """The body of the answer to 201."""
 
     subscription_group_table: dict[str, SubscriptionGroupConfig] = field(default_factory=dict)
     data_version: DataVersion | None = None
 
 
-class OfGroupName(Struct, frozen=True, kw_only=True):
+class OfGroupName(Message):
     """352: a group's settings."""
 
     group: str
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class ProducerInfo(Struct, frozen=True, kw_only=True):
+class ProducerInfo(Message):
     """A producer in the answer to 328."""
 
     client_id: str
@@ -453,20 +453,20 @@ class ProducerInfo(Struct, frozen=True, kw_only=True):
     last_update_timestamp: Int64
 
 
-class Producers(Struct, frozen=True, kw_only=True):
+class Producers(Message):
     """The body of the answer to 328: all producers, by group."""
 
     data: dict[str, tuple[ProducerInfo, ...]] = field(default_factory=dict)
 
 
-class StatsOf(Struct, frozen=True, kw_only=True):
+class StatsOf(Message):
     """315: a statistic's name and key, in brokers' words."""
 
     stats_name: str
     stats_key: str
 
 
-class OfProducers(Struct, frozen=True, kw_only=True):
+class OfProducers(Message):
     """204: a producer group's connections."""
 
     producer_group: str

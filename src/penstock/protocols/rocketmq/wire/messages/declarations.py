@@ -1,4 +1,4 @@
-"""The declaration of headers and bodies by dataclasses, and the reader and writer for all of them.
+"""The declaration of headers and bodies, and the readers and writers for all of them.
 
 Annotations (`Bits`, `Named`, `Names`, `NotNull`) refine a field's type. `read_fields` and `write_fields` convert
 headers, `read_body` and `write_body` bodies.
@@ -7,14 +7,27 @@ headers, `read_body` and `write_body` bodies.
 from __future__ import annotations
 
 import json
+import linecache
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    NoReturn,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from msgspec import NODEFAULT, Struct
-from msgspec.structs import fields
+import msgspec
 
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.rocketmq.wire import lenient_json as lenient
@@ -26,11 +39,14 @@ __all__ = [
     "Int32",
     "Int64",
     "Kind",
+    "Message",
     "Named",
     "Names",
     "NoFields",
     "NotNull",
     "fields_of",
+    "header_reader",
+    "header_writer",
     "letter",
     "named",
     "read_body",
@@ -42,26 +58,39 @@ __all__ = [
 T = TypeVar("T")
 
 
-class Bits(Struct, frozen=True):
+class _MessageType(msgspec.StructMeta):
+    """Every message takes its fields by name."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any) -> _MessageType:
+        made: _MessageType = super().__new__(cls, name, bases, body, kw_only=True, **options)
+        return made
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
+class Message(msgspec.Struct, frozen=True, metaclass=_MessageType):
+    """The base of all declared headers and bodies, and of the objects within them."""
+
+
+class Bits(NamedTuple):
     """The size of an integer; it is signed."""
 
     bits: int
 
 
-class Named(Struct, frozen=True):
+class Named(NamedTuple):
     """A field's name on the wire, "" for the default; and its letter in the short form, "" if it has none."""
 
     name: str = ""
     letter: str = ""
 
 
-class Names(Struct, frozen=True):
+class Names(NamedTuple):
     """An enumeration's names in order. Some clients write positions instead. Unknown names count as absent."""
 
     names: tuple[str, ...]
 
 
-class NotNull(Struct, frozen=True):
+class NotNull(NamedTuple):
     """A list that may be absent but not null: brokers fail at null."""
 
 
@@ -79,11 +108,11 @@ def letter(which: str) -> Named:
     return Named(letter=which)
 
 
-class NoFields(Struct, frozen=True):
+class NoFields(Message):
     """The header of requests and responses without fields."""
 
 
-class Kind(Struct, frozen=True):
+class Kind(NamedTuple):
     """A field's type: ``of`` is str, int, bool, list, dict or a declared class; ``inner`` are the element types.
 
     ``names`` are those of an enumeration.
@@ -95,7 +124,7 @@ class Kind(Struct, frozen=True):
     names: tuple[str, ...] = ()
 
 
-class Field(Struct, frozen=True):
+class Field(NamedTuple):
     """One field: its attribute, its name on the wire, its letter in the short form, its type, whether it is required.
 
     ``null``: the value of null; None if null counts as absent. ``not_null``: null is an error.
@@ -106,6 +135,7 @@ class Field(Struct, frozen=True):
     letter: str
     kind: Kind
     required: bool
+    default: Any
     null: int | None = None
     not_null: bool = False
 
@@ -114,20 +144,23 @@ class Field(Struct, frozen=True):
 def fields_of(declared: type) -> tuple[Field, ...]:
     """Return the fields of a declared class, sorted by their names on the wire, as Java writes them."""
     hints = get_type_hints(declared, include_extras=True)
-    found = [_field(each, hints[each.name]) for each in fields(declared)]
+    names: tuple[str, ...] = declared.__struct_fields__  # type: ignore[attr-defined]
+    given: tuple[Any, ...] = declared.__struct_defaults__  # type: ignore[attr-defined]  # without the first required
+    defaults = (msgspec.NODEFAULT,) * (len(names) - len(given)) + given
+    found = [_field(name, default, hints[name]) for name, default in zip(names, defaults, strict=True)]
     return tuple(sorted(found, key=lambda each: each.name))
 
 
-def _field(declared: Any, hint: Any) -> Field:
+def _field(attribute: str, default: Any, hint: Any) -> Field:
     said, kind = _metadata(hint), _kind(hint)
     called = next((each for each in said if isinstance(each, Named)), Named())
-    first, *rest = declared.name.split("_")
+    first, *rest = attribute.split("_")
     java = first + "".join(word.capitalize() for word in rest)
-    required = declared.default is NODEFAULT and declared.default_factory is NODEFAULT
+    required = default is msgspec.NODEFAULT
     # As in Java, where plain numbers and truth values are never null.
     null = kind.of(0) if kind.of in {int, bool} and not _is_optional(hint) else None
     not_null = any(isinstance(each, NotNull) for each in said)
-    return Field(declared.name, called.name or java, called.letter, kind, required, null, not_null)
+    return Field(attribute, called.name or java, called.letter, kind, required, default, null, not_null)
 
 
 def _is_optional(hint: Any) -> bool:
@@ -177,10 +210,14 @@ def _is_union(hint: Any) -> bool:
 
 # Headers: custom headers to ext fields and back, as Java's ``makeCustomHeaderToNet`` does it. Undeclared fields are
 # ignored.
+#
+# Each header has a reader and a writer in straight-line Python, written and compiled when the first one comes: a loop
+# over the fields takes twice as long. Tracebacks show their lines.
 H = TypeVar("H")
 
-_SIGNED: Final = re.compile("[+-][0-9]+").fullmatch
-_BOUND: Final = {32: 1 << 31, 64: 1 << 63}
+_SIGNED: Final = re.compile("[+-]?[0-9]{1,20}").fullmatch
+_SHORT: Final = {32: 10, 64: 19}
+"""Numbers with fewer digits always fit."""
 
 
 def write_fields(header: object, *, letters: bool = False) -> dict[str, str]:
@@ -188,12 +225,7 @@ def write_fields(header: object, *, letters: bool = False) -> dict[str, str]:
 
     ``letters``: use the letters of the short form; a field without one keeps its name.
     """
-    written = {}
-    for attribute, name, write in _writers(cast(type, type(header)), letters):
-        value = getattr(header, attribute)
-        if value is not None:
-            written[name] = write(value)
-    return written
+    return header_writer(cast(type, type(header)), letters)(header)
 
 
 def read_fields(declared: type[H], fields: Mapping[str, str], *, letters: bool = False) -> H:
@@ -201,62 +233,78 @@ def read_fields(declared: type[H], fields: Mapping[str, str], *, letters: bool =
 
     A required field must be present; any other one that is absent gets its default.
     """
-    found: dict[str, Any] = {}
-    for attribute, name, required, read in _readers(cast(type, declared), letters):
-        text = fields.get(name)
-        if text is not None:
-            found[attribute] = read(text)
-        elif required:
-            raise ProtocolViolation(f"{declared.__name__} lacks its field {name}")
-    return declared(**found)
+    return cast(H, header_reader(cast(type, declared), letters)(fields))
 
 
 @cache
-def _writers(declared: type, letters: bool) -> tuple[tuple[str, str, Callable[[Any], str]], ...]:
-    named = [(_name(each, letters), each) for each in fields_of(declared)]
-    return tuple((each.attribute, name, _writer(each, name)) for name, each in sorted(named, key=lambda pair: pair[0]))
+def header_reader(declared: type, letters: bool) -> Callable[[Mapping[str, str]], Any]:
+    """Return the function behind `read_fields`."""
+    lines = ["def read(fields):", "    get = fields.get"]
+    names: dict[str, Any] = {"declared": declared, "number": _number, "lacks": _lacks}
+    declared_fields = fields_of(declared)
+    for field in declared_fields:
+        name, at = _name(field, letters), field.attribute
+        names[f"default_{at}"] = field.default
+        missing = f"raise lacks(declared, {name!r})" if field.required else f"{at} = default_{at}"
+        lines += [f"    {at} = get({name!r})", f"    if {at} is None:", f"        {missing}"]
+        if field.kind.of is bool:  # as Java's parseBoolean
+            lines.append(f"    else: {at} = {at}.lower() == 'true'")
+        elif field.kind.of is int:
+            short = f"len({at}) < {_SHORT[field.kind.bits]} and {at}.isdecimal() and {at}.isascii()"
+            lines.append(f"    else: {at} = int({at}) if {short} else number({at}, {name!r}, {field.kind.bits})")
+    lines.append(f"    return declared({', '.join(f'{each.attribute}={each.attribute}' for each in declared_fields)})")
+    read: Callable[[Mapping[str, str]], Any] = _compiled(
+        lines, names, f"reader of {declared.__name__}{letters * ' by letters'}"
+    )
+    return read
 
 
 @cache
-def _readers(declared: type, letters: bool) -> tuple[tuple[str, str, bool, Callable[[str], Any]], ...]:
-    named = [(_name(each, letters), each) for each in fields_of(declared)]
-    return tuple((each.attribute, name, each.required, _reader(each, name)) for name, each in named)
+def header_writer(declared: type, letters: bool) -> Callable[[Any], dict[str, str]]:
+    """Return the function behind `write_fields`."""
+    lines, names = ["def write(header):", "    written = {}"], {"too_large": _too_large}
+    for name, field in sorted((_name(each, letters), each) for each in fields_of(declared)):
+        lines += [f"    value = header.{field.attribute}", "    if value is not None:"]
+        text = "value"
+        if field.kind.of is bool:
+            text = "'true' if value else 'false'"
+        elif field.kind.of is int:
+            bits, text = field.kind.bits, "f'{value:d}'"
+            lines.append(
+                f"        if not {-(1 << bits - 1)} <= value < {1 << bits - 1}: too_large({name!r}, value, {bits})"
+            )
+        lines.append(f"        written[{name!r}] = {text}")
+    lines.append("    return written")
+    write: Callable[[Any], dict[str, str]] = _compiled(
+        lines, names, f"writer of {declared.__name__}{letters * ' by letters'}"
+    )
+    return write
+
+
+def _compiled(lines: list[str], names: dict[str, Any], title: str) -> Any:
+    file, text = f"<RocketMQ {title}>", "\n".join(lines)
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), names)
+    return names[lines[0].removeprefix("def ").partition("(")[0]]
 
 
 def _name(field: Field, letters: bool) -> str:
     return field.letter if letters and field.letter else field.name
 
 
-def _writer(field: Field, name: str) -> Callable[[Any], str]:
-    if field.kind.of is bool:
-        return lambda value: "true" if value else "false"
-    if field.kind.of is str:
-        return cast("Callable[[Any], str]", str)
-    bound = _BOUND[field.kind.bits]
-
-    def number(value: int) -> str:
-        if not -bound <= value < bound:
-            raise UsageError(f"{name} is {value}, which does not fit {field.kind.bits} bits")
-        return str(int(value))
-
-    return number
+def _number(text: str, name: str, bits: int) -> int:
+    value = int(text) if _SIGNED(text) else 1 << bits
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise ProtocolViolation(f"{name} is {text[:40]!r}, which is no number of {bits} bits")
+    return value
 
 
-def _reader(field: Field, name: str) -> Callable[[str], Any]:
-    if field.kind.of is bool:
-        return lambda text: text.lower() == "true"  # as Java's parseBoolean
-    if field.kind.of is str:
-        return str
-    bound = _BOUND[field.kind.bits]
+def _lacks(declared: type, name: str) -> ProtocolViolation:
+    return ProtocolViolation(f"{declared.__name__} lacks its field {name}")
 
-    def number(text: str) -> int:
-        plain = text.isdecimal() and text.isascii()
-        value = int(text) if (plain or _SIGNED(text)) and len(text) <= 20 else bound
-        if not -bound <= value < bound:
-            raise ProtocolViolation(f"{name} is {text[:40]!r}, which is no number of {field.kind.bits} bits")
-        return value
 
-    return number
+def _too_large(name: str, value: int, bits: int) -> NoReturn:
+    raise UsageError(f"{name} is {value}, which does not fit {bits} bits")
 
 
 # Bodies: declared classes to JSON and back. It is written as Java's fastjson does: names in alphabetical order, None
@@ -279,13 +327,8 @@ def write_body(body: object, *, bare_numbers: bool = False) -> bytes:
     return _write(Kind(type(body)), body, bare_numbers).encode()
 
 
-@cache
-def _declared(declared: type) -> tuple[Field, ...]:
-    return fields_of(declared)
-
-
 def _read(kind: Kind, value: Any, where: str) -> Any:
-    if issubclass(kind.of, Struct):
+    if issubclass(kind.of, Message):
         return _read_object(kind.of, value, where)
     if kind.of is list:
         return _read_list(kind.inner[0], value, where)
@@ -314,7 +357,7 @@ def _read_list(kind: Kind, value: Any, where: str) -> tuple[Any, ...] | None:
     if value == "":
         return None
     every = value if isinstance(value, list) else [value]
-    if issubclass(kind.of, Struct):
+    if issubclass(kind.of, Message):
         return tuple(_read_object(kind.of, each, where) for each in every)
     if kind.of is int:
         # Numbers in a list are cut to their bits, because some clients write Java's signed hashes as unsigned.
@@ -328,7 +371,7 @@ def _read_object(declared: type, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise ProtocolViolation(f"{where} is no object")
     found = {}
-    for field in _declared(declared):
+    for field in fields_of(declared):
         inner = value.get(field.name)
         if inner is not None:
             inner = _read(field.kind, inner, f"{where}.{field.name}")
@@ -350,7 +393,7 @@ def _read_key(kind: Kind, name: str, where: str) -> Any:
 
 
 def _write(kind: Kind, value: Any, bare: bool) -> str:
-    if issubclass(kind.of, Struct):
+    if issubclass(kind.of, Message):
         return _write_object(kind.of, value, bare)
     if kind.of is list:
         return f"[{','.join(_write(kind.inner[0], each, bare) for each in value)}]"
@@ -363,7 +406,7 @@ def _write(kind: Kind, value: Any, bare: bool) -> str:
 
 
 def _write_object(declared: type, value: Any, bare: bool) -> str:
-    each = ((field, getattr(value, field.attribute)) for field in _declared(declared))
+    each = ((field, getattr(value, field.attribute)) for field in fields_of(declared))
     return _joined((_QUOTE(field.name), _write(field.kind, inner, bare)) for field, inner in each if inner is not None)
 
 

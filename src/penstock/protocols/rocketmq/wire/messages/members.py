@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from msgspec import Struct, field
+from msgspec import field
 
-from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, Names, NotNull, named
+from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, Message, Names, NotNull, named
 
 __all__ = [
     "AskPeer",
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-class MessageQueue(Struct, frozen=True, kw_only=True, order=True):
+class MessageQueue(Message, order=True):
     """A queue. It is the key of many maps in bodies, written as an object."""
 
     topic: str
@@ -45,13 +45,13 @@ class MessageQueue(Struct, frozen=True, kw_only=True, order=True):
     queue_id: Int32
 
 
-class Routed(Struct, frozen=True, kw_only=True):
+class Routed(Message):
     """The header of requests with no field but, for a proxy, the broker."""
 
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class SubscriptionData(Struct, frozen=True, kw_only=True):
+class SubscriptionData(Message):
     """A group's subscription to a topic. ``code_set`` are the hashes of the tags, ``sub_version`` milliseconds."""
 
     topic: str
@@ -78,7 +78,7 @@ _FROM_WHERE: Final = Names(
 )
 
 
-class ConsumerData(Struct, frozen=True, kw_only=True):
+class ConsumerData(Message):
     """A consumer group in a heartbeat."""
 
     group_name: str
@@ -89,13 +89,13 @@ class ConsumerData(Struct, frozen=True, kw_only=True):
     unit_mode: bool = False
 
 
-class ProducerData(Struct, frozen=True, kw_only=True):
+class ProducerData(Message):
     """A producer group in a heartbeat."""
 
     group_name: str
 
 
-class HeartbeatData(Struct, frozen=True, kw_only=True):
+class HeartbeatData(Message):
     """The body of 34. With a fingerprint that is not 0 (5.x), ``without_sub`` may leave the subscriptions out."""
 
     client_id: Annotated[str, named("clientID")]
@@ -105,7 +105,7 @@ class HeartbeatData(Struct, frozen=True, kw_only=True):
     without_sub: bool | None = None
 
 
-class UnregisterClient(Struct, frozen=True, kw_only=True):
+class UnregisterClient(Message):
     """35."""
 
     client_id: Annotated[str, named("clientID")]
@@ -114,20 +114,20 @@ class UnregisterClient(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class OfGroup(Struct, frozen=True, kw_only=True):
+class OfGroup(Message):
     """38 (the group's members), 40 (from a broker: a member joined or left), 203 (the group's connections)."""
 
     consumer_group: str
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class ConsumerIds(Struct, frozen=True, kw_only=True):
+class ConsumerIds(Message):
     """The body of the answer to 38."""
 
     consumer_id_list: tuple[str, ...] = ()
 
 
-class OfMember(Struct, frozen=True, kw_only=True):
+class OfMember(Message):
     """307: a member's state; ``jstack_enable``: with its threads."""
 
     consumer_group: str
@@ -135,7 +135,7 @@ class OfMember(Struct, frozen=True, kw_only=True):
     jstack_enable: bool = False
 
 
-class ConsumeDirectly(Struct, frozen=True, kw_only=True):
+class ConsumeDirectly(Message):
     """309: have a member consume a message, by its id, or the one in the body."""
 
     consumer_group: str
@@ -144,7 +144,7 @@ class ConsumeDirectly(Struct, frozen=True, kw_only=True):
     broker_name: str | None = None
 
 
-class CheckClientConfig(Struct, frozen=True, kw_only=True):
+class CheckClientConfig(Message):
     """The body of 46: check a subscription."""
 
     client_id: str
@@ -153,7 +153,7 @@ class CheckClientConfig(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-class LockQueues(Struct, frozen=True, kw_only=True):
+class LockQueues(Message):
     """The body of 41 and 42."""
 
     consumer_group: str
@@ -162,19 +162,19 @@ class LockQueues(Struct, frozen=True, kw_only=True):
     only_this_broker: bool | None = None
 
 
-class LockedQueues(Struct, frozen=True, kw_only=True):
+class LockedQueues(Message):
     """The body of the answer to 41: the queues that the client has locked now."""
 
     lock_ok_mq_set: Annotated[tuple[MessageQueue, ...], named("lockOKMQSet")] = ()
 
 
-class LocalOffsets(Struct, frozen=True, kw_only=True):
+class LocalOffsets(Message):
     """The file of a broadcasting Java member: its offset in each queue."""
 
     offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)
 
 
-class ResetOffset(Struct, frozen=True, kw_only=True):
+class ResetOffset(Message):
     """The body of 220, and of the answer to 222: each queue's new offset."""
 
     offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)
@@ -182,20 +182,20 @@ class ResetOffset(Struct, frozen=True, kw_only=True):
 
 # Members' reports about themselves: the bodies of the answers to 307 and 221. Source: Apache RocketMQ 4.9 and 5.4,
 # ``ConsumerRunningInfo``, ``GetConsumerStatusBody``.
-class GetConsumerStatus(Struct, frozen=True, kw_only=True):
+class GetConsumerStatus(Message):
     """221, from a broker to members: their offsets in a topic."""
 
     topic: str
     group: str
 
 
-class ConsumerStatus(Struct, frozen=True, kw_only=True):
+class ConsumerStatus(Message):
     """The body of the answer to 221: a member's offsets."""
 
     message_queue_table: dict[MessageQueue, Int64] = field(default_factory=dict)
 
 
-class ProcessQueueInfo(Struct, frozen=True, kw_only=True):
+class ProcessQueueInfo(Message):
     """One queue of a member: its last commit, and the messages that it has in memory."""
 
     commit_offset: Int64 = 0
@@ -203,7 +203,7 @@ class ProcessQueueInfo(Struct, frozen=True, kw_only=True):
     locked: bool = False
 
 
-class ConsumeStatus(Struct, frozen=True, kw_only=True):
+class ConsumeStatus(Message):
     """How fast a member reads a topic: milliseconds, and messages per second."""
 
     pull_rt: Annotated[Int64, named("pullRT")] = 0
@@ -214,7 +214,7 @@ class ConsumeStatus(Struct, frozen=True, kw_only=True):
     consume_failed_msgs: Int64 = 0
 
 
-class ConsumerRunningInfo(Struct, frozen=True, kw_only=True):
+class ConsumerRunningInfo(Message):
     """The body of the answer to 307: a member's state."""
 
     properties: dict[str, str] = field(default_factory=dict)
@@ -227,7 +227,7 @@ class ConsumerRunningInfo(Struct, frozen=True, kw_only=True):
 #
 # A report is about one Snode, and any Snode may pass it on: a Snode has a new id with each start, and its version grows
 # with each change, so the higher version is the newer one wherever it came from.
-class PeerMember(Struct, frozen=True, kw_only=True):
+class PeerMember(Message):
     """A client in a group; ``address``: where it connected from."""
 
     client_id: str
@@ -236,7 +236,7 @@ class PeerMember(Struct, frozen=True, kw_only=True):
     address: str = ""
 
 
-class PeerGroup(Struct, frozen=True, kw_only=True):
+class PeerGroup(Message):
     """One group at one Snode, as of that Snode's ``version``; ``kind`` is consumer or producer.
 
     ``left``: clients that left there (35) a while ago, so that other Snodes do not take them for members of a lost
@@ -254,7 +254,7 @@ class PeerGroup(Struct, frozen=True, kw_only=True):
     consume_from_where: str = ""
 
 
-class PeerWords(Struct, frozen=True, kw_only=True):
+class PeerWords(Message):
     """A report about one Snode. ``beat`` grows while it runs; ``silent_ms``: how long ago its last sign of life was.
 
     ``groups`` are those that changed since the known version, or with ``whole`` all of them.
@@ -269,7 +269,7 @@ class PeerWords(Struct, frozen=True, kw_only=True):
     groups: tuple[PeerGroup, ...] = ()
 
 
-class AskPeer(Struct, frozen=True, kw_only=True):
+class AskPeer(Message):
     """The asking Snode, the versions that it knows, the Snodes that it hears directly, and how long it would wait."""
 
     id: str
@@ -279,7 +279,7 @@ class AskPeer(Struct, frozen=True, kw_only=True):
     hold_ms: Int64 = 0
 
 
-class TellPeer(Struct, frozen=True, kw_only=True):
+class TellPeer(Message):
     """The answering Snode and its reports, that about itself first."""
 
     id: str

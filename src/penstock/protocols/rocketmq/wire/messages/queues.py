@@ -5,9 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Annotated
 
-from msgspec import Struct
-
-from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, letter, named
+from penstock.protocols.rocketmq.wire.messages.declarations import Int32, Int64, Message, letter, named
 
 __all__ = [
     "CheckTransaction",
@@ -40,7 +38,7 @@ class Decision(enum.IntEnum):
     ROLLBACK = 12
 
 
-class SendMessage(Struct, frozen=True, kw_only=True):
+class SendMessage(Message):
     """10 and 324 by names, 310, 320 and 325 by letters. ``broker_name`` is for proxies; brokers ignore it."""
 
     producer_group: Annotated[str, letter("a")]
@@ -59,7 +57,7 @@ class SendMessage(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname", "n")] = None
 
 
-class Sent(Struct, frozen=True, kw_only=True):
+class Sent(Message):
     """The answer to a send. A batch has one id per message, separated by commas, and its first message's offset."""
 
     msg_id: str
@@ -70,7 +68,7 @@ class Sent(Struct, frozen=True, kw_only=True):
     recall_handle: str | None = None
 
 
-class SendBack(Struct, frozen=True, kw_only=True):
+class SendBack(Message):
     """36: have a message redelivered later, to this group only. ``offset`` is its place in the commit log."""
 
     offset: Int64
@@ -83,7 +81,7 @@ class SendBack(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class EndTransaction(Struct, frozen=True, kw_only=True):
+class EndTransaction(Message):
     """37, one-way: the outcome of the transaction that a half message began. ``msg_id`` is the message's UNIQ_KEY."""
 
     producer_group: str
@@ -97,7 +95,7 @@ class EndTransaction(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class CheckTransaction(Struct, frozen=True, kw_only=True):
+class CheckTransaction(Message):
     """39, from a broker: asks for the outcome. The body is the stored half message."""
 
     tran_state_table_offset: Int64
@@ -109,7 +107,7 @@ class CheckTransaction(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class PushReply(Struct, frozen=True, kw_only=True):
+class PushReply(Message):
     """326, from a broker to the client whose request a message answers. The body is the message's."""
 
     producer_group: str
@@ -140,7 +138,7 @@ class PullFlag(enum.IntFlag):
     LITE = 16
 
 
-class PullMessage(Struct, frozen=True, kw_only=True):
+class PullMessage(Message):
     """11 and 361. ``commit_offset`` counts with PullFlag.COMMIT, ``subscription`` with PullFlag.INLINE."""
 
     consumer_group: str
@@ -159,7 +157,7 @@ class PullMessage(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class Pulled(Struct, frozen=True, kw_only=True):
+class Pulled(Message):
     """The answer to a pull, with codes 0, 19, 20 and 21; others have no fields. ``max_offset`` is the next offset."""
 
     suggest_which_broker_id: Int64 = 0
@@ -172,7 +170,7 @@ class Pulled(Struct, frozen=True, kw_only=True):
     forbidden_type: Int32 | None = None
 
 
-class QueryConsumerOffset(Struct, frozen=True, kw_only=True):
+class QueryConsumerOffset(Message):
     """14: a group's committed offset. Code 22 in the answer: none."""
 
     consumer_group: str
@@ -182,7 +180,7 @@ class QueryConsumerOffset(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class UpdateConsumerOffset(Struct, frozen=True, kw_only=True):
+class UpdateConsumerOffset(Message):
     """15: commit the offset of the next message that the group has to consume."""
 
     consumer_group: str
@@ -192,7 +190,7 @@ class UpdateConsumerOffset(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class OfQueue(Struct, frozen=True, kw_only=True):
+class OfQueue(Message):
     """30 (the next offset that will be written), 31 (the first existing one), 32 (its time)."""
 
     topic: str
@@ -201,7 +199,7 @@ class OfQueue(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class SearchOffset(Struct, frozen=True, kw_only=True):
+class SearchOffset(Message):
     """29: the offset of a time of storing, in milliseconds. ``boundary_type`` is 5.x's: lower or upper."""
 
     topic: str
@@ -211,19 +209,19 @@ class SearchOffset(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class FoundOffset(Struct, frozen=True, kw_only=True):
+class FoundOffset(Message):
     """The answer to 14, 29, 30 and 31."""
 
     offset: Int64
 
 
-class StoreTime(Struct, frozen=True, kw_only=True):
+class StoreTime(Message):
     """The answer to 32: milliseconds, -1 for an empty queue."""
 
     timestamp: Int64
 
 
-class ViewMessage(Struct, frozen=True, kw_only=True):
+class ViewMessage(Message):
     """33: one message by its place in the commit log; the body of the answer is the stored message."""
 
     offset: Int64
@@ -231,7 +229,7 @@ class ViewMessage(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class QueryMessage(Struct, frozen=True, kw_only=True):
+class QueryMessage(Message):
     """12: messages by a key. Signed with version 399 and without ``is_unique_key``, else a broker may refuse it."""
 
     topic: str
@@ -243,7 +241,7 @@ class QueryMessage(Struct, frozen=True, kw_only=True):
     broker_name: Annotated[str | None, named("bname")] = None
 
 
-class QueriedMessages(Struct, frozen=True, kw_only=True):
+class QueriedMessages(Message):
     """The answer to 12; the body is stored messages. Without any, some servers leave the index fields out."""
 
     index_last_update_timestamp: Int64 | None = None
