@@ -21,7 +21,7 @@ from tools import second_chance, side_by_side
 from tools.console import say, timed
 from tools.environment import PINS, PYTHON, ROOT, Environment
 
-EXTRAS: Final = ("cli", "demo", "fast", "metrics", "opentelemetry", "spark", "tubemq")
+EXTRAS: Final = ("demo", "fast", "metrics", "opentelemetry", "spark", "tubemq")
 TOOLS: Final = ("test", "rivals")
 """The groups with the test tools; they stay pinned, because they are not tested here."""
 FOLDERS: Final = ("tests/first_hour", "tests/docs", "tests/unit")

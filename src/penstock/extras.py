@@ -40,7 +40,6 @@ EXTRAS: Final = {
     for each in (
         Extra("fast", ("numba",), "kernels compiled for this processor"),
         Extra("node", ("uvloop",), "a faster event loop for the node and the synchronous classes (both run without)"),
-        Extra("cli", ("rich", "typer"), "the verbs of the command line (`penstock snode` runs without)"),
         Extra("metrics", ("prometheus_client",), "metrics of clients for Prometheus"),
         Extra("opentelemetry", ("opentelemetry",), "metrics of clients for OpenTelemetry"),
         Extra("spark", ("pandas", "pyspark"), "Spark's source and sink"),

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from penstock.cli.app import app
-from penstock.cli.snode import arguments
+from penstock.cli.app import VERBS, chosen, parser_for
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -45,18 +43,10 @@ def wrong_in(words: list[str]) -> str | None:
     """What is wrong with a command after `penstock`; None if nothing is."""
     if words == THREAD:
         return None
-    if words[0] == "snode":
-        return unknown(words, {name for each in arguments()._actions for name in each.option_strings})
-    at: Any = typer.main.get_command(app)
-    for word in words:
-        if word.startswith("-") or not hasattr(at, "commands"):
-            break
-        if word in ("…", "VERB"):
-            return None
-        if word not in at.commands:
-            return f"there is no verb {word}"
-        at = at.commands[word]
-    return unknown(words, {"--help", *(name for each in at.params for name in (*each.opts, *each.secondary_opts))})
+    verb, rest = chosen(words)
+    if verb not in VERBS and rest and not rest[0].startswith("-"):
+        return None if rest[0] in ("…", "VERB") else f"there is no verb {rest[0]}"
+    return unknown(rest, {name for each in parser_for(verb)._actions for name in each.option_strings})
 
 
 def unknown(words: list[str], options: set[str]) -> str | None:
@@ -96,7 +86,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
 def test_the_table_of_extras_is_whole() -> None:
     table = (ROOT / "docs/installing.md").read_text(encoding="utf-8")
     named = {each for found in EXTRA.findall(table) for each in found.split(",")}
-    assert named == {*EXTRAS} - {"demo", "java"}
+    assert named == {*EXTRAS} - {"cli", "demo", "java"}
 
 
 def test_what_is_not_there_is_seen() -> None:

@@ -26,7 +26,7 @@ SNODE = "penstock snode "
 def test_help_is_told(verb: tuple[str, ...]) -> None:
     ran = penstock(*verb, "--help")
     assert ran.code == 0, ran.stderr
-    assert f"Usage: penstock {' '.join(verb)}".strip() in ran.stdout.decode()
+    assert f"usage: penstock {' '.join(verb)}".strip() in ran.stdout.decode()
 
 
 @pytest.mark.parametrize("words", [["--help"], ["snode", "--help"], ["consume", "--help"], ["--version"]], ids=" ".join)

@@ -13,7 +13,7 @@ from penstock.client import Producer
 from penstock.testing import Broker
 
 COLUMNS = {"cramjam", "google_crc32c", "llvmlite", "numba", "numpy", "pandas", "pyarrow", "pyspark"}
-HEAVY = COLUMNS | {"asyncio", "concurrent", "pydantic", "rich", "ssl", "typer", "unittest"}
+HEAVY = COLUMNS | {"asyncio", "argparse", "concurrent", "ssl", "unittest"}
 
 
 def modules_after(statement: str) -> set[str]:

@@ -1,6 +1,6 @@
 """``python -m penstock.cli`` is the same as ``penstock``."""
 
-from penstock.cli.entry import main
+from penstock.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -1,60 +1,167 @@
-"""The typer application with all verbs; `demo` and `spark`, which only call other code, are defined here.
+"""The command line's verbs, and how one of them is chosen, parsed and run; `demo` and `spark` are defined here.
 
-The other verbs have their own modules. All of them import other packages only when they run, because
-``penstock --help`` must not import Arrow.
+A verb is a function whose annotated parameters are its arguments. Its module is imported when it is called, and other
+packages when it runs, because ``penstock --help`` must not wait for any of them.
 """
 
 from __future__ import annotations
 
+import argparse
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-from typer.core import TyperGroup
-
-from penstock.cli import checks, consume, groups, produce, topics
-from penstock.cli.options import Json, examples
-from penstock.cli.output import note, reporting_errors, show
+from penstock._version import __version__
+from penstock.cli.arguments import Argument, HelpText, Json, parsed, parser_of
+from penstock.cli.output import note, replace_closed_streams, reporting_errors, show, write_standard_output_whole
 from penstock.errors import UsageError
 from penstock.extras import refusal
 
 if TYPE_CHECKING:
     from penstock.spark import SparkSession
 
+__all__ = ["ABOUT", "VERBS", "chosen", "function_of", "main", "parser_for", "run"]
 
-# ``penstock demo``.
+ABOUT: Final[Mapping[str, str]] = {
+    "": "Message logs (Kafka, RocketMQ, TubeMQ) to Spark, and a node that serves them.",
+    "snode": "Serve topics to clients.",
+    "topics": "Topics of a log.",
+    "produce": "Send records to the address's one topic.",
+    "consume": "Read the address's topics.",
+    "groups": "Consumer groups.",
+    "spark": "Streaming queries of Spark.",
+    "demo": "Take 336,776 flights through a node and Spark.",
+    "bench": "Read all partitions of the address's topics into Arrow and print how fast.",
+    "doctor": "Check Python, Java, Spark, kernels and (with an address) the log.",
+}
+"""A line about each verb and group of verbs, for ``penstock --help``, which imports none of them."""
+
+VERBS: Final[Mapping[str, str]] = {
+    "snode": "snode.snode",
+    "topics list": "topics.list_topics",
+    "topics describe": "topics.describe",
+    "topics alter": "topics.alter",
+    "topics create": "topics.create",
+    "topics delete": "topics.delete",
+    "topics grow": "topics.grow",
+    "produce": "produce.produce",
+    "consume": "consume.consume",
+    "groups explain": "groups.explain",
+    "groups list": "groups.list_groups",
+    "groups describe": "groups.describe",
+    "groups reset-offsets": "group_reset.reset_offsets",
+    "groups delete": "groups.delete",
+    "groups delete-offsets": "groups.delete_offsets",
+    "groups remove-members": "groups.remove_members",
+    "spark convert-checkpoint": "app.convert_checkpoint",
+    "demo": "app.demo",
+    "bench": "checks.bench",
+    "doctor": "checks.doctor",
+}
+"""The function of each verb, as ``module.function`` of this package."""
+
+_EXAMPLES: Final = """\
+Examples:
+  penstock snode --store file:./data
+  penstock topics create kafka://127.0.0.1:9092 departures -p 4
+  penstock doctor kafka://127.0.0.1:9092"""
+
+
+def main() -> None:
+    """Run the command line; the entry point of the ``penstock`` script."""
+    replace_closed_streams()
+    write_standard_output_whole()
+    run(sys.argv[1:])
+
+
+def run(words: Sequence[str]) -> None:
+    """Run a command line without its first word. Raises SystemExit for every end but a good one."""
+    verb, rest = chosen(words)
+    if verb == "snode":
+        function_of(verb)(rest)
+        return
+    from penstock.cli.logs import log_as_asked
+
+    with reporting_errors():
+        log_as_asked()
+        parser = parser_for(verb)
+        if verb in VERBS:
+            function_of(verb)(**parsed(parser, rest))
+        elif rest:
+            parser.parse_args(rest)
+        else:
+            parser.print_help(sys.stderr)
+            raise SystemExit(2)
+
+
+def chosen(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The verb that a command line names, else the group of verbs, which may be ``""``; and the words after it."""
+    for number in (2, 1):
+        verb = " ".join(words[:number])
+        if len(words) >= number and (verb in VERBS or verb in ABOUT):
+            return verb, words[number:]
+    return "", words
+
+
+def parser_for(verb: str) -> argparse.ArgumentParser:
+    """The parser of a verb, or of a command line that names only a group of verbs."""
+    if verb == "snode":
+        from penstock.cli.snode import arguments
+
+        return arguments()
+    return parser_of(verb, function_of(verb)) if verb in VERBS else _group_parser(verb)
+
+
+def function_of(verb: str) -> Callable[..., None]:
+    """The function of a verb."""
+    module, _, name = VERBS[verb].partition(".")
+    function: Callable[..., None] = getattr(import_module(f"penstock.cli.{module}"), name)
+    return function
+
+
+def _group_parser(group: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"penstock {group}".rstrip(),
+        description=ABOUT[group],
+        epilog=None if group else _EXAMPLES,
+        formatter_class=HelpText,
+        allow_abbrev=False,
+    )
+    if group:
+        names = {verb.removeprefix(f"{group} "): verb for verb in VERBS if verb.startswith(f"{group} ")}
+        lines = {name: inspect.cleandoc(function_of(verb).__doc__ or "") for name, verb in names.items()}
+    else:
+        parser.add_argument("--version", action="version", version=f"penstock {__version__}", help="Say which.")
+        lines = {name: about for name, about in ABOUT.items() if name}
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, about in lines.items():
+        commands.add_parser(name, help=" ".join(about.split("\n\n")[0].split()), add_help=False)
+    return parser
+
+
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the results and all state.")] = Path("demo-out"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier run in that folder.")] = False,
+    out: Annotated[Path, Argument("--out", help="Folder for the results and all state.")] = Path("demo-out"),
+    fresh: Annotated[bool, Argument("--fresh", help="Forget an earlier run in that folder.")] = False,
 ) -> None:
     """Take 336,776 flights through a node and Spark. Ends non-zero if any cell of the result is wrong."""
     try:
-        from penstock.demo import main
+        from penstock.demo import main as run_demo
     except ModuleNotFoundError as error:
         raise refusal("demo", "the demo") from error
 
-    raise typer.Exit(main(out, fresh))
+    raise SystemExit(run_demo(out, fresh))
 
 
-# ``penstock spark``: operations on streaming queries from outside.
-spark_verbs = typer.Typer(help="Streaming queries of Spark.", no_args_is_help=True)
-
-
-@spark_verbs.callback()
-def spark() -> None:
-    """Streaming queries of Spark."""
-
-
-@spark_verbs.command("convert-checkpoint")
-def convert(
-    checkpoint: Annotated[str, typer.Argument(help="The query's checkpointLocation: a folder, or hdfs://…, s3a://…")],
-    back: Annotated[bool, typer.Option("--back", help="From penstock to Spark's own connector.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
-    stopped: Annotated[
-        bool, typer.Option("--stopped", help="The query is stopped, however recent its log is.")
-    ] = False,
-    source: Annotated[list[str] | None, typer.Option(help="Place or name of a source that is Kafka's.")] = None,
-    conf: Annotated[list[str] | None, typer.Option(help="Spark setting to reach the files: name=value.")] = None,
+def convert_checkpoint(
+    checkpoint: Annotated[str, Argument(help="The query's checkpointLocation: a folder, or hdfs://…, s3a://…")],
+    back: Annotated[bool, Argument("--back", help="From penstock to Spark's own connector.")] = False,
+    dry_run: Annotated[bool, Argument("--dry-run", help="Only say what would be done.")] = False,
+    stopped: Annotated[bool, Argument("--stopped", help="The query is stopped, however recent its log is.")] = False,
+    source: Annotated[list[str] | None, Argument("--source", help="Place or name of a source that is Kafka's.")] = None,
+    conf: Annotated[list[str] | None, Argument("--conf", help="Spark setting to reach the files: name=value.")] = None,
     json: Json = False,
 ) -> None:
     """Move a stopped query from Spark's own Kafka connector to penstock, or back.
@@ -62,11 +169,11 @@ def convert(
     Rewrites the offsets in its checkpoint in place; state, sinks and batch numbers stay. Replaced files are copied to
     the folder originals in the checkpoint. If it is killed midway, run it again, in either direction.
     """
-    from penstock.spark._checkpoint import convert_checkpoint, is_local
+    from penstock.spark import _checkpoint
 
-    session = None if is_local(checkpoint) else _session(conf or [])
+    session = None if _checkpoint.is_local(checkpoint) else _session(conf or [])
     try:
-        done = convert_checkpoint(
+        done = _checkpoint.convert_checkpoint(
             checkpoint, back=back, dry_run=dry_run, stopped=stopped, sources=source or (), spark=session
         )
     finally:
@@ -91,67 +198,3 @@ def _session(settings: list[str]) -> SparkSession:
         if not equals:
             raise UsageError(f"--conf {name} is not of the form name=value")
     return session("penstock spark convert-checkpoint", "local[1]", **{name: value for name, _, value in pairs})
-
-
-class Verbs(TyperGroup):
-    """A group of verbs that reports errors in one line."""
-
-    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's own Context, wherever it keeps it
-        """Run the named verb."""
-        with reporting_errors():
-            return super().invoke(ctx)
-
-
-app = typer.Typer(
-    name="penstock",
-    cls=Verbs,
-    help="Message logs (Kafka, RocketMQ, TubeMQ) to Spark, and a node that serves them.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    # Help texts have no markup, and "[/topic]" in an address must not be taken for it.
-    rich_markup_mode=None,
-    epilog=examples(
-        "penstock snode --store file:./data",
-        "penstock topics create kafka://127.0.0.1:9092 departures -p 4",
-        "penstock doctor kafka://127.0.0.1:9092",
-    ),
-)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from penstock._version import __version__
-
-        typer.echo(f"penstock {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
-) -> None:
-    """Message logs (Kafka, RocketMQ, TubeMQ) to Spark, and a node that serves them."""
-    del version
-
-
-@app.command(
-    "snode",
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
-)
-def serve(context: typer.Context) -> None:
-    """Serve topics to clients. Prints one line when ready; drains and stops on SIGTERM."""
-    from penstock.cli.snode import snode
-
-    snode(context.args)
-
-
-app.add_typer(topics.app, name="topics")
-app.command("produce", epilog=produce.EXAMPLES)(produce.produce)
-app.command("consume", epilog=consume.EXAMPLES)(consume.consume)
-app.add_typer(groups.app, name="groups")
-app.add_typer(spark_verbs, name="spark")
-app.command("demo")(demo)
-app.command("bench", epilog=checks.BENCH_EXAMPLES)(checks.bench)
-app.command("doctor", epilog=checks.DOCTOR_EXAMPLES)(checks.doctor)

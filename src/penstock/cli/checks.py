@@ -6,13 +6,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
 from msgspec.structs import replace
 
+from penstock.cli.arguments import Address, Argument, Header, Json, Option, client_options, topics_of
 from penstock.cli.findings import Finding, of_this_machine
-from penstock.cli.options import Address, Header, Json, Option, examples
 from penstock.cli.output import Cell, show
-from penstock.cli.parsed_args import client_options, topics_of
 from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -20,26 +18,27 @@ if TYPE_CHECKING:
     from penstock.model import TopicInfo
     from penstock.records import Messages
 
-DOCTOR_EXAMPLES: Final = examples(
-    "penstock doctor",
-    "penstock doctor kafka://127.0.0.1:9092/flights",
-)
 _ANY_TOPIC: Final = "penstock_doctor"
 _PATIENCE: Final = {"api_timeout_ms": "3000"}
 """Short, since the user waits: three seconds are enough to find out whether the log responds."""
 
 
 def doctor(
-    address: Annotated[str, typer.Argument(help="A log to try to reach, for example kafka://127.0.0.1:9092.")] = "",
+    address: Annotated[str, Argument(help="A log to try to reach, for example kafka://127.0.0.1:9092.")] = "",
     option: Option = None,
     json: Json = False,
     header: Header = False,
 ) -> None:
-    """Check Python, Java, Spark, kernels and (with an address) the log. Ends 1 if something is missing or broken."""
+    """Check Python, Java, Spark, kernels and (with an address) the log. Ends 1 if something is missing or broken.
+
+    Examples:
+      penstock doctor
+      penstock doctor kafka://127.0.0.1:9092/flights
+    """
     found = [*of_this_machine(), *(_log(address, option) if address else ())]
     rows = ({"check": each.what, "status": each.status, "detail": each.detail} for each in found)
     show(rows, ("check", "status", "detail"), as_json=json, header=header, title="penstock doctor")
-    raise typer.Exit(1 if any(each.status == "missing" for each in found) else 0)
+    raise SystemExit(1 if any(each.status == "missing" for each in found) else 0)
 
 
 def _log(address: str, option: list[str] | None) -> Iterator[Finding]:
@@ -83,21 +82,22 @@ def _topics(admin: Admin, named: tuple[str, ...]) -> tuple[Mapping[str, TopicInf
 
 
 # ``penstock bench``: a quick speed check of one log.
-BENCH_EXAMPLES: Final = examples(
-    "penstock bench kafka://127.0.0.1:9092/flights",
-)
 
 
 def bench(
     address: Address,
     option: Option = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="Stop a topic after about this many records.")
+        int, Argument("--limit", least=1, help="Stop a topic after about this many records.")
     ] = 10_000_000,
     json: Json = False,
     header: Header = False,
 ) -> None:
-    """Read all partitions of the address's topics into Arrow and print how fast. Nothing is committed."""
+    """Read all partitions of the address's topics into Arrow and print how fast. Nothing is committed.
+
+    Examples:
+      penstock bench kafka://127.0.0.1:9092/flights
+    """
     from penstock.client import RangeReader
 
     topics = topics_of(address)

@@ -15,14 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, Protocol
 
-import typer
 from msgspec import Struct
 
 from penstock import _clock
+from penstock.cli.arguments import Address, Argument, Option, all_said, client_options, topics_of, without
 from penstock.cli.group_reset import read_time_ms
-from penstock.cli.options import Address, Option, examples
 from penstock.cli.output import Output, StopRequests, note
-from penstock.cli.parsed_args import all_said, client_options, topics_of, without
 from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -289,14 +287,6 @@ class ParquetFile:
         return self._writer
 
 
-EXAMPLES: Final = examples(
-    "penstock consume kafka://127.0.0.1:9092/flights --from earliest --max 10",
-    "penstock consume kafka://127.0.0.1:9092/flights --until-end --format json",
-    "penstock consume kafka://127.0.0.1:9092/flights --from -5 --until-end",
-    "penstock consume kafka://127.0.0.1:9092/flights --from 2026-01-01T00:00:00 --until 7",
-    "penstock consume kafka://127.0.0.1:9092/flights --until-end --format parquet --out flights.parquet",
-    "penstock consume tubemq://127.0.0.1:8715/flights --group audit --from earliest --max 10",
-)
 _POLL_S = 0.2
 _AUTOMATIC: Final = "enable_auto_commit"
 _STARTS: Final = {"earliest": "from the first record", "latest": "from the end: records written from now on"}
@@ -304,12 +294,10 @@ _STARTS: Final = {"earliest": "from the first record", "latest": "from the end: 
 
 def consume(
     address: Address,
-    group: Annotated[
-        str, typer.Option("--group", "-g", help="Consume as this group and commit what was written.")
-    ] = "",
+    group: Annotated[str, Argument("--group", "-g", help="Consume as this group and commit what was written.")] = "",
     start: Annotated[
         str,
-        typer.Option(
+        Argument(
             "--from",
             help="earliest or latest: where the group has no offset, or without a group. By default earliest. "
             "Without a group also an offset; -N, so many offsets before the end; or the first record since "
@@ -318,16 +306,16 @@ def consume(
     ] = "",
     until: Annotated[
         str,
-        typer.Option(
+        Argument(
             "--until",
             help="Stop before this offset or the first record since this time, or at the ends as --until-end.",
         ),
     ] = "",
-    kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
-    out: Annotated[Path | None, typer.Option("--out", help="File to write; needed for parquet.")] = None,
-    separator: Annotated[str, typer.Option("--key-separator", help="text: write the key and this first.")] = "",
-    limit: Annotated[int, typer.Option("--max", min=0, help="Stop after this many records; 0: never.")] = 0,
-    until_end: Annotated[bool, typer.Option("--until-end", help="Stop at the ends as they were at the start.")] = False,
+    kind: Annotated[str, Argument("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
+    out: Annotated[Path | None, Argument("--out", help="File to write; needed for parquet.")] = None,
+    separator: Annotated[str, Argument("--key-separator", help="text: write the key and this first.")] = "",
+    limit: Annotated[int, Argument("--max", least=0, help="Stop after this many records; 0: never.")] = 0,
+    until_end: Annotated[bool, Argument("--until-end", help="Stop at the ends as they were at the start.")] = False,
     option: Option = None,
 ) -> None:
     """Read the address's topics. Without --group all partitions are read and nothing is committed.
@@ -343,6 +331,14 @@ def consume(
     where partitions belong to brokers.
 
     What happens to records that cannot be decoded, on_bad_record says: -o on_bad_record=skip leaves them out.
+
+    Examples:
+      penstock consume kafka://127.0.0.1:9092/flights --from earliest --max 10
+      penstock consume kafka://127.0.0.1:9092/flights --until-end --format json
+      penstock consume kafka://127.0.0.1:9092/flights --from -5 --until-end
+      penstock consume kafka://127.0.0.1:9092/flights --from 2026-01-01T00:00:00 --until 7
+      penstock consume kafka://127.0.0.1:9092/flights --until-end --format parquet --out flights.parquet
+      penstock consume tubemq://127.0.0.1:8715/flights --group audit --from earliest --max 10
     """
     topics = topics_of(address)
     check_format(kind, out)
@@ -380,7 +376,7 @@ def consume(
             with reading.committed_at_end(), open_sink(kind, out, separator, lambda: bool(stop.exit_code)) as sink:
                 reading.run(sink, stop, limit, ends)
     if stop.exit_code:
-        raise typer.Exit(stop.exit_code)
+        raise SystemExit(stop.exit_code)
 
 
 def _group_of(consumer: Consumer) -> str | None:

@@ -9,11 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
-from penstock.cli.options import Address, Csv, Header, Json, Option, examples
+from penstock.cli.arguments import Address, Argument, Csv, Header, Json, Option, client_options
 from penstock.cli.output import Cell, note, show, with_nodes
-from penstock.cli.parsed_args import client_options
 from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -22,12 +19,12 @@ if TYPE_CHECKING:
     from penstock.model import Partition
 
 # The groups and partitions that a command line names.
-Group = Annotated[str, typer.Argument(help="Group name.")]
-Groups = Annotated[list[str] | None, typer.Argument(help="Group names.")]
-AllGroups = Annotated[bool, typer.Option("--all-groups", help="All groups of consumers.")]
+Group = Annotated[str, Argument(help="Group name.")]
+Groups = Annotated[list[str] | None, Argument(help="Group names.")]
+AllGroups = Annotated[bool, Argument("--all-groups", help="All groups of consumers.")]
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", "-t", help="A topic, or partitions of it as topic:0,1; may be repeated."),
+    Argument("--topic", "-t", help="A topic, or partitions of it as topic:0,1; may be repeated."),
 ]
 
 _CONSUMERS: Final = frozenset({"", "consumer"})
@@ -91,11 +88,6 @@ def _matching(there: Sequence[Partition], wanted: Iterable[Partition]) -> Iterab
         yield from fitting
 
 
-EXAMPLES: Final = examples(
-    "penstock groups reset-offsets kafka://127.0.0.1:9092 stats --topic flights:0 --to-earliest",
-    "penstock groups reset-offsets kafka://127.0.0.1:9092 stats --all-topics --by-duration PT2H --execute",
-    "penstock groups reset-offsets kafka://127.0.0.1:9092 stats --all-topics --to-current --export",
-)
 _DURATION: Final = re.compile(
     r"P(?:(?P<days>\d{1,7})D)?(?:T(?=\d)(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?"
     r"(?:(?P<seconds>\d{1,9}(?:\.\d{1,9})?)S)?)?"
@@ -110,30 +102,28 @@ def reset_offsets(
     all_groups: AllGroups = False,
     topic: Topics = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All partitions in which the group has committed something.")
+        bool, Argument("--all-topics", help="All partitions in which the group has committed something.")
     ] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")] = False,
+    to_earliest: Annotated[bool, Argument("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, Argument("--to-latest", help="Behind the last record.")] = False,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="To where it stands, or the end where it has committed nothing.")
+        bool, Argument("--to-current", help="To where it stands, or the end where it has committed nothing.")
     ] = False,
     to_datetime: Annotated[
         str | None,
-        typer.Option("--to-datetime", help="To the first record since YYYY-MM-DDTHH:mm:SS.sss, in UTC or with ±hh:mm."),
+        Argument("--to-datetime", help="To the first record since YYYY-MM-DDTHH:mm:SS.sss, in UTC or with ±hh:mm."),
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", help="To the first record since so long ago: PnDTnHnMnS.")
+        str | None, Argument("--by-duration", help="To the first record since so long ago: PnDTnHnMnS.")
     ] = None,
-    shift_by: Annotated[
-        int | None, typer.Option("--shift-by", help="So many offsets on; back if it is below 0.")
-    ] = None,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", help="To this offset.")] = None,
+    shift_by: Annotated[int | None, Argument("--shift-by", help="So many offsets on; back if it is below 0.")] = None,
+    to_offset: Annotated[int | None, Argument("--to-offset", help="To this offset.")] = None,
     from_file: Annotated[
-        Path | None, typer.Option("--from-file", help="To the offsets of a file that --export has written.")
+        Path | None, Argument("--from-file", help="To the offsets of a file that --export has written.")
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; without this it is only said.")] = False,
+    execute: Annotated[bool, Argument("--execute", help="Do it; without this it is only said.")] = False,
     export: Annotated[
-        bool, typer.Option("--export", help="Print CSV, for --from-file: [group,]topic,partition,offset.")
+        bool, Argument("--export", help="Print CSV, for --from-file: [group,]topic,partition,offset.")
     ] = False,
     option: Option = None,
     json: Json = False,
@@ -143,6 +133,11 @@ def reset_offsets(
     """Put groups without members somewhere else. Says what would be done; --execute does it.
 
     A place outside of the log becomes its nearer end, which the column "why" says.
+
+    Examples:
+      penstock groups reset-offsets kafka://127.0.0.1:9092 stats --topic flights:0 --to-earliest
+      penstock groups reset-offsets kafka://127.0.0.1:9092 stats --all-topics --by-duration PT2H --execute
+      penstock groups reset-offsets kafka://127.0.0.1:9092 stats --all-topics --to-current --export
     """
     from penstock.client import Admin, ResetTo
 

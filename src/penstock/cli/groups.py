@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-import typer
-
-from penstock.cli import group_reset
+from penstock.cli.arguments import Address, Argument, Csv, Header, Json, Option, client_options
 from penstock.cli.group_reset import (
     AllGroups,
     Group,
@@ -20,17 +18,13 @@ from penstock.cli.group_reset import (
     chosen_partitions,
     tell_unreachable,
 )
-from penstock.cli.options import Address, Csv, Header, Json, Option, examples
 from penstock.cli.output import Cell, note, show, with_nodes
-from penstock.cli.parsed_args import client_options
 from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client import Admin
     from penstock.interfaces import GroupDescription, GroupMember, Rebalance
     from penstock.model import Partition
-
-__all__ = ["EXPLAIN_EXAMPLES", "explain"]
 
 # ``penstock groups describe``: a group's offsets, members and state.
 Row = Mapping[str, Cell]
@@ -45,23 +39,16 @@ class View(NamedTuple):
     title: str
 
 
-DESCRIBE_EXAMPLES: Final = examples(
-    "penstock groups describe kafka://127.0.0.1:9092 stats",
-    "penstock groups describe kafka://127.0.0.1:9092 stats --members --verbose",
-    "penstock groups describe kafka://127.0.0.1:9092 --all-groups --state --json",
-)
-
-
 def describe(
     address: Address,
     groups: Groups = None,
     all_groups: AllGroups = False,
-    offsets: Annotated[bool, typer.Option("--offsets", help="Partitions: this is the default.")] = False,
-    members: Annotated[bool, typer.Option("--members", help="Members instead of partitions.")] = False,
-    state: Annotated[bool, typer.Option("--state", help="A line for each group.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="More columns.")] = False,
+    offsets: Annotated[bool, Argument("--offsets", help="Partitions: this is the default.")] = False,
+    members: Annotated[bool, Argument("--members", help="Members instead of partitions.")] = False,
+    state: Annotated[bool, Argument("--state", help="A line for each group.")] = False,
+    verbose: Annotated[bool, Argument("--verbose", "-v", help="More columns.")] = False,
     no_seconds: Annotated[
-        bool, typer.Option("--no-seconds", help="Without lag in seconds, for which a batch is read of each partition.")
+        bool, Argument("--no-seconds", help="Without lag in seconds, for which a batch is read of each partition.")
     ] = False,
     option: Option = None,
     json: Json = False,
@@ -71,6 +58,11 @@ def describe(
     """Show who owns each partition and how far behind the group is.
 
     Lag in seconds is the age of the oldest record not yet committed: 0 when there is none. What is not known is "-".
+
+    Examples:
+      penstock groups describe kafka://127.0.0.1:9092 stats
+      penstock groups describe kafka://127.0.0.1:9092 stats --members --verbose
+      penstock groups describe kafka://127.0.0.1:9092 --all-groups --state --json
     """
     from penstock.client import Admin
 
@@ -207,12 +199,11 @@ _STATE: Final = View(
 )
 
 # ``penstock groups explain``: the reasons of rebalances, slow members, and moved partitions.
-EXPLAIN_EXAMPLES = examples("penstock groups explain kafka://127.0.0.1:9092 stats")
 
 
 def explain(
     address: Address,
-    group: Annotated[str, typer.Argument(help="Group name.")],
+    group: Annotated[str, Argument(help="Group name.")],
     option: Option = None,
     json: Json = False,
     header: Header = False,
@@ -220,6 +211,9 @@ def explain(
     """Say why a group was rebalanced: its last rebalances, oldest first.
 
     Nodes of penstock remember 20 a group, since they were started. JSON has all that is known of each.
+
+    Examples:
+      penstock groups explain kafka://127.0.0.1:9092 stats
     """
     from penstock.client import Admin
 
@@ -248,30 +242,23 @@ def _row(told: Rebalance) -> dict[str, Cell]:
     return {"began": began.isoformat(" ", "milliseconds"), "rebalance": sentence(told)}
 
 
-app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
-app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
-
-
-@app.command(
-    "list",
-    epilog=examples(
-        "penstock groups list kafka://127.0.0.1:9092", "penstock groups list kafka://127.0.0.1:9092 --state empty"
-    ),
-)
 def list_groups(
     address: Address,
-    state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only those in this state; may be repeated.")
-    ] = None,
+    state: Annotated[list[str] | None, Argument("--state", help="Only those in this state; may be repeated.")] = None,
     kind: Annotated[
-        list[str] | None, typer.Option("--type", help="Only those of this type: classic, consumer, …; may be repeated.")
+        list[str] | None, Argument("--type", help="Only those of this type: classic, consumer, …; may be repeated.")
     ] = None,
     option: Option = None,
     json: Json = False,
     csv: Csv = False,
     header: Header = False,
 ) -> None:
-    """List groups with their states and types."""
+    """List groups with their states and types.
+
+    Examples:
+      penstock groups list kafka://127.0.0.1:9092
+      penstock groups list kafka://127.0.0.1:9092 --state empty
+    """
     from penstock.client import Admin
 
     with Admin(address, **client_options(address, option)) as admin:
@@ -290,11 +277,6 @@ def list_groups(
     show(rows, columns, as_json=json, as_csv=csv, header=header, title="Groups")
 
 
-app.command("describe", epilog=DESCRIBE_EXAMPLES)(describe)
-app.command("reset-offsets", epilog=group_reset.EXAMPLES)(group_reset.reset_offsets)
-
-
-@app.command("delete")
 def delete(address: Address, groups: Groups = None, all_groups: AllGroups = False, option: Option = None) -> None:
     """Delete groups without members and their committed offsets. One that has members keeps no other from it."""
     from penstock.client import Admin
@@ -313,7 +295,6 @@ def delete(address: Address, groups: Groups = None, all_groups: AllGroups = Fals
         raise refused[0]
 
 
-@app.command("delete-offsets")
 def delete_offsets(
     address: Address,
     group: Group,
@@ -346,7 +327,7 @@ def delete_offsets(
     columns = with_nodes(rows, ("group", "topic", "partition", "deleted", "error"))
     show(rows, columns, as_json=json, as_csv=csv, header=header, title="Deleted offsets")
     if any(row["error"] for row in rows):
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 def _at_once(partitions: list[Partition]) -> list[list[Partition]]:
@@ -367,15 +348,14 @@ def _deleted(admin: Admin, group: str, partitions: list[Partition]) -> str | Non
     return None
 
 
-@app.command("remove-members")
 def remove_members(
     address: Address,
     group: Group,
     instance: Annotated[
-        list[str] | None, typer.Option("--instance", "-i", help="A static member's instance id; may be repeated.")
+        list[str] | None, Argument("--instance", "-i", help="A static member's instance id; may be repeated.")
     ] = None,
-    all_members: Annotated[bool, typer.Option("--all-members", help="Everybody who is there.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="For the server's log.")] = "removed by an operator",
+    all_members: Annotated[bool, Argument("--all-members", help="Everybody who is there.")] = False,
+    reason: Annotated[str, Argument("--reason", help="For the server's log.")] = "removed by an operator",
     option: Option = None,
 ) -> None:
     """Throw members out of a group. Who still runs joins again."""

@@ -84,17 +84,26 @@ def _plain(cell: Cell) -> Cell:
 
 
 def _table(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], title: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Aligned columns below their names; numbers stand to the right."""
+    found = list(rows)
+    lines = [[text(row[name], name) for name in columns] for row in found]
+    right = [any(type(row[name]) in (int, float) for row in found) for name in columns]
+    sys.stdout.writelines(f"{line}\n" for line in aligned([columns, *lines], right, title))
 
-    table = Table(title=title or None)
-    for name in columns:
-        table.add_column(name)
-    for row in rows:
-        # Text, not plain strings, because rich would read a group named "[red]" as a colour.
-        table.add_row(*(Text(text(row[name], name)) for name in columns))
-    Console().print(table)
+
+def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool], title: str = "") -> Iterator[str]:
+    """The lines of a table: title, names of columns, a rule, rows. ``right`` has the columns that end at one place."""
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    if title:
+        yield title
+    for number, cells in enumerate(lines):
+        padded = (
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(cells, widths, right, strict=True)
+        )
+        yield "  ".join(padded).rstrip()
+        if not number:
+            yield "  ".join("-" * width for width in widths)
 
 
 def text(cell: Cell, column: str) -> str:
@@ -209,6 +218,11 @@ def replace_closed_streams() -> None:
     stdin: TextIO | None = sys.stdin
     stdout: TextIO | None = sys.stdout
     stderr: TextIO | None = sys.stderr
+    if None not in (stdin, stdout, stderr):
+        return
+    from penstock.net.loops import hold_standard_streams
+
+    hold_standard_streams()
     if stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - a descriptor, for the process's life
     if stdout is None:
@@ -231,7 +245,7 @@ def write_standard_output_whole() -> None:
 
 # The end of a verb: penstock's errors become one line on standard error and an exit code.
 #
-# 0: success; 1: a failure of the peer, the network or the log on disk; 2: the user's mistake (as with typer and
+# 0: success; 1: a failure of the peer, the network or the log on disk; 2: the user's mistake (as with
 # argparse); 130: Ctrl-C, 143: SIGTERM, if they ended a verb that would have continued.
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -245,7 +259,11 @@ def exit_code(error: PenstockError) -> int:
 def reporting_errors() -> Iterator[None]:
     """Around a verb: turn penstock's errors, file errors, Ctrl-C and a closed pipe into SystemExit; bugs pass."""
     try:
-        yield
+        try:
+            yield
+        except SystemExit:
+            _flush()
+            raise
         _flush()  # the interpreter's own flush at exit would ignore errors
     except PenstockError as error:
         sys.stderr.write(f"penstock: {error}\n")

@@ -9,11 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
-from penstock.cli.options import Address, Option, examples
+from penstock.cli.arguments import Address, Argument, Option, client_options, topics_of
 from penstock.cli.output import note
-from penstock.cli.parsed_args import client_options, topics_of
 from penstock.cli.sources import FORMATS, SUFFIXES, Outgoing, opened, partitions_named, pieces, tables
 from penstock.errors import ConfigError, PenstockError, UsageError
 
@@ -23,11 +20,6 @@ if TYPE_CHECKING:
     from penstock.cli.input_batches import Piece
     from penstock.client import BatchDelivery, Delivery, Producer
 
-EXAMPLES: Final = examples(
-    "penstock produce kafka://127.0.0.1:9092/flights lines.txt",
-    "cat lines.txt | penstock produce kafka://127.0.0.1:9092/flights --key-separator :",
-    "penstock produce kafka://127.0.0.1:9092/flights flights.csv --key carrier",
-)
 _BATCH_BYTES: Final = "450000"
 """Larger than the producer's own default, because lines come quickly. Records of empty lines are twice as long as the
 producer's estimate; even then a batch is smaller than the maximum of Kafka's brokers (1 MiB)."""
@@ -38,12 +30,12 @@ _LAST_FLUSH_S: Final = 5.0
 
 def produce(
     address: Address,
-    source: Annotated[str, typer.Argument(help="A file, or - for standard input.")] = "-",
-    kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}; guessed from the name.")] = "",
-    key: Annotated[str, typer.Option("--key", help="csv, parquet: the column whose text is the key.")] = "",
-    separator: Annotated[str, typer.Option("--key-separator", help="lines: the text before it is the key.")] = "",
+    source: Annotated[str, Argument(help="A file, or - for standard input.")] = "-",
+    kind: Annotated[str, Argument("--format", help=f"One of {', '.join(FORMATS)}; guessed from the name.")] = "",
+    key: Annotated[str, Argument("--key", help="csv, parquet: the column whose text is the key.")] = "",
+    separator: Annotated[str, Argument("--key-separator", help="lines: the text before it is the key.")] = "",
     repartition: Annotated[
-        bool, typer.Option("--repartition", help="json, parquet: let keys choose partitions, whatever the file says.")
+        bool, Argument("--repartition", help="json, parquet: let keys choose partitions, whatever the file says.")
     ] = False,
     option: Option = None,
 ) -> None:
@@ -52,6 +44,11 @@ def produce(
     lines: each line is a value. json: each line is an object with "value", and optionally "key", "headers",
     "partition", "timestamp" (ms); "key_base64", "value_base64" carry bytes. csv, parquet: each row becomes a JSON
     object. What `penstock consume` has written as json or parquet is sent as it was, to the same partitions.
+
+    Examples:
+      penstock produce kafka://127.0.0.1:9092/flights lines.txt
+      cat lines.txt | penstock produce kafka://127.0.0.1:9092/flights --key-separator :
+      penstock produce kafka://127.0.0.1:9092/flights flights.csv --key carrier
     """
     topics = topics_of(address)
     if len(topics) != 1:

@@ -1,7 +1,4 @@
-"""``penstock snode``: a service node in this process, until SIGTERM.
-
-It uses argparse instead of typer, for the reason in `entry`.
-"""
+"""``penstock snode``: a service node in this process, until SIGTERM."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.arguments import pairs
 from penstock.cli.logs import FORMATS, LEVELS, VARIABLE, log_to_stderr
 from penstock.cli.output import drop_output, reporting_errors
-from penstock.cli.parsed_args import pairs
 from penstock.config import snode_config
 from penstock.config.fields import normal
 from penstock.config.snode import shown, shown_options

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from penstock.cli.options import Address, Header, Json, Option, examples
+from penstock.cli.arguments import Address, Argument, Header, Json, Option, client_options, pairs
 from penstock.cli.output import Cell, note, show, with_nodes
-from penstock.cli.parsed_args import client_options, pairs
 from penstock.errors import UsageError
 
-app = typer.Typer(help="Topics of a log.", no_args_is_help=True)
-Names = Annotated[list[str], typer.Argument(help="Topic names.")]
-Config = Annotated[list[str] | None, typer.Option("--config", help="A topic setting as name=value; may be repeated.")]
+Names = Annotated[list[str], Argument(help="Topic names.")]
+Config = Annotated[list[str] | None, Argument("--config", help="A topic setting as name=value; may be repeated.")]
 
 
-@app.command("list", epilog=examples("penstock topics list kafka://127.0.0.1:9092"))
 def list_topics(
     address: Address,
     option: Option = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
+    internal: Annotated[bool, Argument("--internal", help="Internal topics too.")] = False,
     json: Json = False,
     header: Header = False,
 ) -> None:
-    """List topics with their partition counts."""
+    """List topics with their partition counts.
+
+    Examples:
+      penstock topics list kafka://127.0.0.1:9092
+    """
     from penstock.client import Admin
 
     with Admin(address, **client_options(address, option)) as admin:
@@ -36,18 +35,19 @@ def list_topics(
     show(rows, ("topic", "partitions", "internal"), as_json=json, header=header, title="Topics")
 
 
-@app.command("describe", epilog=examples("penstock topics describe kafka://127.0.0.1:9092 flights"))
 def describe(
     address: Address,
     names: Names,
-    configs: Annotated[
-        bool, typer.Option("--configs", help="The topics' settings instead of their partitions.")
-    ] = False,
+    configs: Annotated[bool, Argument("--configs", help="The topics' settings instead of their partitions.")] = False,
     option: Option = None,
     json: Json = False,
     header: Header = False,
 ) -> None:
-    """Show each partition's leader and offsets, or with --configs each setting, its default and who set it."""
+    """Show each partition's leader and offsets, or with --configs each setting, its default and who set it.
+
+    Examples:
+      penstock topics describe kafka://127.0.0.1:9092 flights
+    """
     from penstock.client import Admin
 
     if configs:
@@ -95,28 +95,24 @@ def _describe_configs(address: str, names: list[str], option: list[str] | None, 
     show(rows, ("topic", "setting", "value", "default", "source"), as_json=json, header=header, title="Settings")
 
 
-@app.command(
-    "alter",
-    epilog=examples(
-        "penstock topics alter kafka://127.0.0.1:9092 flights --config retention.ms=86400000 --dry-run",
-        "penstock topics alter kafka://127.0.0.1:9092 flights --config retention.ms=86400000",
-        "penstock topics alter kafka://127.0.0.1:9092 flights --delete-config retention.ms",
-    ),
-)
 def alter(
     address: Address,
     names: Names,
     config: Config = None,
     delete_config: Annotated[
         list[str] | None,
-        typer.Option("--delete-config", help="A setting that goes back to its default; may be repeated."),
+        Argument("--delete-config", help="A setting that goes back to its default; may be repeated."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="The server checks the change and does not make it.")
-    ] = False,
+    dry_run: Annotated[bool, Argument("--dry-run", help="The server checks the change and does not make it.")] = False,
     option: Option = None,
 ) -> None:
-    """Change settings of topics; all others stay as they are. `penstock topics grow` adds partitions."""
+    """Change settings of topics; all others stay as they are. `penstock topics grow` adds partitions.
+
+    Examples:
+      penstock topics alter kafka://127.0.0.1:9092 flights --config retention.ms=86400000 --dry-run
+      penstock topics alter kafka://127.0.0.1:9092 flights --config retention.ms=86400000
+      penstock topics alter kafka://127.0.0.1:9092 flights --delete-config retention.ms
+    """
     from penstock.client import Admin
 
     changed: dict[str, str | None] = {**pairs(config)}
@@ -131,22 +127,20 @@ def alter(
             note(f"{name} can be changed, nothing was" if dry_run else f"changed {name}")
 
 
-@app.command(
-    "create",
-    epilog=examples(
-        "penstock topics create kafka://127.0.0.1:9092 orders -p 4 --config retention.ms=86400000",
-        "penstock topics create tubemq://127.0.0.1:8715 payments",
-    ),
-)
 def create(
     address: Address,
     names: Names,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: the server's default.")] = -1,
-    replication: Annotated[int, typer.Option("--replication", help="-1: the server's default.")] = -1,
+    partitions: Annotated[int, Argument("--partitions", "-p", help="-1: the server's default.")] = -1,
+    replication: Annotated[int, Argument("--replication", help="-1: the server's default.")] = -1,
     config: Config = None,
     option: Option = None,
 ) -> None:
-    """Create topics; returns when they can be written to."""
+    """Create topics; returns when they can be written to.
+
+    Examples:
+      penstock topics create kafka://127.0.0.1:9092 orders -p 4 --config retention.ms=86400000
+      penstock topics create tubemq://127.0.0.1:8715 payments
+    """
     from penstock.client import Admin
     from penstock.interfaces import NewTopic
 
@@ -156,7 +150,6 @@ def create(
     note(f"created {', '.join(names)}")
 
 
-@app.command("delete")
 def delete(address: Address, names: Names, option: Option = None) -> None:
     """Delete topics and everything in them."""
     from penstock.client import Admin
@@ -166,11 +159,10 @@ def delete(address: Address, names: Names, option: Option = None) -> None:
     note(f"deleted {', '.join(names)}")
 
 
-@app.command("grow")
 def grow(
     address: Address,
-    name: Annotated[str, typer.Argument(help="Topic name.")],
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="The total number of partitions.")],
+    name: Annotated[str, Argument(help="Topic name.")],
+    partitions: Annotated[int, Argument("--partitions", "-p", help="The total number of partitions.")],
     option: Option = None,
 ) -> None:
     """Add partitions. Keys then map to other partitions than before."""

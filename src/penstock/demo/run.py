@@ -16,13 +16,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import pyarrow as pa
 from pyarrow import compute
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from penstock import _clock
 from penstock.client import Admin
@@ -127,53 +124,56 @@ The README shows the same from Python, and from Spark."""
 class Report:
     """Prints to standard output and remembers how long each stage took."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console()
+    def __init__(self, output: TextIO | None = None) -> None:
+        self._output = output or sys.stdout
         self._stages: list[tuple[str, float]] = []
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a progress bar in the block; it yields a function that takes the number done, of ``total``."""
+        """Show the progress of the block; it yields a function that takes the number done, of ``total``."""
         started = _clock.monotonic()
-        counted = (MofNCompleteColumn(),) if total > 1 else ()
-        columns = (TextColumn("{task.description:<14}"), BarColumn(), TimeElapsedColumn(), *counted)
-        with Progress(*columns, console=self._console) as progress:
-            task = progress.add_task(name, total=total)
-            yield lambda done: progress.update(task, completed=done)
+        line = ""
+
+        def progress(done: int) -> None:
+            nonlocal line
+            counted = f"  {done}/{total}" if total > 1 else ""
+            line = f"{name:<18}{_clock.monotonic() - started:6.1f} s{counted}"
+            if self.watched:
+                self._output.write(f"\r{line}")
+                self._output.flush()
+
+        progress(0)
+        try:
+            yield progress
+        finally:
+            self.say("" if self.watched else line)
         self._stages.append((name, _clock.monotonic() - started))
 
     def say(self, text: str) -> None:
-        """One line."""
-        self._console.print(text, highlight=False)
+        """Print one line."""
+        self._output.write(f"{text}\n")
+        self._output.flush()
 
     def delays(self, delays: pa.Table) -> None:
         """The year's totals: each airport and all of them, then each carrier, the largest delay first."""
         for title, name in (("airport", "origin"), ("carrier", "carrier")):
             rows = summed(delays, name)
-            table = Table(title=f"Departure delays of the year by {title}", title_justify="left", show_footer=True)
             left = sum(flights - cancelled for _, flights, cancelled, _ in rows)
             late = sum((flights - cancelled) * mean for _, flights, cancelled, mean in rows)
-            footers = (
-                "all",
-                f"{sum(row[1] for row in rows):,}",
-                f"{sum(row[2] for row in rows):,}",
-                f"{late / max(left, 1):.1f}",
-            )
-            for heading, footer in zip((title, "flights", "cancelled", "mean delay, min"), footers, strict=True):
-                table.add_column(heading, footer, justify="left" if heading == title else "right")
-            for row in rows:
-                table.add_row(row[0], f"{row[1]:,}", f"{row[2]:,}", f"{row[3]:.1f}")
-            self._console.print(table)
+            total = ("all", sum(row[1] for row in rows), sum(row[2] for row in rows), late / max(left, 1))
+            self.say(f"\nDeparture delays of the year by {title}")
+            self.say(f"{title:<8}{'flights':>10}{'cancelled':>11}{'mean delay, min':>17}")
+            for value, flights, cancelled, mean in (*rows, total):
+                self.say(f"{value:<8}{flights:>10,}{cancelled:>11,}{mean:>17.1f}")
 
     @property
     def watched(self) -> bool:
         """Whether the output is a terminal."""
-        return self._console.is_terminal
+        return self._output.isatty()
 
     def what_next(self, group: str, store: Path) -> None:
         """Command lines that show more of the results."""
-        for line in _NEXT.format(group=group, store=store).splitlines():
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.say(_NEXT.format(group=group, store=store))
 
     def lag(self, group: str, lags: Mapping[Partition, int]) -> None:
         """The total number of records that the group has not read."""
@@ -181,12 +181,9 @@ class Report:
 
     def times(self) -> None:
         """How long each stage took, and all of them."""
-        table = Table(title="Time", title_justify="left", show_footer=True)
-        table.add_column("stage", footer="all")
-        table.add_column("seconds", justify="right", footer=f"{sum(seconds for _, seconds in self._stages):.1f}")
-        for name, seconds in self._stages:
-            table.add_row(name, f"{seconds:.1f}")
-        self._console.print(table)
+        self.say("\nTime")
+        for name, seconds in (*self._stages, ("all", sum(seconds for _, seconds in self._stages))):
+            self.say(f"{name:<18}{seconds:8.1f} s")
 
 
 def summed(delays: pa.Table, name: str) -> list[tuple[str, int, int, float]]:

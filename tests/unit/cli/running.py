@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
-import re
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from unittest import mock
 
-from typer.testing import CliRunner
-
-from penstock.cli.app import app
+from penstock.cli.app import run
 from penstock.client import Producer, RangeReader
 from penstock.model import LogRange, Offset, OffsetSpec, Partition, Record
 from penstock.testing import Broker
@@ -35,12 +35,17 @@ class Ran:
 
 def penstock(*words: object, given: bytes = b"") -> Ran:
     """Run a command line; ``given`` is its standard input. What is not an ending of a verb is raised: it is a bug."""
-    result = CliRunner().invoke(app, [str(word) for word in words], input=given)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    # Usage errors stand in a box as wide as the terminal.
-    plain = re.sub(r"[^\S\n]+", " ", re.sub("[╭─╮│╰╯]", "", result.stderr))
-    return Ran(result.exit_code, result.stdout_bytes, plain)
+    output, errors = io.BytesIO(), io.BytesIO()
+    stdin, stdout, stderr = (io.TextIOWrapper(each, "utf-8") for each in (io.BytesIO(given), output, errors))
+    code = 0
+    with mock.patch("sys.stdin", stdin), redirect_stdout(stdout), redirect_stderr(stderr):
+        try:
+            run([str(word) for word in words])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    for stream in (stdout, stderr):
+        stream.flush()
+    return Ran(code, output.getvalue(), errors.getvalue().decode())
 
 
 def refused(*words: object, given: bytes = b"") -> str:

@@ -11,7 +11,7 @@ import pytest
 from penstock.testing import Broker
 from tests.unit.cli.running import fill
 
-HEAVY = frozenset({"numba", "pandas", "polars", "pyspark", "pyarrow.compute", "pyarrow.dataset", "rich"})
+HEAVY = frozenset({"numba", "pandas", "polars", "pyspark", "pyarrow.compute", "pyarrow.dataset"})
 COLUMNS = frozenset({"numpy", "pyarrow"})
 
 SCRIPT = """

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import compute, parquet
-from rich.console import Console
 
 from penstock.demo.delays import expected_delays
 from penstock.demo.run import _OURS, Report, _finish, _forget, opener
@@ -21,7 +20,7 @@ from penstock.model import Partition
 def test_exit_code(table: pa.Table, tmp_path: Path, wrong: list[str], lag: int, code: int) -> None:
     delays = expected_delays(table.slice(0, 2_000))
     output = io.StringIO()
-    report = Report(Console(file=output, width=200))
+    report = Report(output)
     assert _finish(tmp_path, delays, wrong, {Partition("flights", 0): lag}, report) == code
     assert parquet.read_table(tmp_path / "delays.parquet").equals(delays)
     assert (tmp_path / "delays.png").stat().st_size > 10_000
@@ -48,7 +47,7 @@ def test_fresh_deletes_what_is_ours_and_nothing_else(tmp_path: Path) -> None:
 def test_the_table_is_of_all_that_is_there(table: pa.Table) -> None:
     delays = expected_delays(table)
     output = io.StringIO()
-    Report(Console(file=output, width=200)).delays(delays)
+    Report(output).delays(delays)
     text = output.getvalue()
     assert all(carrier in text for carrier in compute.unique(delays["carrier"]).to_pylist())
     # Each airport's flights and each carrier's are all flights.

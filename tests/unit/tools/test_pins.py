@@ -12,7 +12,7 @@ from tools.environment import EVERYTHING, FOR_INTEROP, PINS, ROOT, pins
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GROUPS = sorted(file.stem for file in PINS.glob("*.txt"))
-SMALL_EXTRAS = ("cli", "fast", "metrics", "node", "opentelemetry", "tubemq")
+SMALL_EXTRAS = ("fast", "metrics", "node", "opentelemetry", "tubemq")
 """Pinned together."""
 
 
