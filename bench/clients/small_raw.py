@@ -16,7 +16,18 @@ from bench.clients import small_messages
 from bench.clients.small_messages import Asked
 from bench.servers import Server
 
-__all__ = ["AT_END", "CASES", "HEARTBEAT", "TUBEMQ_SEND", "RawJob", "Used", "run"]
+__all__ = [
+    "AT_END",
+    "CASES",
+    "HEARTBEAT",
+    "TUBEMQ_SEND",
+    "RawJob",
+    "Used",
+    "connected",
+    "one_each",
+    "run",
+    "settled",
+]
 
 AT_END: Final = "fetch at the end"
 HEARTBEAT: Final = "Heartbeat"
@@ -76,7 +87,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 _Answered = Callable[[socket.socket], bytes]
 
 
-def _settled(connection: socket.socket, asked: Asked, answered: _Answered = _kafka_answer) -> bytes:
+def settled(connection: socket.socket, asked: Asked, answered: _Answered = _kafka_answer) -> bytes:
     """Repeat a request until it succeeds, while the server opens topics and groups; returns the response.
 
     Raises RuntimeError.
@@ -99,9 +110,9 @@ def _plain(case: str) -> Callable[[socket.socket, str], Asked]:
     def prepared(connection: socket.socket, topic: str) -> Asked:
         first = ("FindCoordinator", "OffsetCommit") if case.startswith("Offset") else ()
         for each in first:
-            _settled(connection, small_messages.KAFKA[each](topic))
+            settled(connection, small_messages.KAFKA[each](topic))
         asked = small_messages.KAFKA[case](topic)
-        _settled(connection, asked)
+        settled(connection, asked)
         return asked
 
     return prepared
@@ -110,17 +121,17 @@ def _plain(case: str) -> Callable[[socket.socket, str], Asked]:
 def _beating(connection: socket.socket, topic: str) -> Asked:
     """Heartbeats of the only member of a new group."""
     group = f"{topic}-{time.time_ns()}"
-    _settled(connection, small_messages.KAFKA["FindCoordinator"](group))
-    member, generation = small_messages.read_joined(_settled(connection, small_messages.join(group)))
-    _settled(connection, small_messages.sync(group, member, generation))
+    settled(connection, small_messages.KAFKA["FindCoordinator"](group))
+    member, generation = small_messages.read_joined(settled(connection, small_messages.join(group)))
+    settled(connection, small_messages.sync(group, member, generation))
     asked = small_messages.heartbeat(group, member, generation)
-    _settled(connection, asked)
+    settled(connection, asked)
     return asked
 
 
 def _sending(connection: socket.socket, topic: str) -> Asked:
     asked = small_messages.tubemq_send(topic)
-    _settled(connection, asked, _tubemq_answer)
+    settled(connection, asked, _tubemq_answer)
     return asked
 
 
@@ -133,19 +144,20 @@ CASES: Mapping[str, tuple[Callable[[socket.socket, str], Asked], _Answered]] = {
 
 def run(case: str, job: RawJob) -> Used:
     """Send the requests; returns their cost. Raises RuntimeError if the server refuses one."""
-    connections = [_connected(job) for _ in range(job.connections)]
+    connections = [connected(job) for _ in range(job.connections)]
     if case == AT_END:
         used = _at_end(job, connections)
     else:
         prepare, answered = CASES[case]
         data = prepare(connections[0], job.topic).data
-        used = _used(job, lambda: _one_each(connections, data, answered), job.count // job.connections)
+        used = _used(job, lambda: one_each(connections, data, answered), job.count // job.connections)
     for each in connections:
         each.close()
     return used
 
 
-def _connected(job: RawJob) -> socket.socket:
+def connected(job: RawJob) -> socket.socket:
+    """A new connection to the server."""
     connection = socket.create_connection((job.host, job.port), _WITHIN_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
@@ -159,7 +171,8 @@ def _used(job: RawJob, turn: Callable[[], None], turns: int) -> Used:
     return Used(time.perf_counter() - begun, server.cpu_s() - spent)
 
 
-def _one_each(connections: Sequence[socket.socket], data: bytes, answered: _Answered) -> None:
+def one_each(connections: Sequence[socket.socket], data: bytes, answered: _Answered) -> None:
+    """Send the request over every connection, then read every response."""
     for each in connections:
         each.sendall(data)
     for each in connections:
@@ -168,9 +181,9 @@ def _one_each(connections: Sequence[socket.socket], data: bytes, answered: _Answ
 
 def _at_end(job: RawJob, readers: Sequence[socket.socket]) -> Used:
     """All connections wait at the end of the partition; each record that is sent answers all of them."""
-    with _connected(job) as writer:
+    with connected(job) as writer:
         produce = small_messages.KAFKA["produce"](job.topic)
-        _settled(writer, produce)
+        settled(writer, produce)
         asked = bytearray(small_messages.fetch_at(job.topic, small_messages.OFFSET_MARK).data)
         place = asked.index(_OFFSET.pack(small_messages.OFFSET_MARK))
         first, more = _ARRIVING_S
