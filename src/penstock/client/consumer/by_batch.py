@@ -107,9 +107,9 @@ class Acknowledger:
         if self._automatic:
             await self._confirm(self._settled(), consumed=True)
 
-    async def close(self, patience: CloseDeadline) -> None:
+    async def close(self, close_deadline: CloseDeadline) -> None:
         """Wait for commits under way."""
-        await finish(self._running, patience)
+        await finish(self._running, close_deadline)
 
     # Inside.
 
@@ -396,9 +396,9 @@ class BatchConsumption:
                 async with asyncio.timeout_at(deadline):
                     await chosen.leave(reason)
 
-    async def close(self, patience: CloseDeadline) -> None:
+    async def close(self, close_deadline: CloseDeadline) -> None:
         """Wait for acknowledgements under way, and stop."""
-        await self._acknowledger.close(patience)
+        await self._acknowledger.close(close_deadline)
         await self._puller.close()
 
     # Reading.

@@ -117,8 +117,8 @@ class Consumption(Protocol):
         """
         ...
 
-    async def close(self, patience: CloseDeadline) -> None:
-        """After ``end``: wait for commits under way, for as long as ``patience`` allows, and stop for good."""
+    async def close(self, close_deadline: CloseDeadline) -> None:
+        """After ``end``: wait for commits under way, for as long as ``close_deadline`` allows, and stop for good."""
         ...
 
     # Reading.
@@ -271,9 +271,9 @@ class OffsetConsumption:
         self._committer.member = self._subscribed = None
         self._topics.want(frozenset())
 
-    async def close(self, patience: CloseDeadline) -> None:
+    async def close(self, close_deadline: CloseDeadline) -> None:
         """Wait for commits under way, and stop."""
-        await self._committer.close(patience)
+        await self._committer.close(close_deadline)
         for part in (self._positions, self.fetcher, self._topics):
             await part.close()
 

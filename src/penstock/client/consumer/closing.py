@@ -52,9 +52,9 @@ class ConsumerEnd(Handle):
             self._closed = True
             return
         self._check_home()
-        if self._closer is not None and engine.patience is not None:
+        if self._closer is not None and engine.close_deadline is not None:
             # A listener or signal handler that closes again within the first close would wait for itself.
-            await engine.patience.hurry(timeout_s, wait=who != self._closer)
+            await engine.close_deadline.shorten(timeout_s, wait=who != self._closer)
             return
         if timeout_s is None:
             patience_ms = config.request_timeout_ms if config.close_timeout_ms is None else config.close_timeout_ms

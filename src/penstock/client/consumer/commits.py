@@ -112,13 +112,13 @@ def as_group(group: str | GroupMetadata) -> GroupMetadata:
     return found
 
 
-async def finish(commits: Collection[asyncio.Task[None]], patience: CloseDeadline) -> None:
+async def finish(commits: Collection[asyncio.Task[None]], close_deadline: CloseDeadline) -> None:
     """Return when the commits under way have ended; at the deadline the rest are cancelled."""
     if not commits:
         return
     under_way = list(commits)
     try:
-        async with patience.limit():
+        async with close_deadline.limit():
             await asyncio.wait(under_way)
     except TimeoutError:
         for each in under_way:
@@ -314,9 +314,9 @@ class Committer:
             except TopicRecreated as error:
                 self._log.info("there is nothing to commit in the new topic yet: %s", error)
 
-    async def close(self, patience: CloseDeadline) -> None:
+    async def close(self, close_deadline: CloseDeadline) -> None:
         """Wait for commits under way."""
-        await finish(self._running, patience)
+        await finish(self._running, close_deadline)
 
     def _news(self, handled: Mapping[Partition, Committed]) -> dict[Partition, Committed]:
         return {partition: each for partition, each in handled.items() if not self._is_known(partition, each)}

@@ -540,8 +540,8 @@ def _interrupting() -> UsageError:
 class BufferMemory:
     """Lives on the loop. ``hurry`` sends everything possible while a caller waits."""
 
-    def __init__(self, intake: RecordAccumulator, max_block_ms: int, hurry: Callable[[], None]) -> None:
-        self._intake = intake
+    def __init__(self, accumulator: RecordAccumulator, max_block_ms: int, hurry: Callable[[], None]) -> None:
+        self._accumulator = accumulator
         self._max_block_ms = max_block_ms
         self._hurry = hurry
         self._loop = asyncio.get_running_loop()
@@ -553,7 +553,7 @@ class BufferMemory:
         deadline = self._loop.time() + self._max_block_ms / 1_000
         try:
             async with asyncio.timeout_at(deadline):
-                while not self._intake.has_room(size):
+                while not self._accumulator.has_room(size):
                     await self._change()
         except TimeoutError:
             raise BufferFull(

@@ -381,25 +381,27 @@ class _Watched(Struct):
     """How many records the warning counted."""
 
 
-_intakes: Final[WeakKeyDictionary[Counts, _Watched]] = WeakKeyDictionary()
+_accumulators: Final[WeakKeyDictionary[Counts, _Watched]] = WeakKeyDictionary()
 _first: Final[list[Callable[[], object]]] = []
 _registered: Final[set[int]] = set()
 
 
-def watch(intake: Counts, log: ClientLog, deliver: Deliver | None = None, within_s: float = 0.0) -> None:
+def watch(accumulator: Counts, log: ClientLog, deliver: Deliver | None = None, within_s: float = 0.0) -> None:
     """Deliver or count the records of an unclosed producer when the program ends; ``log`` is the producer's.
 
     ``deliver``, a method to which only a weak reference is kept, sends its records within ``within_s`` seconds, where
     one of our loops can still do that.
     """
-    _intakes[intake] = _Watched(log, None if deliver is None else WeakMethod(deliver), within_s)
+    _accumulators[accumulator] = _Watched(log, None if deliver is None else WeakMethod(deliver), within_s)
     _register()
 
 
 def longest_delivery_s() -> float:
     """How long `deliver` may take; 0 if it has nothing to do."""
     found = [
-        each.within_s for intake, each in list(_intakes.items()) if each.deliver is not None and intake.unsettled()
+        each.within_s
+        for accumulator, each in list(_accumulators.items())
+        if each.deliver is not None and accumulator.unsettled()
     ]
     return max(found, default=0.0)
 
@@ -408,16 +410,16 @@ async def deliver() -> None:
     """Send the records of the producers on this loop; each has its own time limit."""
     import asyncio
 
-    methods = [watched.deliver() for watched in list(_intakes.values()) if watched.deliver is not None]
+    methods = [watched.deliver() for watched in list(_accumulators.values()) if watched.deliver is not None]
     await asyncio.gather(*(method() for method in methods if method is not None), return_exceptions=True)
 
 
-def tell_undelivered(intake: Counts) -> None:
+def tell_undelivered(accumulator: Counts) -> None:
     """Warn of the records that it has not delivered, once."""
-    watched = _intakes.get(intake)
+    watched = _accumulators.get(accumulator)
     if watched is None:  # it belongs to another process: a child does not report its parent's records
         return
-    counts = intake.unsettled()
+    counts = accumulator.unsettled()
     if counts.total() == watched.reported:
         return
     watched.reported = counts.total()
@@ -445,7 +447,7 @@ def _register() -> None:
 
 
 def _forget_producers() -> None:
-    _intakes.clear()
+    _accumulators.clear()
     _registered.clear()
 
 
@@ -458,8 +460,8 @@ def _deliver_at_exit() -> None:
         for work in _first:
             work()
     finally:  # also if Ctrl-C has interrupted that
-        for intake in list(_intakes):
-            tell_undelivered(intake)
+        for accumulator in list(_accumulators):
+            tell_undelivered(accumulator)
 
 
 class Run(Protocol):

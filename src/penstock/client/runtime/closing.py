@@ -427,7 +427,7 @@ class CloseDeadline:
             finally:
                 self._limit = None
 
-    async def hurry(self, seconds: float | None, *, wait: bool = True) -> None:
+    async def shorten(self, seconds: float | None, *, wait: bool = True) -> None:
         """A second close with its own timeout; returns when the first one is complete."""
         if seconds is not None and (deadline := self._loop.time() + seconds) < self.deadline:
             self.deadline, self.seconds = deadline, seconds
