@@ -243,7 +243,12 @@ def checking(callback: CheckCallback, log: ClientLog) -> AnswerCheck:
             )
             return await found if inspect.isawaitable(found) else found
         except Exception as error:
-            log.error("a check of topic %s raised, and is asked again: %r", record.topic, error, exc_info=error)
+            log.error(
+                "the callback of answer_checks raised for topic %s and will be called again: %r",
+                record.topic,
+                error,
+                exc_info=error,
+            )
             return None
 
     return answer

@@ -109,5 +109,5 @@ def poll_limit(max_records: int | None, engine: ConsumerEngine) -> int:
         return engine.config.max_poll_records
     max_records = whole_number("max_records", max_records)
     if max_records < 1:
-        raise UsageError(f"max_records is {max_records}, allowed is 1 and more")
+        raise UsageError(f"max_records must be 1 or more, got {max_records}")
     return max_records

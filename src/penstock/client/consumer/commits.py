@@ -18,7 +18,7 @@ from penstock.client.arguments import LARGEST_OFFSET, check_partition, whole_num
 from penstock.client.consumer.membership import Member, State
 from penstock.client.errors import CommitFailed
 from penstock.client.metrics import ConsumerMeter
-from penstock.client.runtime.background_loop import FairLock, failed_inside
+from penstock.client.runtime.background_loop import FairLock, internal_error
 from penstock.client.runtime.closing import CloseDeadline
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, ErrorKind, PenstockError, ServerError, TopicRecreated, UsageError
@@ -345,7 +345,7 @@ class Committer:
             else:
                 self._auto_failure = error
         except Exception as error:
-            self._auto_failure = failed_inside("the automatic commit", error)
+            self._auto_failure = internal_error("the automatic commit", error)
 
     async def _commit_and_tell(
         self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None, losses: int
@@ -356,7 +356,7 @@ class Committer:
         except asyncio.CancelledError:
             failure = Closed("the consumer was closed before this was committed")
         except Exception as error:
-            failure = error if isinstance(error, PenstockError) else failed_inside("the commit", error)
+            failure = error if isinstance(error, PenstockError) else internal_error("the commit", error)
             if callback is None:
                 self._log.warning("asynchronous commit failed: %s", failure)
         if callback is not None:

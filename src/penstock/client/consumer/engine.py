@@ -451,10 +451,11 @@ class ConsumerEngine:
         """Make the group rebalance; the next poll joins. Raises UsageError where nothing is shared."""
         if self.rebalancing is None or self.config.group is None:
             raise UsageError(
-                "there is nothing that a group shares", hint="Give the consumer a group, and subscribe it to topics"
+                "this consumer shares no partitions with a group",
+                hint="Give the consumer a group, and subscribe it to topics",
             )
         if self.client.hands_out_batches or self.rebalancing.member.membership.epoch is not None:
-            raise UsageError("such a group's servers share out by themselves, at no member's wish")
+            raise UsageError("the servers of this group assign partitions by themselves; no member can ask for it")
         self.rebalancing.member.see(Event.REJOIN, reason)
         self._news.set()
 
@@ -638,7 +639,7 @@ class ConsumerEngine:
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
         """The group's committed offsets. Raises UsageError without a group."""
         if self.config.group is None:
-            raise UsageError("there is no group that could have committed", hint="Give the consumer group=NAME")
+            raise UsageError("there is no group with committed offsets", hint="Give the consumer group=NAME")
         return await self.consumption.committed(self.config.group, partitions)
 
     async def send_back(self, batch: Messages[Any, Any], delay: int) -> None:
@@ -647,7 +648,7 @@ class ConsumerEngine:
         Raises UsageError without a group, and for a log that cannot do this.
         """
         if self.config.group is None:
-            raise UsageError("there is no group that records could be given to again", hint="Give it one: group=NAME")
+            raise UsageError("there is no group to give the records back to", hint="Give it one: group=NAME")
         await self.client.send_back(self.config.group, batch.offsets, delay=delay)
 
     async def close(self, timeout_s: float) -> None:

@@ -526,7 +526,7 @@ class Fetcher:
     def _go_elsewhere(self, state: PartitionState, missing: OffsetOutOfRange) -> None:
         """Look up the policy's offset, once all records before the missing offset have been taken."""
         if isinstance(missing, LogTruncated):
-            self._on.log.warning("going on at offset %d: %s", missing.parted_at, missing)
+            self._on.log.warning("resetting to offset %d: %s", missing.parted_at, missing)
             state.jump(missing.parted_at, state.topic_id)
             return
         reset = self._on.reset

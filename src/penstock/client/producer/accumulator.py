@@ -532,7 +532,7 @@ def nothing_is_plain(*_: object) -> None:
 def _interrupting() -> UsageError:
     return UsageError(
         "this send() is in a signal's handler that has interrupted another one",
-        hint="Set a flag in the handler, and send where it is looked at",
+        hint="Set a flag in the handler, and send where you check it",
     )
 
 
@@ -558,7 +558,7 @@ class BufferMemory:
         except TimeoutError:
             raise BufferFull(
                 f"no room for {size} bytes within max_block_ms={self._max_block_ms}",
-                hint="The log is slower than you: wait for deliveries, or raise buffer_memory_bytes",
+                hint="The log is slower than the sender: wait for deliveries, or raise buffer_memory_bytes",
             ) from None
 
     def look_again(self) -> None:

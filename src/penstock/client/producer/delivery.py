@@ -416,7 +416,7 @@ class Ending(Struct, frozen=True):
         if self.error is not None:
             raise self.error
         if self.lost and of_lost:
-            raise Closed(str(self), hint="They may be stored all the same; close_timeout_ms says how long to try")
+            raise Closed(str(self), hint="They may be stored nevertheless; close_timeout_ms says how long to try")
 
     def add_notes(self, error: BaseException) -> None:
         """Add notes to an exception that continues."""

@@ -30,7 +30,7 @@ from penstock.client.producer.delivery import BatchFuture, Ending, PartitionRun,
 from penstock.client.producer.routing import KeyPartitions, PartitionerFunction, TopicRouter, chooser_of
 from penstock.client.producer.sender import BatchSender, Hooks
 from penstock.client.producer.transactions import EngineHooks, Transacting, transactional_sender
-from penstock.client.runtime.background_loop import failed_inside, guarded
+from penstock.client.runtime.background_loop import guarded, internal_error
 from penstock.client.runtime.callbacks import Callbacks, LoopCallbacks
 from penstock.client.runtime.closing import CloseDeadline, hang_up, on_error_s
 from penstock.config import ProducerConfig
@@ -207,7 +207,7 @@ class ProducerEngine:
 
         A caller that waits for memory ends at once. Records that callbacks send meanwhile are delivered, too.
         """
-        self._room.refuse(Closed("the producer was closed while this waited for room in its buffer"))
+        self._room.refuse(Closed("the producer was closed while this waited for memory"))
         longest_s = (self.config.delivery_timeout_ms + self.config.request_timeout_ms) / 1_000 + _MARGIN_S
         with CloseDeadline(longest_s if timeout_s is None else timeout_s) as self.close_deadline:
             try:
@@ -287,7 +287,7 @@ class ProducerEngine:
         except PenstockError as error:
             self._refuse(staged.outcome, error)
         except Exception as error:
-            failure = LocalError(f"this could not be given to partitions: {error!r}", topic=staged.topic)
+            failure = LocalError(f"an internal error in choosing partitions: {error!r}", topic=staged.topic)
             failure.__cause__ = error
             self._refuse(staged.outcome, failure)
         else:
@@ -433,8 +433,8 @@ class ProducerEngine:
             return
         if not self._broken:
             self._broken = True
-            self._log.error("the producer failed inside, and sends nothing more: %r", error, exc_info=error)
-        self._stop(failed_inside("the producer", error))
+            self._log.error("the producer stops after an internal error: %r", error, exc_info=error)
+        self._stop(internal_error("the producer", error))
 
     def _stop(self, error: PenstockError) -> None:
         """Nothing can be sent any more: settle everything with ``error``, and refuse new records.
@@ -449,7 +449,7 @@ class ProducerEngine:
             try:
                 self._refuse(outcome, error)
             except Exception:
-                self._log.exception("telling of a failed delivery failed inside (topic %s)", outcome.topic)
+                self._log.exception("reporting a failed delivery ended in an internal error (topic %s)", outcome.topic)
             finally:
                 self.accumulator.settled(outcome)
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 from penstock.client.errors import DeliveryTimeout
 from penstock.client.metrics import ProducerMeter
 from penstock.client.producer.delivery import BatchFuture, PartitionRun, RecordResult
-from penstock.client.runtime.background_loop import Background, CoalescingTimer, failed_inside
+from penstock.client.runtime.background_loop import Background, CoalescingTimer, internal_error
 from penstock.config import Acks, ProducerConfig
 from penstock.config.client import client_log
 from penstock.errors import ErrorKind, PenstockError, ServerError
@@ -752,8 +752,8 @@ class BatchSender:
         """An unexpected error fails only its own batch; it is logged once."""
         if not self._complained:
             self._complained = True
-            self._log.error("packing a batch of %s failed inside: %r", partition, error, exc_info=error)
-        return failed_inside("packing this", error, partition)
+            self._log.error("encoding a batch of %s ended in an internal error: %r", partition, error, exc_info=error)
+        return internal_error("encoding a batch", error, partition)
 
     def _is_written(self, node: Node, chosen: Chosen) -> bool:
         """Whether the request is already sent; else it needs a task. None overtakes a task that has not begun."""

@@ -58,8 +58,8 @@ __all__ = [
     "call_not_before",
     "deliver",
     "ended",
-    "failed_inside",
     "guarded",
+    "internal_error",
     "longest_delivery_s",
     "loop_thread",
     "next_of",
@@ -285,10 +285,10 @@ class Notifier:
 Ts = TypeVarTuple("Ts")
 
 
-def failed_inside(what: str, error: BaseException, partition: Partition | None = None) -> LocalError:
+def internal_error(what: str, error: BaseException, partition: Partition | None = None) -> LocalError:
     """The error that users get for ``error``, which becomes its cause."""
     failure = LocalError(
-        f"{what} failed inside: {error!r}",
+        f"{what} hit an internal error: {error!r}",
         topic=None if partition is None else partition.topic,
         partition=None if partition is None else partition.id,
         hint="This is a bug of penstock: please report it, with the traceback in the log",
@@ -398,11 +398,8 @@ def watch(accumulator: Counts, log: ClientLog, deliver: Deliver | None = None, w
 
 def longest_delivery_s() -> float:
     """How long `deliver` may take; 0 if it has nothing to do."""
-    found = [
-        each.within_s
-        for accumulator, each in list(_accumulators.items())
-        if each.deliver is not None and accumulator.unsettled()
-    ]
+    watched = list(_accumulators.items())
+    found = [each.within_s for records, each in watched if each.deliver is not None and records.unsettled()]
     return max(found, default=0.0)
 
 
@@ -793,7 +790,7 @@ class OneThreadAtATime:
     def __enter__(self) -> Run:
         if not self._user.acquire(blocking=False):
             raise UsageError(
-                f"this {self._what} is being used by another thread", hint=f"Make one {self._what} a thread"
+                f"this {self._what} is being used by another thread", hint=f"Make one {self._what} per thread"
             )
         return self._loop.run
 
