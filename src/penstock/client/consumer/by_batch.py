@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, cast
 
+from penstock.client.arguments import CommitCallback, OffsetsLike, as_committed
 from penstock.client.consumer.buffer import Puller, is_unbooked, standing, take_pulled
-from penstock.client.consumer.by_offset import Within
-from penstock.client.consumer.commits import CommitCallback, FinishedCommit, OffsetsLike, as_committed, finish
+from penstock.client.consumer.by_offset import FinishedCommit, Within, finish
 from penstock.client.consumer.membership import Member, group_options
 from penstock.client.consumer.positions import UNBOOKED, Partitions, PartitionState
 from penstock.client.consumer.subscription import Subscribed

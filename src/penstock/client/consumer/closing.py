@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from penstock.client.arguments import whole_number
-from penstock.client.consumer.commits import OffsetsLike
+from penstock.client.arguments import OffsetsLike, whole_number
 from penstock.client.consumer.engine import ConsumerEngine
 from penstock.client.consumer.membership import Call
 from penstock.client.interceptors import ConsumerInterceptors

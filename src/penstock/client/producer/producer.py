@@ -16,9 +16,8 @@ from types import TracebackType
 from typing import Any, Final, Generic, Protocol, Self
 from weakref import WeakSet
 
-from penstock.client.arguments import CheckCallback, seconds
+from penstock.client.arguments import CheckCallback, OffsetsLike, as_committed, as_group, seconds
 from penstock.client.connecting import open_asyncio, protocol_of, split_options
-from penstock.client.consumer.commits import OffsetsLike, as_committed, as_group
 from penstock.client.interceptors import ProducerInterceptor, ProducerInterceptors, interceptors_of
 from penstock.client.metrics import Measuring, MetricsHook, ProducerMetrics
 from penstock.client.producer.accumulator import RowsLike, Serializers
