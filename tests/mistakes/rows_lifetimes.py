@@ -77,7 +77,7 @@ def two_threads_with_one_consumer(world: World) -> None:
             thread.join()
 
 
-@row("this AsyncProducer belongs to another event loop. Make one AsyncProducer a loop")
+@row("this AsyncProducer belongs to another event loop. Make one AsyncProducer per loop")
 def a_producer_in_a_second_loop(world: World) -> None:
     producer = penstock.AsyncProducer(world.address)
 

@@ -114,7 +114,7 @@ def assigning_beside_a_subscription(world: World) -> None:
         consumer.assign([Partition("orders", 0)])
 
 
-@row("there is no group that could have committed. Give the consumer group=NAME")
+@row("there is no group with committed offsets. Give the consumer group=NAME")
 def asking_for_commits_without_a_group(world: World) -> None:
     with penstock.Consumer(f"{world.address}/orders") as consumer:
         consumer.committed([Partition("orders", 0)])

@@ -137,7 +137,7 @@ def text_as_a_timeout(world: World) -> None:
         reading.poll("1")  # type: ignore[arg-type]
 
 
-@row("max_records is 0, allowed is 1 and more")
+@row("max_records must be 1 or more, got 0")
 def polling_for_nothing(world: World) -> None:
     with penstock.Consumer(f"{world.address}/orders") as reading:
         reading.poll(0.1, max_records=0)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from penstock.client.admin.groups import offsets_from_csv as offsets_from_csv
     from penstock.client.admin.groups import offsets_to_csv as offsets_to_csv
     from penstock.client.arguments import CheckCallback as CheckCallback
+    from penstock.client.arguments import CommitCallback as CommitCallback
     from penstock.client.arguments import OffsetLike as OffsetLike
-    from penstock.client.consumer.commits import CommitCallback as CommitCallback
-    from penstock.client.consumer.commits import OffsetsLike as OffsetsLike
+    from penstock.client.arguments import OffsetsLike as OffsetsLike
     from penstock.client.consumer.consumer import AsyncConsumer as AsyncConsumer
     from penstock.client.consumer.consumer import Consumer as Consumer
     from penstock.client.consumer.subscription import PatternLike as PatternLike
@@ -76,7 +76,7 @@ _HOME_OF = {
     "CallbackErrorHook": "runtime.callbacks",
     "CallbackFailure": "runtime.callbacks",
     "CheckCallback": "arguments",
-    "CommitCallback": "consumer.commits",
+    "CommitCallback": "arguments",
     "CommitFailed": "errors",
     "Consumer": "consumer.consumer",
     "ConsumerInterceptor": "interceptors",
@@ -90,7 +90,7 @@ _HOME_OF = {
     "NoOffset": "errors",
     "OffsetLike": "arguments",
     "OffsetMove": "admin.groups",
-    "OffsetsLike": "consumer.commits",
+    "OffsetsLike": "arguments",
     "Outgoing": "interceptors",
     "PartitionStatus": "status",
     "PartitionerFunction": "producer.routing",

@@ -11,19 +11,36 @@ import asyncio
 import inspect
 import operator
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 from penstock.config.client import ClientLog
-from penstock.errors import ConfigError, UsageError
+from penstock.errors import ConfigError, PenstockError, UsageError
 from penstock.interfaces import AnswerCheck, FoundOffset, LogClient
-from penstock.model import Committed, Offset, OffsetSpec, Partition, PartitionInfo, PartitionLike, Record, TopicInfo
+from penstock.model import (
+    Committed,
+    GroupMetadata,
+    Offset,
+    OffsetSpec,
+    Partition,
+    PartitionInfo,
+    PartitionLike,
+    Record,
+    TopicInfo,
+)
+
+if TYPE_CHECKING:
+    from penstock.records import Messages
 
 __all__ = [
     "EVER",
     "LARGEST_OFFSET",
     "CheckCallback",
+    "CommitCallback",
     "OffsetLike",
+    "OffsetsLike",
     "TopicNames",
+    "as_committed",
+    "as_group",
     "beginning_offsets",
     "check_callable",
     "check_finding",
@@ -243,7 +260,12 @@ def checking(callback: CheckCallback, log: ClientLog) -> AnswerCheck:
             )
             return await found if inspect.isawaitable(found) else found
         except Exception as error:
-            log.error("a check of topic %s raised, and is asked again: %r", record.topic, error, exc_info=error)
+            log.error(
+                "the callback of answer_checks raised for topic %s and will be called again: %r",
+                record.topic,
+                error,
+                exc_info=error,
+            )
             return None
 
     return answer
@@ -320,3 +342,57 @@ def check_callable(name: str, given: object, hint: str) -> None:
     """Raise ConfigError unless the value is callable or None."""
     if given is not None and not callable(given):
         raise ConfigError(f"{name} must be a function, got {given!r:.60}", hint=hint)
+
+
+# Arguments of ``commit`` and ``send_offsets_to_transaction``.
+OffsetsLike: TypeAlias = (
+    "Messages[Any, Any] | Mapping[Partition, int] | Mapping[Partition, Committed] | Mapping[Partition, FoundOffset]"
+)
+"""For ``commit``: a batch, which means all of it and everything before; or offsets of the next records to read."""
+
+
+CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], object]
+
+
+_COMMITS = 'Write commit(batch), commit({Partition("topic", 0): 42}), or commit() for everything that was polled'
+
+
+def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
+    """The offsets given to ``commit``, in one form. Raises UsageError for invalid and for negative ones."""
+    plain: object = getattr(offsets, "next_offsets", offsets)  # of a batch
+    # The topic ids of a batch: its offsets are not committed in another topic of the same name.
+    ids = {part.partition: part.topic_id for part in getattr(offsets, "parts", ())}
+    if not isinstance(plain, Mapping):
+        kind = type(offsets).__name__
+        raise UsageError(f"offsets must be a batch, or partitions with offsets, got {kind}", hint=_COMMITS)
+    found = {
+        check_partition(partition): Committed(offset, topic_id=ids.get(partition))
+        if type(offset) is int
+        else _committed(partition, offset)
+        for partition, offset in plain.items()
+    }
+    for partition, committed in found.items():
+        if not 0 <= committed.offset <= LARGEST_OFFSET:
+            raise UsageError(
+                f"offset {committed.offset} cannot be committed", topic=partition.topic, partition=partition.id
+            )
+    return found
+
+
+def _committed(partition: Partition, offset: object) -> Committed:
+    if isinstance(offset, FoundOffset):
+        return Committed(offset.offset, leader_epoch=offset.leader_epoch)
+    return offset if isinstance(offset, Committed) else Committed(whole_number(f"the offset of {partition}", offset))
+
+
+def as_group(group: str | GroupMetadata) -> GroupMetadata:
+    """A group's name, or one member of it. Raises UsageError for an empty name."""
+    found: object = GroupMetadata(group) if isinstance(group, str) else group
+    if not isinstance(found, GroupMetadata):
+        raise UsageError(
+            f"a group must be a name or GroupMetadata, got {type(group).__name__}",
+            hint="Consumer.group_metadata() gives it",
+        )
+    if not found.group:
+        raise UsageError("a group needs a name")
+    return found

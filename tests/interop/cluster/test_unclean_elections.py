@@ -78,7 +78,7 @@ def test_nobody_skips_what_took_the_place_of_lost_records(
         with caplog.at_level(logging.WARNING, "penstock"):
             assert poll(ours, new[-1]) == new
         assert (
-            "going on at offset 100: the log was cut off at 100: 500 offsets that were read, up to 600" in caplog.text
+            "resetting to offset 100: the log was cut off at 100: 500 offsets that were read, up to 600" in caplog.text
         )
         with pytest.raises(LogTruncated) as told:
             strict.poll(timeout_s=30)

@@ -83,7 +83,7 @@ def test_a_batch_that_cannot_be_packed_ends_and_others_go_on(
 
     run(main())
     assert stored(log) == [b"good"] * 3
-    assert len([line for line in caplog.messages if "failed inside" in line]) == 1
+    assert len([line for line in caplog.messages if "internal error" in line]) == 1
 
 
 def test_what_waits_behind_a_batch_that_cannot_be_packed_is_sent(log: FakeLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_a_bug_elsewhere_breaks_the_producer_which_says_so_once(
         table = await producer.send_batch("t", pa.table({"value": pa.array([b"b"] * 9, pa.binary())}))
         assert names_the_bug(await end(delivery))
         assert names_the_bug(await end(table))
-        with pytest.raises(LocalError, match="failed inside"):
+        with pytest.raises(LocalError, match="internal error"):
             await producer.send("t", b"later")
         await asyncio.wait_for(producer.flush(), 5)  # its error was looked at
         await asyncio.wait_for(producer.close(), 5)
@@ -298,7 +298,7 @@ def test_a_commit_that_meets_a_bug_is_told_to_its_callback_and_automatic_ones_ar
             breaking(monkeypatch, FakeMembership, "commit", times=1)
             await consumer.poll(1)
             await consumer.poll(1)
-            with pytest.raises(LocalError, match="automatic commit failed inside"):
+            with pytest.raises(LocalError, match="automatic commit hit an internal error"):
                 await consumer.poll(1)
 
     run(automatic())

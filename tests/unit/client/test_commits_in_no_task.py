@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import CommitFailed
-from penstock.client.consumer.commits import Committer
+from penstock.client.consumer.by_offset import Committer
 from penstock.client.consumer.membership import Event, Member, State
 from penstock.client.metrics import ConsumerMeter
 from penstock.client.runtime.background_loop import FairLock

@@ -75,7 +75,7 @@ def test_what_is_no_offset_is_told(log: FakeLog, given: Any, call: Call) -> None
     ("timeout_s", "max_records", "complaint"),
     [("1", None, "number of seconds, got str"), (None, None, "number of seconds, got None"),
      (float("nan"), None, "number of seconds, got nan"), (1, "5", "whole number, got str"),
-     (1, 0, "max_records is 0"), (1, 2.5, "whole number, got float")],
+     (1, 0, "must be 1 or more, got 0"), (1, 2.5, "whole number, got float")],
 )  # fmt: skip
 def test_what_is_no_limit_of_a_poll_is_told(log: FakeLog, timeout_s: Any, max_records: Any, complaint: str) -> None:
     async def main() -> None:

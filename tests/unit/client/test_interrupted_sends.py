@@ -34,15 +34,15 @@ def lone_intake() -> RecordAccumulator:
     return RecordAccumulator(loop, ProducerConfig(batch_size_bytes=10_000), lambda: None)
 
 
-def put(intake: RecordAccumulator, number: int) -> object:
+def put(accumulator: RecordAccumulator, number: int) -> object:
     key, value = b"%d" % number, b"v%d" % number
-    delivery = intake.put_plain("t", value, key)
-    return delivery or intake.put("t", key, value, None, None, 1, OVERHEAD + len(key) + len(value))
+    delivery = accumulator.put_plain("t", value, key)
+    return delivery or accumulator.put("t", key, value, None, None, 1, OVERHEAD + len(key) + len(value))
 
 
-def rows_of(intake: RecordAccumulator) -> Pairs:
+def rows_of(accumulator: RecordAccumulator) -> Pairs:
     """What it holds, checked: no half of a record, and sizes that add up."""
-    taken, _ = intake.take(1.0, 0.0)
+    taken, _ = accumulator.take(1.0, 0.0)
     pairs: Pairs = []
     for staged in taken:
         assert isinstance(staged, PendingBatch)
@@ -53,9 +53,9 @@ def rows_of(intake: RecordAccumulator) -> Pairs:
         assert staged.size == sum(
             OVERHEAD + len(k or b"") + len(v or b"") for k, v in zip(rows.keys, rows.values, strict=True)
         )
-        assert intake.used_bytes >= staged.size
-        intake.settled(staged.outcome)
-    assert intake.used_bytes == 0
+        assert accumulator.used_bytes >= staged.size
+        accumulator.settled(staged.outcome)
+    assert accumulator.used_bytes == 0
     return pairs
 
 
@@ -89,21 +89,21 @@ def interrupted_at(step: int, handler: Callable[[], object]) -> Callable[[FrameT
 def each_step(
     handler: Callable[[RecordAccumulator], object],
 ) -> Iterator[tuple[RecordAccumulator, BaseException | None]]:
-    """An intake with one record, into which a second was put, by the way of its own, with ``handler`` at each step."""
+    """An accumulator with one record; a second is put by the fast path, with ``handler`` at each step."""
     for step in range(1, 1_000):
-        intake = lone_intake()
-        put(intake, 0)
+        accumulator = lone_intake()
+        put(accumulator, 0)
         called: list[bool] = []
 
-        def handle(intake: RecordAccumulator = intake, called: list[bool] = called) -> None:
+        def handle(accumulator: RecordAccumulator = accumulator, called: list[bool] = called) -> None:
             called.append(True)
-            handler(intake)
+            handler(accumulator)
 
         raised: BaseException | None = None
         before = sys.gettrace()
         sys.settrace(interrupted_at(step, handle))
         try:
-            put(intake, 1)
+            put(accumulator, 1)
         except Interrupted as error:
             raised = error
         finally:
@@ -111,17 +111,17 @@ def each_step(
         if not called:
             assert step > 50
             return
-        yield intake, raised
+        yield accumulator, raised
     raise AssertionError("it has no end")
 
 
-def free_for_others(intake: RecordAccumulator) -> bool:
+def free_for_others(accumulator: RecordAccumulator) -> bool:
     """Whether another thread gets the lock."""
     got: list[bool] = []
-    asks = threading.Thread(target=lambda: got.append(intake._lock.acquire(timeout=0)))
+    asks = threading.Thread(target=lambda: got.append(accumulator._lock.acquire(timeout=0)))
     asks.start()
     asks.join()
-    return got == [True] and not intake.held_here
+    return got == [True] and not accumulator.held_here
 
 
 def interrupt(_: RecordAccumulator) -> None:
@@ -130,24 +130,24 @@ def interrupt(_: RecordAccumulator) -> None:
 
 def test_an_exception_at_any_step_leaves_a_whole_record_or_none() -> None:
     outcomes = set()
-    for intake, raised in each_step(interrupt):
+    for accumulator, raised in each_step(interrupt):
         assert raised is not None
-        put(intake, 2)
-        rows = rows_of(intake)
+        put(accumulator, 2)
+        rows = rows_of(accumulator)
         assert rows in ([(b"0", b"v0"), (b"2", b"v2")], [(b"0", b"v0"), (b"1", b"v1"), (b"2", b"v2")])
         outcomes.add(len(rows))
-        assert free_for_others(intake)
+        assert free_for_others(accumulator)
     assert outcomes == {2, 3}
 
 
 def test_what_an_exception_leaves_half_way_is_mended_by_the_next_who_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RecordAccumulator, "_interrupted", lambda _: None)  # another thread has taken the lock first
     halves = 0
-    for intake, _ in each_step(interrupt):
-        halves += intake._putting
-        rows = rows_of(intake)
+    for accumulator, _ in each_step(interrupt):
+        halves += accumulator._putting
+        rows = rows_of(accumulator)
         assert rows in ([(b"0", b"v0")], [(b"0", b"v0"), (b"1", b"v1")])
-        assert free_for_others(intake)
+        assert free_for_others(accumulator)
     assert halves > 10
 
 
@@ -155,19 +155,19 @@ def test_a_handler_that_sends_at_any_step_is_refused_or_puts_in_a_whole_record()
     refused = []
     complaints = set()
 
-    def send(intake: RecordAccumulator) -> None:
+    def send(accumulator: RecordAccumulator) -> None:
         try:
-            put(intake, 7)
+            put(accumulator, 7)
         except UsageError as error:
-            refused.append(intake)
+            refused.append(accumulator)
             complaints.add(error.message)
 
-    for intake, raised in each_step(send):
+    for accumulator, raised in each_step(send):
         assert raised is None
-        rows = rows_of(intake)
-        mine = [(b"7", b"v7")] if intake not in refused else []
+        rows = rows_of(accumulator)
+        mine = [(b"7", b"v7")] if accumulator not in refused else []
         assert sorted(rows) == sorted([(b"0", b"v0"), (b"1", b"v1"), *mine])
-        assert free_for_others(intake)
+        assert free_for_others(accumulator)
     assert len(refused) > 10
     assert complaints == {"this send() is in a signal's handler that has interrupted another one"}
 
@@ -175,25 +175,25 @@ def test_a_handler_that_sends_at_any_step_is_refused_or_puts_in_a_whole_record()
 def test_what_a_handler_puts_off_at_any_step_is_done_once_the_record_is_in() -> None:
     done: list[Pairs] = []
 
-    def close(intake: RecordAccumulator) -> None:
-        if intake.held_here:
-            intake.later(lambda: done.append(rows_of(intake)))
+    def close(accumulator: RecordAccumulator) -> None:
+        if accumulator.held_here:
+            accumulator.later(lambda: done.append(rows_of(accumulator)))
 
-    steps = [intake for intake, _ in each_step(close)]
-    assert all(intake._later is None for intake in steps)
+    steps = [accumulator for accumulator, _ in each_step(close)]
+    assert all(accumulator._later is None for accumulator in steps)
     assert 10 < len(done) < len(steps)
     assert done == [[(b"0", b"v0"), (b"1", b"v1")]] * len(done)
 
 
 def test_a_gate_stops_plain_records_too() -> None:
-    intake = lone_intake()
-    put(intake, 0)
-    intake.gate(Closed("not now"))
+    accumulator = lone_intake()
+    put(accumulator, 0)
+    accumulator.gate(Closed("not now"))
     with pytest.raises(Closed, match="not now"):
-        put(intake, 1)
-    intake.gate(None)
-    put(intake, 1)
-    assert rows_of(intake) == [(b"0", b"v0"), (b"1", b"v1")]
+        put(accumulator, 1)
+    accumulator.gate(None)
+    put(accumulator, 1)
+    assert rows_of(accumulator) == [(b"0", b"v0"), (b"1", b"v1")]
 
 
 # Without headers, and behind a record that waits, the second goes the way of plain ones, where the clock is read.
@@ -201,15 +201,15 @@ SENDING_PLAIN = """
 import tests.unit.client.test_producing  # now: it takes longer than the first record waits
 producer = Producer("fake://h:1", linger_ms=500)
 producer.send("t", b"first")
-intake, armed = producer._inner._engine.intake, [True]
-clock = intake._now_ns
+accumulator, armed = producer._inner._engine.accumulator, [True]
+clock = accumulator._now_ns
 
 def in_the_middle():
     if armed and armed.pop():
         signal.raise_signal(signal.SIGTERM)
     return clock()
 
-intake._now_ns = in_the_middle
+accumulator._now_ns = in_the_middle
 """
 
 
@@ -221,16 +221,16 @@ def test_nor_does_it_matter_in_the_middle_of_a_plain_one(rest: str, code: int) -
 
 TABLE_CLOSED = """
 import pyarrow as pa
-from penstock.client.producer import accumulator as _intake
+from penstock.client.producer import accumulator as _accumulator
 producer = Producer("fake://h:1")
 producer.send("t", b"first").result(60)
-made = _intake.StagedTable
+made = _accumulator.StagedTable
 
 def in_the_middle(*given):
     signal.raise_signal(signal.SIGTERM)
     return made(*given)
 
-_intake.StagedTable = in_the_middle
+_accumulator.StagedTable = in_the_middle
 signal.signal(signal.SIGTERM, lambda *_: producer.close())
 stored = producer.send_batch("t", pa.table({"value": [b"second"]}))
 assert producer._inner._closed

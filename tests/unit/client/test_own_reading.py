@@ -317,7 +317,7 @@ def test_a_record_that_an_interrupted_poll_has_received_is_the_next_ones(trickle
         position = consumer.position(place)
         values = trickle.send()
         assert engine.wait_here(engine.now() + LONG_S)  # as far as the poll had come
-        assert own(consumer).straight.held is not None
+        assert own(consumer).single_record.held is not None
         assert consumer.position(place) == position
         trickle.read(values)
     (before,) = trickle.send()

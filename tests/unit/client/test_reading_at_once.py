@@ -129,7 +129,7 @@ def test_what_a_batch_says_of_its_end_is_a_bound() -> None:
         ({"start": "5"}, "an offset must be a whole number, got str"),
         ({"start": True}, "an offset must be a whole number, got bool"),
         ({"end": 1.5}, "an offset must be a whole number, got float"),
-        ({"start": 11}, r"start 11 lies behind the end of the log, 10 \(topic t4, partition 0\)"),
+        ({"start": 11}, r"start 11 is after the end of the log, 10 \(topic t4, partition 0\)"),
         ({"start": datetime(2026, 1, 1)}, "no time zone"),  # noqa: DTZ001
         ({"end": {Partition("t4", 4): 1}}, r"end names a partition that is not there \(topic t4, partition 4\)"),
         ({"start": {PLACES[0]: None}}, "an offset must be a whole number, got None"),

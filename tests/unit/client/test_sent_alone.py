@@ -89,7 +89,7 @@ def test_what_is_too_old_when_its_turn_comes_is_not_sent(log: FakeLog, monkeypat
             await sent(producer, b"0")
             engine = producer._engine
             assert engine is not None
-            delivery = engine.intake.put("t", None, b"late", None, None, 1, 100)  # its tick is still to come
+            delivery = engine.accumulator.put("t", None, b"late", None, None, 1, 100)  # its tick is still to come
             assert delivery is not None
             monkeypatch.setattr(engine._loop, "now", engine._loop.time() + 2)
             with pytest.raises(DeliveryTimeout):
@@ -212,7 +212,7 @@ def test_nothing_is_busy_when_all_is_answered(log: FakeLog, at_once: bool) -> No
             await passing(0.01)
             engine = producer._engine
             assert engine is not None
-            assert (engine._delivering._busy, engine._delivering.requests, engine.intake.used_bytes) == ({}, 0, 0)
+            assert (engine._delivering._busy, engine._delivering.requests, engine.accumulator.used_bytes) == ({}, 0, 0)
             assert engine.metrics().record_send_total == 8
 
     run(main())
@@ -270,14 +270,14 @@ def interrupted_at(step: Callable[[], None], producer: Producer, monkeypatch: py
     """A handler raises just before the loop would be woken."""
     engine = producer._inner._engine
     assert engine is not None
-    wake, armed = engine.intake._wake, [True]
+    wake, armed = engine.accumulator._wake, [True]
 
     def interrupt() -> None:
         if armed and armed.pop():
             raise KeyboardInterrupt
         wake()
 
-    monkeypatch.setattr(engine.intake, "_wake", interrupt)
+    monkeypatch.setattr(engine.accumulator, "_wake", interrupt)
     with pytest.raises(KeyboardInterrupt):
         step()
 
@@ -288,7 +288,7 @@ def test_an_interrupt_before_the_loop_is_woken_leaves_no_record_behind(
     with Producer(ADDRESS, linger_ms=0) as producer:
         producer.send("t", b"0").result(PATIENCE_S)
         interrupted_at(lambda: producer.send("t", b"1"), producer, monkeypatch)
-        comes_to(lambda: stored(log), [b"0", b"1"], PATIENCE_S)  # else it lies in the intake, and nobody comes for it
+        comes_to(lambda: stored(log), [b"0", b"1"], PATIENCE_S)  # else it stays in the accumulator
 
 
 def test_fates_are_never_seen_half_sorted() -> None:
@@ -298,13 +298,13 @@ def test_fates_are_never_seen_half_sorted() -> None:
         outcome = BatchFuture(loop, "t")
         whole = PartitionRun(outcome, partition, FewRows([None] * 3, [b"x"] * 3, [1] * 3), 3, 0.0)
         outcome.runs = [whole]
-        seen = whole.fates
+        seen = whole.results
         whole.settle(RecordResult(2, 1, 12, -1, None))
-        middle = whole.fates
+        middle = whole.results
         whole.settle(RecordResult(0, 2, 10, -1, None))
-        assert (seen, [fate.first for fate in middle]) == ([], [2])  # who looked then still has what it saw
+        assert (seen, [result.first for result in middle]) == ([], [2])  # who looked then still has what it saw
         assert [Delivery.of(outcome, row, 5).result().offset for row in range(3)] == [10, 11, 12]
-        assert whole.fate_of(3) is None
+        assert whole.result_of(3) is None
     finally:
         loop.close()
 
@@ -314,7 +314,7 @@ def test_of_a_run_with_one_fate_only_the_rows_it_is_about_are_settled() -> None:
         BatchFuture.__new__(BatchFuture), Partition("t", 0), FewRows([None] * 3, [b"x"] * 3, [1] * 3), 3, 0.0
     )
     run_.settle(RecordResult(1, 1, 7, -1, None))
-    assert [run_.fate_of(row) is not None for row in range(3)] == [False, True, False]
+    assert [run_.result_of(row) is not None for row in range(3)] == [False, True, False]
 
 
 def test_errors_of_the_short_way_are_told_as_all_others_are(log: FakeLog) -> None:

@@ -254,7 +254,7 @@ producer.send("t", b"waits")
 held, over = threading.Event(), threading.Event()
 
 def hold():
-    with producer._inner._engine.intake._lock:
+    with producer._inner._engine.accumulator._lock:
         held.set()
         over.wait(30)
 

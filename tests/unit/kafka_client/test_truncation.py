@@ -165,7 +165,7 @@ def test_a_consumer_goes_back_to_where_the_logs_part_and_says_so(
 
     with caplog.at_level(logging.WARNING, "penstock"):
         go(run())
-    assert f"going on at offset {parted_at}" in caplog.text
+    assert f"resetting to offset {parted_at}" in caplog.text
     assert "up to 600 in leader epoch 3" in caplog.text
 
 

@@ -29,7 +29,7 @@ class Producing:
 
     def send(self, value: bytes, partition: int | None = None) -> Delivery:
         record = self.engine.record("demo", value, None, None, partition, None)
-        delivery = self.engine.intake.put(*record)
+        delivery = self.engine.accumulator.put(*record)
         assert delivery is not None
         return delivery
 
@@ -199,7 +199,7 @@ def test_many_at_once_fill_batches_and_every_partition_gets_its_share(as_table: 
             )
             if as_table:
                 table = pa.RecordBatch.from_pydict({"value": pa.array([b"x" * 900] * 600, pa.binary())})
-                deliveries = [p.engine.intake.put_table("demo", table, 540_000)]
+                deliveries = [p.engine.accumulator.put_table("demo", table, 540_000)]
             else:
                 deliveries = [p.send(b"x" * 900) for _ in range(600)]
             await p.engine.flush()
@@ -250,7 +250,7 @@ def test_keys_and_named_partitions_stay_where_they_are() -> None:
             named = [(await p.send(b"x", partition=3)).partition for _ in range(4)]
             assert named == [3] * 4
             records = [p.engine.record("demo", b"x", b"key", None, None, None) for _ in range(4)]
-            keyed = [p.engine.intake.put(*record) for record in records]
+            keyed = [p.engine.accumulator.put(*record) for record in records]
             assert len({(await each).partition for each in keyed if each is not None}) == 1
 
     go(work())

@@ -30,6 +30,8 @@ from penstock.client.admin.groups import execute as move
 from penstock.client.arguments import (
     EVER,
     OffsetLike,
+    OffsetsLike,
+    as_committed,
     beginning_offsets,
     check_finding,
     check_names,
@@ -40,7 +42,6 @@ from penstock.client.arguments import (
     public_topics,
 )
 from penstock.client.connecting import open_asyncio, open_blocking, protocol_of, split_options, wall_clock_ms
-from penstock.client.consumer.commits import OffsetsLike, as_committed
 from penstock.client.runtime.closing import (
     BlockingCalls,
     Handle,

@@ -218,8 +218,8 @@ def _is_in(what: str, group: str, reported: str, wanted: frozenset[str] | None) 
         return True
     if not reported:
         raise UsageError(
-            f"the server does not tell the {what} of group {group}",
-            hint="List all groups: this server is too old to tell, or its protocol has no such thing",
+            f"the server does not report the {what} of group {group}",
+            hint="List all groups: this server is too old, or its protocol has no such thing",
         )
     return reported.lower() in wanted
 

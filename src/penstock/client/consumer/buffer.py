@@ -327,7 +327,7 @@ class Puller:
         if isinstance(error, FirstContactTimeout) or not error.retriable:
             self._failed(error)
         elif failures == 1:
-            self._log.warning("reading %s failed, and is tried again: %s", state.partition, error)
+            self._log.warning("reading %s failed and will be retried: %s", state.partition, error)
 
 
 def is_unbooked(state: PartitionState) -> bool:

@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, cast
 
+from penstock.client.arguments import CommitCallback, OffsetsLike, as_committed
 from penstock.client.consumer.buffer import Puller, is_unbooked, standing, take_pulled
-from penstock.client.consumer.by_offset import Within
-from penstock.client.consumer.commits import CommitCallback, FinishedCommit, OffsetsLike, as_committed, finish
+from penstock.client.consumer.by_offset import FinishedCommit, Within, finish
 from penstock.client.consumer.membership import Member, group_options
 from penstock.client.consumer.positions import UNBOOKED, Partitions, PartitionState
 from penstock.client.consumer.subscription import Subscribed
 from penstock.client.metrics import ConsumerMeter
-from penstock.client.runtime.background_loop import failed_inside
+from penstock.client.runtime.background_loop import internal_error
 from penstock.client.runtime.closing import CloseDeadline
 from penstock.client.status import PartitionStatus
 from penstock.config.client import ClientLog
@@ -107,9 +107,9 @@ class Acknowledger:
         if self._automatic:
             await self._confirm(self._settled(), consumed=True)
 
-    async def close(self, patience: CloseDeadline) -> None:
+    async def close(self, close_deadline: CloseDeadline) -> None:
         """Wait for commits under way."""
-        await finish(self._running, patience)
+        await finish(self._running, close_deadline)
 
     # Inside.
 
@@ -166,7 +166,7 @@ class Acknowledger:
         async with self._one_at_a_time:
             membership = self.puller.membership
             if membership is None:
-                raise UsageError("this consumer has no part in a group any more", hint="poll() joins again")
+                raise UsageError("this consumer is no longer a member of its group", hint="poll() joins again")
             work = (self._one(membership, partition, context, consumed) for partition, context in contexts)
             outcomes = await asyncio.gather(*work, return_exceptions=True)
         self.puller.kick()
@@ -215,7 +215,7 @@ class Acknowledger:
             # Nothing is lost: outstanding batches are confirmed later, others are read again.
             self._log.warning("automatic commit failed: %s", error)
         except Exception as error:
-            self._auto_failure = failed_inside("the automatic commit", error)
+            self._auto_failure = internal_error("the automatic commit", error)
 
     async def _commit_and_tell(self, contexts: Contexts, callback: CommitCallback | None) -> None:
         failure: PenstockError | None = None
@@ -224,7 +224,7 @@ class Acknowledger:
         except asyncio.CancelledError:
             failure = Closed("the consumer was closed before this was committed")
         except Exception as error:
-            failure = error if isinstance(error, PenstockError) else failed_inside("the commit", error)
+            failure = error if isinstance(error, PenstockError) else internal_error("the commit", error)
             if callback is None:
                 self._log.warning("asynchronous commit failed: %s", failure)
         if callback is not None:
@@ -396,9 +396,9 @@ class BatchConsumption:
                 async with asyncio.timeout_at(deadline):
                     await chosen.leave(reason)
 
-    async def close(self, patience: CloseDeadline) -> None:
+    async def close(self, close_deadline: CloseDeadline) -> None:
         """Wait for acknowledgements under way, and stop."""
-        await self._acknowledger.close(patience)
+        await self._acknowledger.close(close_deadline)
         await self._puller.close()
 
     # Reading.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from penstock.client.arguments import whole_number
-from penstock.client.consumer.commits import OffsetsLike
+from penstock.client.arguments import OffsetsLike, whole_number
 from penstock.client.consumer.engine import ConsumerEngine
 from penstock.client.consumer.membership import Call
 from penstock.client.interceptors import ConsumerInterceptors
@@ -52,9 +51,9 @@ class ConsumerEnd(Handle):
             self._closed = True
             return
         self._check_home()
-        if self._closer is not None and engine.patience is not None:
+        if self._closer is not None and engine.close_deadline is not None:
             # A listener or signal handler that closes again within the first close would wait for itself.
-            await engine.patience.hurry(timeout_s, wait=who != self._closer)
+            await engine.close_deadline.shorten(timeout_s, wait=who != self._closer)
             return
         if timeout_s is None:
             patience_ms = config.request_timeout_ms if config.close_timeout_ms is None else config.close_timeout_ms
@@ -109,5 +108,5 @@ def poll_limit(max_records: int | None, engine: ConsumerEngine) -> int:
         return engine.config.max_poll_records
     max_records = whole_number("max_records", max_records)
     if max_records < 1:
-        raise UsageError(f"max_records is {max_records}, allowed is 1 and more")
+        raise UsageError(f"max_records must be 1 or more, got {max_records}")
     return max_records

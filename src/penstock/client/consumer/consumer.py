@@ -15,7 +15,9 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from penstock.client.arguments import (
+    CommitCallback,
     OffsetLike,
+    OffsetsLike,
     beginning_offsets,
     check_offset,
     check_partition,
@@ -28,7 +30,6 @@ from penstock.client.arguments import (
 from penstock.client.bad_records import BadRecords
 from penstock.client.connecting import open_asyncio, protocol_of, split_options, with_their_defaults
 from penstock.client.consumer.closing import ConsumerEnd, poll_limit
-from penstock.client.consumer.commits import CommitCallback, OffsetsLike
 from penstock.client.consumer.engine import ConsumerEngine
 from penstock.client.consumer.membership import Call, call_on_loop
 from penstock.client.consumer.subscription import PatternLike, TopicsLike, of_address, subscribed_to

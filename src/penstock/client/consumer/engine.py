@@ -87,7 +87,7 @@ class CallerThreadFetcher:
     def __init__(self, loop: asyncio.AbstractEventLoop, fetcher: Fetcher, news: Notifier) -> None:
         self._loop = loop
         self._fetcher = fetcher
-        self.straight = fetcher.straight
+        self.single_record = fetcher.single_record
         self._news = news
         self._hold = TryLock()
         self._inside = False
@@ -135,10 +135,10 @@ class CallerThreadFetcher:
                 continue
             if (lent := self._reads.get(fileno)) is None:
                 continue
-            round_, read = lent
+            cycle, read = lent
             try:
                 answers = read.receive()
-                if answers is not None and (rest := self._fetcher.went_on(round_, answers, read)) is not None:
+                if answers is not None and (rest := self._fetcher.received_here(cycle, answers, read)) is not None:
                     read.give_back(rest)
             except BaseException:
                 read.break_off()
@@ -191,9 +191,9 @@ class CallerThreadFetcher:
                 self._score = -self._failed
                 return
             self._failed = 0
-            for round_, read in lent:
+            for cycle, read in lent:
                 self._poll.register(read.fileno, select.POLLIN)
-                self._reads[read.fileno] = round_, read
+                self._reads[read.fileno] = cycle, read
         finally:
             self._hold.leave(LOOP)
             self._news.notify()
@@ -246,7 +246,7 @@ class CallerThreadPoll:
                 own.give_back()
                 own.leave()
             return False
-        if own is not None and own.straight.held is not None:
+        if own is not None and own.single_record.held is not None:
             return True  # an interrupt has ended the poll that received it
         member = engine.rebalancing.member if engine.rebalancing else None
         if member is not None:
@@ -264,7 +264,7 @@ class CallerThreadPoll:
     def take(self) -> Messages | None:
         """The record that the last wait received directly; None if records went to the buffer."""
         own = self._own
-        return None if own is None else own.straight.take(self._engine.partitions)
+        return None if own is None else own.single_record.take(self._engine.partitions)
 
     def did_not_wait(self) -> None:
         """A poll has found records at once."""
@@ -295,7 +295,7 @@ class CallerThreadPoll:
 
     def _rung(self, own: CallerThreadFetcher | None, deadline: float) -> bool | None:
         engine = self._engine
-        while not engine.needs_service and engine.patience is None:
+        while not engine.needs_service and engine.close_deadline is None:
             if not engine.partitions.quiet():
                 return engine.consumption.busy and engine.partitions.anything_to_take()
             left = deadline - self._loop.time()
@@ -312,7 +312,7 @@ class CallerThreadPoll:
     def _received(self, own: CallerThreadFetcher, deadline: float) -> bool:
         engine = self._engine
         looked = False
-        while not engine.needs_service and engine.patience is None:
+        while not engine.needs_service and engine.close_deadline is None:
             if not engine.partitions.quiet():
                 return engine.consumption.busy and engine.partitions.anything_to_take()
             left = deadline - self._loop.time()
@@ -320,7 +320,7 @@ class CallerThreadPoll:
                 return False
             own.wait(max(0.0, left))
             looked = True
-            if own.straight.held is not None or engine.partitions.anything_to_take():
+            if own.single_record.held is not None or engine.partitions.anything_to_take():
                 return True
         return False
 
@@ -377,7 +377,7 @@ class ConsumerEngine:
         self.rebalancing: Rebalancing | None = None
         self._assigned_by_hand = False
         self.empty_reason: EmptyReason | None = None
-        self.patience: CloseDeadline | None = None
+        self.close_deadline: CloseDeadline | None = None
 
     # Subscription.
 
@@ -433,7 +433,7 @@ class ConsumerEngine:
         self.go_on()
 
     async def unsubscribe(
-        self, reason: str = "the application unsubscribed", patience: CloseDeadline | None = None
+        self, reason: str = "the application unsubscribed", close_deadline: CloseDeadline | None = None
     ) -> None:
         """Give up all partitions, subscribed or assigned. After the deadline, servers are no longer notified."""
         rebalancing, self.rebalancing = self.rebalancing, None
@@ -443,7 +443,7 @@ class ConsumerEngine:
             else:
                 await self.consumption.commit_handled()
         finally:
-            await self.consumption.end(reason, patience.deadline if patience is not None else None)
+            await self.consumption.end(reason, close_deadline.deadline if close_deadline is not None else None)
             self._assigned_by_hand = False
             self.partitions.drop(self.partitions.assigned)
 
@@ -451,10 +451,11 @@ class ConsumerEngine:
         """Make the group rebalance; the next poll joins. Raises UsageError where nothing is shared."""
         if self.rebalancing is None or self.config.group is None:
             raise UsageError(
-                "there is nothing that a group shares", hint="Give the consumer a group, and subscribe it to topics"
+                "this consumer shares no partitions with a group",
+                hint="Give the consumer a group, and subscribe it to topics",
             )
         if self.client.hands_out_batches or self.rebalancing.member.membership.epoch is not None:
-            raise UsageError("such a group's servers share out by themselves, at no member's wish")
+            raise UsageError("the servers of this group assign partitions by themselves; no member can ask for it")
         self.rebalancing.member.see(Event.REJOIN, reason)
         self._news.set()
 
@@ -522,7 +523,7 @@ class ConsumerEngine:
         """One iteration of a waiting call, before it looks for data. Raises errors of background work."""
         self._news.clear()
         self._raise_failure()
-        if self.patience is not None:
+        if self.close_deadline is not None:
             raise Closed("the consumer is closed")
         await self._settle(deadline, wait)
         self._raise_failure()
@@ -638,7 +639,7 @@ class ConsumerEngine:
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
         """The group's committed offsets. Raises UsageError without a group."""
         if self.config.group is None:
-            raise UsageError("there is no group that could have committed", hint="Give the consumer group=NAME")
+            raise UsageError("there is no group with committed offsets", hint="Give the consumer group=NAME")
         return await self.consumption.committed(self.config.group, partitions)
 
     async def send_back(self, batch: Messages[Any, Any], delay: int) -> None:
@@ -647,27 +648,27 @@ class ConsumerEngine:
         Raises UsageError without a group, and for a log that cannot do this.
         """
         if self.config.group is None:
-            raise UsageError("there is no group that records could be given to again", hint="Give it one: group=NAME")
+            raise UsageError("there is no group to give the records back to", hint="Give it one: group=NAME")
         await self.client.send_back(self.config.group, batch.offsets, delay=delay)
 
     async def close(self, timeout_s: float) -> None:
         """Commit if commits are automatic, leave the group, close connections. The first error is raised at the end."""
-        with CloseDeadline(timeout_s) as self.patience:
+        with CloseDeadline(timeout_s) as self.close_deadline:
             self._news.notify()
             await self._interrupts.end(Closed("the consumer was closed"))
-            await self._leave(self.patience)
+            await self._leave(self.close_deadline)
 
     # Inside.
 
-    async def _leave(self, patience: CloseDeadline) -> None:
+    async def _leave(self, close_deadline: CloseDeadline) -> None:
         try:
-            async with patience.limit():
-                await self.unsubscribe("the consumer was closed", patience)
+            async with close_deadline.limit():
+                await self.unsubscribe("the consumer was closed", close_deadline)
         except TimeoutError:
-            raise RequestTimeout(f"closing took longer than {patience.seconds:g} s") from None
+            raise RequestTimeout(f"closing took longer than {close_deadline.seconds:g} s") from None
         finally:
             self._news.close()
-            await self.consumption.close(patience)
+            await self.consumption.close(close_deadline)
             await hang_up(self.client)
             self._here.close()
 

@@ -219,7 +219,7 @@ class Fetcher:
         self._reserved_bytes = 0
         self._partition_waits = False
         self._failures: dict[str, int] = {}
-        self.straight = SingleRecordSlot()
+        self.single_record = SingleRecordSlot()
         self._closed = False
         self._kick_later = guarded(self.kick, reactions.failed)
         self._ended = report_failure(reactions.failed)
@@ -252,10 +252,10 @@ class Fetcher:
                 continue
             if node is None:
                 self._on.refresh()
-            elif (round_ := self._in_flight.get(node.name)) is None:
+            elif (cycle := self._in_flight.get(node.name)) is None:
                 by_node.setdefault(node, []).append(state)
             elif not state.reading:
-                round_.invalidated = True
+                cycle.invalidated = True
         if not by_node:
             return
         ahead = PrefetchLimit.of(self._config, len(by_node) + len(self._in_flight), len(self._partitions))
@@ -327,53 +327,53 @@ class Fetcher:
         self._reserved_bytes += limit
         limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
         changes, invalidated = self._partitions.changes, held_back or limit < most
-        round_ = FetchCycle(node, reads, limits, self._loop.time(), changes, ahead, invalidated)
-        round_.heard = heard = partial(self._heard, round_)
-        self._in_flight[node.name] = round_
+        cycle = FetchCycle(node, reads, limits, self._loop.time(), changes, ahead, invalidated)
+        cycle.heard = heard = partial(self._heard, cycle)
+        self._in_flight[node.name] = cycle
         wanted = [each.read for each in reads.values()]
         if self._at_once(node, wanted, limits, heard):
             return
-        task = self._loop.create_task(self._pull(round_, wanted), name=f"penstock fetch {node.name}")
-        round_.task = task
+        task = self._loop.create_task(self._pull(cycle, wanted), name=f"penstock fetch {node.name}")
+        cycle.task = task
         task.add_done_callback(self._ended)
 
-    async def _pull(self, round_: FetchCycle, wanted: Sequence[ReadFrom]) -> None:
+    async def _pull(self, cycle: FetchCycle, wanted: Sequence[ReadFrom]) -> None:
         answers: Sequence[Fetched] | Exception
         try:
-            answers = await self._client.read(round_.node, wanted, round_.limits)
+            answers = await self._client.read(cycle.node, wanted, cycle.limits)
         except Exception as error:
             answers = error
-        self._heard(round_, answers)
+        self._heard(cycle, answers)
 
-    def _heard(self, round_: FetchCycle, answers: Sequence[Fetched] | Exception) -> None:
+    def _heard(self, cycle: FetchCycle, answers: Sequence[Fetched] | Exception) -> None:
         """A fetch is over. Raises nothing, because it is called where answers arrive."""
-        self._reserved_bytes -= round_.limits.max_bytes
+        self._reserved_bytes -= cycle.limits.max_bytes
         now = self._loop.time()
         if self._closed:
-            self._over(round_)
+            self._over(cycle)
             return
-        self._meter.fetched(now - round_.begun, answers)
+        self._meter.fetched(now - cycle.begun, answers)
         pause = 0.0
         try:
             if isinstance(answers, Exception):
-                pause = self._lost(round_, answers)
+                pause = self._lost(cycle, answers)
             else:
-                if news := self._take_in(round_, answers):
+                if news := self._take_in(cycle, answers):
                     self._on.arrived()
                 # A node that answers at once with nothing must not cause a busy loop.
-                if not news and now - round_.begun < _EMPTY_HANDED_S < round_.limits.max_wait_ms / 1_000:
+                if not news and now - cycle.begun < _EMPTY_HANDED_S < cycle.limits.max_wait_ms / 1_000:
                     pause = _EMPTY_HANDED_S
-                if not pause and self._asked_again(round_, now):
+                if not pause and self._asked_again(cycle, now):
                     if not news:
-                        self._nothing_came(round_, still=True)
+                        self._nothing_came(cycle, still=True)
                     return
                 if not news:
-                    self._nothing_came(round_)
+                    self._nothing_came(cycle)
         except Exception as error:
-            self._over(round_)
+            self._over(cycle)
             self._on.failed(error)
             return
-        self._over(round_)
+        self._over(cycle)
         if pause:
             call_not_before(self._loop, now + pause, self._kick_later)
         else:
@@ -384,81 +384,81 @@ class Fetcher:
         if self._closed:
             return []
         found = ((each, self._lends(each.node, hold)) for each in self._in_flight.values() if each.task is None)
-        return [(round_, read) for round_, read in found if read is not None]
+        return [(cycle, read) for cycle, read in found if read is not None]
 
-    def went_on(self, round_: FetchCycle, answers: Sequence[Fetched], read: LentRead) -> Callable[[], None] | None:
+    def received_here(self, cycle: FetchCycle, answers: Sequence[Fetched], read: LentRead) -> Callable[[], None] | None:
         """``_heard`` in that thread, if nothing is unusual; otherwise returns the work for the loop."""
         now, partitions = self._loop.time(), self._partitions
         size = 0
         for answer in answers:
-            asked = round_.reads.get(answer.partition)
+            asked = cycle.reads.get(answer.partition)
             if asked is None or answer.error is not None:
-                return partial(self._heard, round_, answers)
+                return partial(self._heard, cycle, answers)
             size += answer.size
         # A node that answers at once with nothing gets a pause; after a large answer more may be coming.
-        unusual = size > LITTLE_BYTES or (not size and now - round_.begun < _EMPTY_HANDED_S)
-        if unusual or self._partition_waits or round_.moved(partitions.changes) != []:
-            return partial(self._heard, round_, answers)
-        self._meter.fetched(now - round_.begun, answers)
+        unusual = size > LITTLE_BYTES or (not size and now - cycle.begun < _EMPTY_HANDED_S)
+        if unusual or self._partition_waits or cycle.moved(partitions.changes) != []:
+            return partial(self._heard, cycle, answers)
+        self._meter.fetched(now - cycle.begun, answers)
         moved: list[ReadFrom] = []
         for answer in answers:
-            asked = round_.reads[answer.partition]
-            if self.straight.keep(asked.state, answer) or self._receive(answer, asked, round_.node, answers):
+            asked = cycle.reads[answer.partition]
+            if self.single_record.keep(asked.state, answer) or self._receive(answer, asked, cycle.node, answers):
                 asked.read = ReadFrom(answer.partition, answer.next_offset, asked.read.max_bytes, asked.read.topic_id)
                 moved.append(asked.read)
         if not moved:
-            self._nothing_came(round_, still=True)
+            self._nothing_came(cycle, still=True)
         if not read.ask(moved):
-            return partial(self._ended_there, round_)
-        round_.begun = now
+            return partial(self._ended_there, cycle)
+        cycle.begun = now
         return None
 
-    def _ended_there(self, round_: FetchCycle) -> None:
+    def _ended_there(self, cycle: FetchCycle) -> None:
         """Continue on the loop after an answer that another thread has received."""
-        self._reserved_bytes -= round_.limits.max_bytes
-        self._over(round_)
+        self._reserved_bytes -= cycle.limits.max_bytes
+        self._over(cycle)
         self._kick_later()
 
-    def _over(self, round_: FetchCycle) -> None:
-        del self._in_flight[round_.node.name]
-        for asked in round_.reads.values():
+    def _over(self, cycle: FetchCycle) -> None:
+        del self._in_flight[cycle.node.name]
+        for asked in cycle.reads.values():
             asked.state.reading = False
 
-    def _take_in(self, round_: FetchCycle, answers: Sequence[Fetched]) -> bool:
+    def _take_in(self, cycle: FetchCycle, answers: Sequence[Fetched]) -> bool:
         """Buffer the answers; whether there was data."""
-        self._failures.pop(round_.node.name, None)
+        self._failures.pop(cycle.node.name, None)
         news = False
         for answer in answers:
-            asked = round_.reads.get(answer.partition)
+            asked = cycle.reads.get(answer.partition)
             if asked is not None:
-                news |= self._receive(answer, asked, round_.node, answers)
+                news |= self._receive(answer, asked, cycle.node, answers)
         return news
 
-    def _nothing_came(self, round_: FetchCycle, *, still: bool = False) -> None:
+    def _nothing_came(self, cycle: FetchCycle, *, still: bool = False) -> None:
         """An answer without data: note which partitions are drained.
 
         ``still``: no partition moved or is read elsewhere, so drained ones stay drained. A partition that the answer
         does not name has nothing new either. But a node that asks for a pause names none, whatever it has, and a
         partition that is now read elsewhere was not looked up there.
         """
-        for asked in round_.reads.values():
+        for asked in cycle.reads.values():
             state = asked.state
             if not (still and state.drained):
-                here = still or self._reads_at(state.partition) in {None, round_.node}
+                here = still or self._reads_at(state.partition) in {None, cycle.node}
                 state.drained = here and state.version == asked.version and not self._is_behind(state)
 
-    def _asked_again(self, round_: FetchCycle, now: float) -> bool:
+    def _asked_again(self, cycle: FetchCycle, now: float) -> bool:
         """Repeat the request, from the partitions' new offsets, if ``kick`` would do nothing else."""
-        if round_.heard is None or (moved := round_.moved(self._partitions.changes)) is None:
+        if cycle.heard is None or (moved := cycle.moved(self._partitions.changes)) is None:
             return False
-        if self._partition_waits or round_.ahead.room(self._taken_bytes) < round_.limits.max_bytes:
+        if self._partition_waits or cycle.ahead.room(self._taken_bytes) < cycle.limits.max_bytes:
             return False
-        if not self._again(round_.node, [read for _, read in moved], round_.heard):
+        if not self._again(cycle.node, [read for _, read in moved], cycle.heard):
             return False
         for asked, read in moved:
             asked.read = read
-        round_.begun, round_.task = now, None
-        self._reserved_bytes += round_.limits.max_bytes
+        cycle.begun, cycle.task = now, None
+        self._reserved_bytes += cycle.limits.max_bytes
         return True
 
     def _is_behind(self, state: PartitionState) -> bool:
@@ -526,7 +526,7 @@ class Fetcher:
     def _go_elsewhere(self, state: PartitionState, missing: OffsetOutOfRange) -> None:
         """Look up the policy's offset, once all records before the missing offset have been taken."""
         if isinstance(missing, LogTruncated):
-            self._on.log.warning("going on at offset %d: %s", missing.parted_at, missing)
+            self._on.log.warning("resetting to offset %d: %s", missing.parted_at, missing)
             state.jump(missing.parted_at, state.topic_id)
             return
         reset = self._on.reset
@@ -541,14 +541,14 @@ class Fetcher:
         state.look_up(reset)
         self._on.look_up()
 
-    def _lost(self, round_: FetchCycle, error: Exception) -> float:
+    def _lost(self, cycle: FetchCycle, error: Exception) -> float:
         """A read failed as a whole; returns how long to leave the node alone. Raises unexpected errors."""
         if not isinstance(error, PenstockError):
             raise error
-        node = round_.node
+        node = cycle.node
         failures = self._failures[node.name] = self._failures.get(node.name, 0) + 1
         pause = self._backoff.seconds(failures)
-        for asked in round_.reads.values():
+        for asked in cycle.reads.values():
             state = asked.state
             self._client.distrust(state.partition)
             state.failed_at, state.drained = node, False

@@ -532,7 +532,7 @@ def nothing_is_plain(*_: object) -> None:
 def _interrupting() -> UsageError:
     return UsageError(
         "this send() is in a signal's handler that has interrupted another one",
-        hint="Set a flag in the handler, and send where it is looked at",
+        hint="Set a flag in the handler, and send where you check it",
     )
 
 
@@ -540,8 +540,8 @@ def _interrupting() -> UsageError:
 class BufferMemory:
     """Lives on the loop. ``hurry`` sends everything possible while a caller waits."""
 
-    def __init__(self, intake: RecordAccumulator, max_block_ms: int, hurry: Callable[[], None]) -> None:
-        self._intake = intake
+    def __init__(self, accumulator: RecordAccumulator, max_block_ms: int, hurry: Callable[[], None]) -> None:
+        self._accumulator = accumulator
         self._max_block_ms = max_block_ms
         self._hurry = hurry
         self._loop = asyncio.get_running_loop()
@@ -553,12 +553,12 @@ class BufferMemory:
         deadline = self._loop.time() + self._max_block_ms / 1_000
         try:
             async with asyncio.timeout_at(deadline):
-                while not self._intake.has_room(size):
+                while not self._accumulator.has_room(size):
                     await self._change()
         except TimeoutError:
             raise BufferFull(
                 f"no room for {size} bytes within max_block_ms={self._max_block_ms}",
-                hint="The log is slower than you: wait for deliveries, or raise buffer_memory_bytes",
+                hint="The log is slower than the sender: wait for deliveries, or raise buffer_memory_bytes",
             ) from None
 
     def look_again(self) -> None:

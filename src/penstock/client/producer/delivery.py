@@ -82,7 +82,7 @@ class PartitionRun:
     partition, and until the first one is sent all of them may go to another.
     """
 
-    __slots__ = ("born", "count", "fates", "free", "outcome", "partition", "rows", "settled", "size")
+    __slots__ = ("born", "count", "free", "outcome", "partition", "results", "rows", "settled", "size")
 
     def __init__(self, outcome: BatchFuture, partition: Partition, rows: Rows, size: int, born: float) -> None:
         self.outcome = outcome
@@ -92,26 +92,26 @@ class PartitionRun:
         self.size = size
         self.born = born
         self.free = False
-        self.fates: list[RecordResult] = []
+        self.results: list[RecordResult] = []
         self.settled = 0
 
-    def settle(self, fate: RecordResult) -> bool:
+    def settle(self, result: RecordResult) -> bool:
         """Store the result of some rows; True if they were the last open ones."""
         # Never sort a list in place that another thread may read: it looks empty during the sort.
-        self.fates = sorted([*self.fates, fate], key=lambda each: each.first) if self.fates else [fate]
-        self.settled += fate.rows
+        self.results = sorted([*self.results, result], key=lambda each: each.first) if self.results else [result]
+        self.settled += result.rows
         if self.settled == self.count:
             self.rows = None
         return self.settled == self.count
 
-    def fate_of(self, row: int) -> RecordResult | None:
+    def result_of(self, row: int) -> RecordResult | None:
         """The result of one row; None while it is open."""
-        fates = self.fates
-        place = 0 if len(fates) == 1 else bisect_right(fates, row, key=lambda each: each.first) - 1
+        results = self.results
+        place = 0 if len(results) == 1 else bisect_right(results, row, key=lambda each: each.first) - 1
         if place < 0:
             return None
-        fate = fates[place]
-        return fate if fate.first <= row < fate.first + fate.rows else None
+        result = results[place]
+        return result if result.first <= row < result.first + result.rows else None
 
 
 class BatchFuture:
@@ -146,12 +146,12 @@ class BatchFuture:
                 return False
         return self.runs is not None
 
-    def fate_of(self, row: int) -> RecordResult | None:
+    def result_of(self, row: int) -> RecordResult | None:
         """The result of one row; None while it is open."""
         if self.runs is not None:
             run, place = (self.runs[0], row) if self.places is None else self.run_of(row)
-            if (fate := run.fate_of(place)) is not None:
-                return fate
+            if (result := run.result_of(place)) is not None:
+                return result
         return None if self.error is None else RecordResult(row, 1, -1, -1, self.error)
 
     def run_of(self, row: int) -> tuple[PartitionRun, int]:
@@ -166,9 +166,9 @@ class BatchFuture:
         if self.error is not None:
             return self.error
         for run in self.runs or ():
-            for fate in run.fates:
-                if fate.error is not None:
-                    return fate.error
+            for result in run.results:
+                if result.error is not None:
+                    return result.error
         return None
 
     def fail(self, error: PenstockError) -> None:
@@ -316,29 +316,29 @@ class Delivery(Waitable[RecordMetadata]):
 
     def done(self) -> bool:
         """Whether the record is stored, or has finally failed."""
-        return self.outcome.fate_of(self._row) is not None
+        return self.outcome.result_of(self._row) is not None
 
     def _open(self) -> BatchFuture | None:
-        return self.outcome if self.outcome.fate_of(self._row) is None else None
+        return self.outcome if self.outcome.result_of(self._row) is None else None
 
     def _any(self) -> BatchFuture:
         return self.outcome
 
     def _settled_as(self) -> tuple[str, RecordMetadata | None, PenstockError | None]:
         """Topic, metadata or error of a settled record, for observers; it does not mark the error as read."""
-        fate = self.outcome.fate_of(self._row)
-        assert fate is not None
-        return self.outcome.topic, self._finish() if fate.error is None else None, fate.error
+        result = self.outcome.result_of(self._row)
+        assert result is not None
+        return self.outcome.topic, self._finish() if result.error is None else None, result.error
 
     def _finish(self) -> RecordMetadata:
-        fate = self.outcome.fate_of(self._row)
-        assert fate is not None
-        if fate.error is not None:
+        result = self.outcome.result_of(self._row)
+        assert result is not None
+        if result.error is not None:
             self.outcome.seen = True
-            raise fate.error
+            raise result.error
         run, place = self.outcome.run_of(self._row)
-        offset = fate.offset_of(place)
-        timestamp_ms = fate.timestamp_ms if fate.timestamp_ms >= 0 else self._timestamp_ms
+        offset = result.offset_of(place)
+        timestamp_ms = result.timestamp_ms if result.timestamp_ms >= 0 else self._timestamp_ms
         topic, number, node = run.partition
         return RecordMetadata(topic, number, offset, timestamp_ms, node or None)
 
@@ -362,7 +362,7 @@ class BatchDelivery(Waitable[tuple[LogRange, ...]]):
     def stored(self) -> int:
         """How many rows are stored by now."""
         runs = [run for outcome in self._outcomes for run in tuple(outcome.runs or ())]
-        return sum(fate.rows for run in runs for fate in tuple(run.fates) if fate.error is None)
+        return sum(result.rows for run in runs for result in tuple(run.results) if result.error is None)
 
     def _open(self) -> BatchFuture | None:
         return next((outcome for outcome in self._outcomes if not outcome.done), None)
@@ -379,14 +379,14 @@ class BatchDelivery(Waitable[tuple[LogRange, ...]]):
         found: dict[Partition, list[LogRange]] = {}
         for outcome in self._outcomes:
             for run in outcome.runs or ():
-                for fate in run.fates:
-                    _add_range(found.setdefault(run.partition, []), run.partition, fate)
+                for result in run.results:
+                    _add_range(found.setdefault(run.partition, []), run.partition, result)
         return tuple(span for partition in sorted(found) for span in found[partition])
 
 
-def _add_range(spans: list[LogRange], partition: Partition, fate: RecordResult) -> None:
-    start = fate.offset_of(fate.first)
-    end = fate.offset_of(fate.first + fate.rows - 1) + 1 if start >= 0 else -1
+def _add_range(spans: list[LogRange], partition: Partition, result: RecordResult) -> None:
+    start = result.offset_of(result.first)
+    end = result.offset_of(result.first + result.rows - 1) + 1 if start >= 0 else -1
     if spans and spans[-1].end == start:
         start = spans.pop().start
     spans.append(LogRange.of(partition, start, end))
@@ -411,12 +411,12 @@ class Ending(Struct, frozen=True):
         if self.lost:
             log.warning("%s", self)
 
-    def complain(self, *, of_lost: bool) -> None:
+    def raise_first(self, *, of_lost: bool) -> None:
         """Raise the unread error; else Closed if records were lost."""
         if self.error is not None:
             raise self.error
         if self.lost and of_lost:
-            raise Closed(str(self), hint="They may be stored all the same; close_timeout_ms says how long to try")
+            raise Closed(str(self), hint="They may be stored nevertheless; close_timeout_ms says how long to try")
 
     def add_notes(self, error: BaseException) -> None:
         """Add notes to an exception that continues."""
@@ -430,11 +430,11 @@ def undelivered(outcomes: Iterable[BatchFuture]) -> Counter[str]:
     """Records by topic that were not stored, as far as known, of settled deliveries."""
     lost: Counter[str] = Counter()
     for outcome in outcomes:
-        fates = [fate for run in outcome.runs or () for fate in run.fates]
+        results = [result for run in outcome.runs or () for result in run.results]
         if outcome.error is not None:
-            lost[outcome.topic] += outcome.rows - sum(fate.rows for fate in fates if fate.error is None)
+            lost[outcome.topic] += outcome.rows - sum(result.rows for result in results if result.error is None)
         else:
-            lost[outcome.topic] += sum(fate.rows for fate in fates if fate.error is not None)
+            lost[outcome.topic] += sum(result.rows for result in results if result.error is not None)
     return +lost
 
 

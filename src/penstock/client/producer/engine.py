@@ -30,7 +30,7 @@ from penstock.client.producer.delivery import BatchFuture, Ending, PartitionRun,
 from penstock.client.producer.routing import KeyPartitions, PartitionerFunction, TopicRouter, chooser_of
 from penstock.client.producer.sender import BatchSender, Hooks
 from penstock.client.producer.transactions import EngineHooks, Transacting, transactional_sender
-from penstock.client.runtime.background_loop import failed_inside, guarded
+from penstock.client.runtime.background_loop import guarded, internal_error
 from penstock.client.runtime.callbacks import Callbacks, LoopCallbacks
 from penstock.client.runtime.closing import CloseDeadline, hang_up, on_error_s
 from penstock.config import ProducerConfig
@@ -113,10 +113,10 @@ class ProducerEngine:
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._callbacks = callbacks or LoopCallbacks()
-        self.intake = RecordAccumulator(
+        self.accumulator = RecordAccumulator(
             self._loop, config, partial(post, self._tick), self._callbacks, self.clock.now_ns
         )
-        self._room = BufferMemory(self.intake, config.max_block_ms, self._tick)
+        self._room = BufferMemory(self.accumulator, config.max_block_ms, self._tick)
         self.wait_for_room = self._room.wait
         self._names = TopicNames(client)
         putting = RecordValidator(self._names, config, self.clock)
@@ -124,14 +124,14 @@ class ProducerEngine:
         self.record = partial(interceptors.record, record) if interceptors else record
         self.tables = partial(interceptors.tables, putting.tables) if interceptors else putting.tables
         self.watch = interceptors.watch if interceptors else None
-        self.put_plain = self.intake.put_plain if not (serializers or interceptors) else nothing_is_plain
+        self.put_plain = self.accumulator.put_plain if not (serializers or interceptors) else nothing_is_plain
         self._flushing = 0
         self._unseen: BatchFuture | None = None
         self._routers: dict[str, TopicRouter] = {}
         self._unrouted: dict[str, deque[PendingBatch | StagedTable]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        self.patience: CloseDeadline | None = None
+        self.close_deadline: CloseDeadline | None = None
         self._broken = False
         self._unknown: set[str] = set()
         self._overdue: set[str] = set()
@@ -151,7 +151,7 @@ class ProducerEngine:
             self._opening = self._loop.create_task(self._open_sender(), name="penstock open sender")
         else:
             drop = guarded(self._drop, self._failed)
-            engine = EngineHooks(self.intake.gate, self._opened, self._reset, self._settle_all, drop)
+            engine = EngineHooks(self.accumulator.gate, self._opened, self._reset, self._settle_all, drop)
             self._transactions = Transacting(transactional, config.max_block_ms, backoff, engine, self._log)
 
     @property
@@ -183,7 +183,7 @@ class ProducerEngine:
     async def _settle_all(self) -> None:
         self._flushing += 1
         try:
-            for outcome in self.intake.open_outcomes():
+            for outcome in self.accumulator.open_outcomes():
                 while not outcome.done:
                     changed: asyncio.Future[None] = self._loop.create_future()
                     outcome.on_change(partial(_set, changed))
@@ -195,7 +195,7 @@ class ProducerEngine:
 
     def metrics(self) -> ProducerMetrics:
         """A snapshot of the counters and of the requests in flight. May be called from any thread."""
-        return self._meter.metrics(self._loop.time(), self.intake.used_bytes, self._delivering.requests)
+        return self._meter.metrics(self._loop.time(), self.accumulator.used_bytes, self._delivering.requests)
 
     async def partitions_of(self, topic: str) -> tuple[Partition, ...]:
         """A topic's partitions. Raises UsageError if there is no such topic for ``unknown_topic_timeout_ms``."""
@@ -207,17 +207,17 @@ class ProducerEngine:
 
         A caller that waits for memory ends at once. Records that callbacks send meanwhile are delivered, too.
         """
-        self._room.refuse(Closed("the producer was closed while this waited for room in its buffer"))
+        self._room.refuse(Closed("the producer was closed while this waited for memory"))
         longest_s = (self.config.delivery_timeout_ms + self.config.request_timeout_ms) / 1_000 + _MARGIN_S
-        with CloseDeadline(longest_s if timeout_s is None else timeout_s) as self.patience:
+        with CloseDeadline(longest_s if timeout_s is None else timeout_s) as self.close_deadline:
             try:
-                async with self.patience.limit():
+                async with self.close_deadline.limit():
                     await self._finish()
             except TimeoutError:
                 pass
             finally:
                 unseen, self._closed = self._unseen, True
-                open_outcomes = self.intake.open_outcomes()
+                open_outcomes = self.accumulator.open_outcomes()
                 self._stop(Closed("the producer was closed before this was acknowledged", hint=_MORE_TIME))
                 await self._hang_up()
         return Ending(undelivered(open_outcomes), error_of(unseen))
@@ -226,7 +226,7 @@ class ProducerEngine:
         if self._transactions is not None:
             await self._transactions.close()
         begun = -1
-        while begun != self._callbacks.begun or self.intake.open_outcomes():  # callbacks may send, and so on
+        while begun != self._callbacks.begun or self.accumulator.open_outcomes():  # callbacks may send, and so on
             begun = self._callbacks.begun
             await self._settle_all()
             await self._callbacks.ran()
@@ -259,7 +259,7 @@ class ProducerEngine:
         now = self._loop.time()
         urgent = bool(self._flushing or self._room.waiting)
         linger_s = 0.0 if urgent else self.config.linger_ms / 1_000
-        taken, oldest = self.intake.take(now, linger_s)
+        taken, oldest = self.accumulator.take(now, linger_s)
         for staged in taken:
             self._give(staged)
         if oldest is not None:
@@ -287,7 +287,7 @@ class ProducerEngine:
         except PenstockError as error:
             self._refuse(staged.outcome, error)
         except Exception as error:
-            failure = LocalError(f"this could not be given to partitions: {error!r}", topic=staged.topic)
+            failure = LocalError(f"an internal error in choosing partitions: {error!r}", topic=staged.topic)
             failure.__cause__ = error
             self._refuse(staged.outcome, failure)
         else:
@@ -382,7 +382,7 @@ class ProducerEngine:
     def _finished(self, runs: Sequence[PartitionRun]) -> None:
         for run in runs:
             if run.outcome.first_error() is not None:
-                self._meter.errors += sum(fate.rows for fate in run.fates if fate.error is not None)
+                self._meter.errors += sum(result.rows for result in run.results if result.error is not None)
                 self._notice(run.outcome)
             if run.outcome.done:
                 self._settled(run.outcome)
@@ -392,7 +392,7 @@ class ProducerEngine:
         return None if router is None else router.elsewhere(partition)
 
     def _refuse(self, outcome: BatchFuture, error: PenstockError) -> None:
-        settled = sum(fate.rows for run in outcome.runs or () for fate in run.fates)
+        settled = sum(result.rows for run in outcome.runs or () for result in run.results)
         self._meter.errors += outcome.rows - settled
         outcome.fail(error)
         self._notice(outcome)
@@ -406,7 +406,7 @@ class ProducerEngine:
             self._transactions.failed(error)
 
     def _settled(self, outcome: BatchFuture) -> None:
-        self.intake.settled(outcome)
+        self.accumulator.settled(outcome)
         if self._room.waiting:
             self._room.look_again()
 
@@ -433,8 +433,8 @@ class ProducerEngine:
             return
         if not self._broken:
             self._broken = True
-            self._log.error("the producer failed inside, and sends nothing more: %r", error, exc_info=error)
-        self._stop(failed_inside("the producer", error))
+            self._log.error("the producer stops after an internal error: %r", error, exc_info=error)
+        self._stop(internal_error("the producer", error))
 
     def _stop(self, error: PenstockError) -> None:
         """Nothing can be sent any more: settle everything with ``error``, and refuse new records.
@@ -442,20 +442,20 @@ class ProducerEngine:
         Everything means all open deliveries of the accumulator. Work that an unexpected error left half done is in no
         queue any more, and walking the queues could raise the same error again.
         """
-        self.intake.fail(error)
+        self.accumulator.fail(error)
         self._unrouted.clear()
         self._delivering.give_up()
-        for outcome in self.intake.open_outcomes():
+        for outcome in self.accumulator.open_outcomes():
             try:
                 self._refuse(outcome, error)
             except Exception:
-                self._log.exception("telling of a failed delivery failed inside (topic %s)", outcome.topic)
+                self._log.exception("reporting a failed delivery ended in an internal error (topic %s)", outcome.topic)
             finally:
-                self.intake.settled(outcome)
+                self.accumulator.settled(outcome)
 
     def _drop(self, error: PenstockError) -> None:
         """Settle everything that is not in flight with ``error``."""
-        for outcome in self.intake.drop() + self._take_unrouted():
+        for outcome in self.accumulator.drop() + self._take_unrouted():
             self._refuse(outcome, error)
         self._delivering.drop(error)
 

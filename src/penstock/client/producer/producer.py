@@ -16,9 +16,8 @@ from types import TracebackType
 from typing import Any, Final, Generic, Protocol, Self
 from weakref import WeakSet
 
-from penstock.client.arguments import CheckCallback, seconds
+from penstock.client.arguments import CheckCallback, OffsetsLike, as_committed, as_group, seconds
 from penstock.client.connecting import open_asyncio, protocol_of, split_options
-from penstock.client.consumer.commits import OffsetsLike, as_committed, as_group
 from penstock.client.interceptors import ProducerInterceptor, ProducerInterceptors, interceptors_of
 from penstock.client.metrics import Measuring, MetricsHook, ProducerMetrics
 from penstock.client.producer.accumulator import RowsLike, Serializers
@@ -200,7 +199,7 @@ class AsyncProducer(Handle, Generic[K, V]):
     def __del__(self) -> None:
         # Under the synchronous class the loop continues to deliver until the interpreter ends.
         if (engine := getattr(self, "_engine", None)) is not None and (self._post is None or sys.is_finalizing()):
-            tell_undelivered(engine.intake)
+            tell_undelivered(engine.accumulator)
 
     async def __aenter__(self) -> Self:
         await self._enter()
@@ -236,7 +235,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         delivery = engine.put_plain(topic, value, key, headers, partition, timestamp_ms)
         if delivery is None:
             record = engine.record(topic, value, key, headers, partition, timestamp_ms)
-            while (delivery := engine.intake.put(*record)) is None:
+            while (delivery := engine.accumulator.put(*record)) is None:
                 await engine.wait_for_room(record[-1])
             if engine.watch is not None:
                 engine.watch(delivery)
@@ -264,7 +263,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         await loaded_for(rows)
         outcomes = []
         for table in engine.tables(topic, rows):
-            while (outcome := engine.intake.put_table(*table)) is None:
+            while (outcome := engine.accumulator.put_table(*table)) is None:
                 await engine.wait_for_room(table[-1])
             outcomes.append(outcome)
             await asyncio.sleep(0)
@@ -368,7 +367,7 @@ class AsyncProducer(Handle, Generic[K, V]):
             async with asyncio.timeout(None if limit is None else max(limit, _A_TURN_S)):
                 await engine.flush()
         except TimeoutError:
-            if engine.intake.open_outcomes():
+            if engine.accumulator.open_outcomes():
                 raise RequestTimeout(f"not acknowledged within {timeout_s} s", hint="It is still being sent") from None
             raise RequestTimeout(f"all is stored, but callbacks took longer than {timeout_s} s") from None
 
@@ -387,12 +386,12 @@ class AsyncProducer(Handle, Generic[K, V]):
         ending = await self._end(timeout_s)
         if timeout_s != 0:
             ending.tell(self._log)
-        ending.complain(of_lost=timeout_s is None)
+        ending.raise_first(of_lost=timeout_s is None)
 
     async def _end(self, timeout_s: float | None) -> Ending:
-        if self._ending is not None and (under_way := self._ending.patience) is not None:
+        if self._ending is not None and (under_way := self._ending.close_deadline) is not None:
             self._check_loop()
-            await under_way.hurry(timeout_s)
+            await under_way.shorten(timeout_s)
             return Ending(Counter(), None)  # the first call reports
         if self._engine is not None:
             self._check_loop()
@@ -477,7 +476,7 @@ class AsyncProducer(Handle, Generic[K, V]):
                 interceptors=self._interceptors,
             )
             deliver = None if self._post is None else self._engine.deliver
-            watch(self._engine.intake, self._log, deliver, on_error_s(self._settings.config))
+            watch(self._engine.accumulator, self._log, deliver, on_error_s(self._settings.config))
             self._measuring.begin(self._engine.metrics)
         return self._engine
 
@@ -570,7 +569,7 @@ class Producer(Handle, Generic[K, V]):
             if self._loop.forked:
                 self._loop.check_fork()
             record = engine.record(topic, value, key, headers, partition, timestamp_ms)
-            while (delivery := engine.intake.put(*record)) is None:
+            while (delivery := engine.accumulator.put(*record)) is None:
                 self._loop.run(partial(engine.wait_for_room, record[-1]))
             if engine.watch is not None:
                 engine.watch(delivery)
@@ -595,7 +594,7 @@ class Producer(Handle, Generic[K, V]):
             self._loop.run(lambda: loaded_for(rows))
         outcomes = []
         for table in engine.tables(topic, rows):
-            while (outcome := engine.intake.put_table(*table)) is None:
+            while (outcome := engine.accumulator.put_table(*table)) is None:
                 self._loop.run(partial(engine.wait_for_room, table[-1]))
             outcomes.append(outcome)
         return BatchDelivery(outcomes)
@@ -636,13 +635,13 @@ class Producer(Handle, Generic[K, V]):
         self._inner._callbacks.refuse_inside("close()")
         engine = self._inner._engine
         if engine is not None and self._interrupts_send():
-            engine.intake.later(partial(self.close, timeout_s))
+            engine.accumulator.later(partial(self.close, timeout_s))
             return
         self._loop.finish(lambda: self._inner.close(timeout_s))
 
     def _interrupts_send(self) -> bool:
         engine = self._inner._engine
-        return engine is not None and engine.intake.held_here
+        return engine is not None and engine.accumulator.held_here
 
     def _described(self) -> str:
         return self._inner._described()

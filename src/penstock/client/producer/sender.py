@@ -24,7 +24,7 @@ from msgspec import Struct
 from penstock.client.errors import DeliveryTimeout
 from penstock.client.metrics import ProducerMeter
 from penstock.client.producer.delivery import BatchFuture, PartitionRun, RecordResult
-from penstock.client.runtime.background_loop import Background, CoalescingTimer, failed_inside
+from penstock.client.runtime.background_loop import Background, CoalescingTimer, internal_error
 from penstock.config import Acks, ProducerConfig
 from penstock.config.client import client_log
 from penstock.errors import ErrorKind, PenstockError, ServerError
@@ -108,13 +108,13 @@ class InFlightBatch(Struct, eq=False):
         finished: list[PartitionRun] = []
         done = 0
         for segment in self.segments:
-            fates = self._fates(segment, done, offset, timestamp_ms, error)
-            finished.extend(segment.run for fate in fates if segment.run.settle(fate))
+            results = self._results(segment, done, offset, timestamp_ms, error)
+            finished.extend(segment.run for result in results if segment.run.settle(result))
             done += segment.rows
             offset = offset + segment.rows if offset >= 0 else -1
         return finished
 
-    def _fates(
+    def _results(
         self, segment: Segment, done: int, offset: int, timestamp_ms: int, error: PenstockError | None
     ) -> Iterator[RecordResult]:
         """One result; but where only some rows are stored, one for each stretch of stored or failed rows."""
@@ -151,7 +151,7 @@ class InFlightBatch(Struct, eq=False):
 def fail(segments: Sequence[Segment], error: PenstockError) -> list[PartitionRun]:
     """Set the result of rows that never became a batch; returns as ``InFlightBatch.settle``."""
     settled = ((each.run, RecordResult(each.first, each.rows, -1, -1, error)) for each in segments)
-    return [run for run, fate in settled if run.settle(fate)]
+    return [run for run, result in settled if run.settle(result)]
 
 
 def tell(segments: Sequence[Segment]) -> None:
@@ -752,8 +752,8 @@ class BatchSender:
         """An unexpected error fails only its own batch; it is logged once."""
         if not self._complained:
             self._complained = True
-            self._log.error("packing a batch of %s failed inside: %r", partition, error, exc_info=error)
-        return failed_inside("packing this", error, partition)
+            self._log.error("encoding a batch of %s ended in an internal error: %r", partition, error, exc_info=error)
+        return internal_error("encoding a batch", error, partition)
 
     def _is_written(self, node: Node, chosen: Chosen) -> bool:
         """Whether the request is already sent; else it needs a task. None overtakes a task that has not begun."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from penstock.client.arguments import CheckCallback, checking
 from penstock.client.errors import TransactionAborted
-from penstock.client.runtime.background_loop import failed_inside
+from penstock.client.runtime.background_loop import internal_error
 from penstock.config import ProducerConfig
 from penstock.config.client import ClientLog
 from penstock.errors import Closed, FirstContactTimeout, PenstockError, RequestTimeout, UsageError
@@ -262,7 +262,9 @@ class Transacting:
             try:
                 await self.abort()
             except PenstockError as error:
-                self._log.warning("aborting failed, the log will do it after transaction_timeout_ms: %s", error)
+                self._log.warning(
+                    "the abort failed; the log aborts the transaction after transaction_timeout_ms: %s", error
+                )
 
     def failed(self, error: PenstockError) -> None:
         """A batch, or offsets, finally failed; in a transaction this is its end."""
@@ -280,7 +282,7 @@ class Transacting:
         try:
             await self._open()
         except Exception as error:
-            failure = error if isinstance(error, PenstockError) else failed_inside("the producer", error)
+            failure = error if isinstance(error, PenstockError) else internal_error("the producer", error)
             self._take_in(failure)
             self.error = failure
         except BaseException:
@@ -300,7 +302,7 @@ class Transacting:
                 if isinstance(error, FirstContactTimeout) or not error.retriable or self._sender.fatal is not None:
                     raise
                 failures += 1
-                self._log.warning("its transactional id is not taken over yet, which is tried on: %s", error)
+                self._log.warning("initializing the transactional id failed and will be retried: %s", error)
                 await asyncio.sleep(self._backoff.seconds(failures))
             else:
                 return

@@ -230,7 +230,7 @@ class RangeReader(Handle):
         CorruptBatch, ServerError, ConnectionLost.
         """
         if batch_rows is not None and batch_rows < 1:
-            raise UsageError(f"batch_rows is {batch_rows}, allowed is 1 and more")
+            raise UsageError(f"batch_rows must be 1 or more, got {batch_rows}")
         self._calls.check()
         runs = self._read(wanted if isinstance(wanted, LogRange) else self._whole(wanted), columns)
         return runs if batch_rows is None else _cut(runs, batch_rows)

@@ -139,7 +139,7 @@ def _spans(reader: RangeReader, topics: Sequence[str], start: Bound | None, end:
     for partition in partitions:
         if starts[partition] > lasts[partition]:
             raise UsageError(
-                f"start {starts[partition]} lies behind the end of the log, {lasts[partition]}",
+                f"start {starts[partition]} is after the end of the log, {lasts[partition]}",
                 topic=partition.topic,
                 partition=partition.id,
             )

@@ -58,8 +58,8 @@ __all__ = [
     "call_not_before",
     "deliver",
     "ended",
-    "failed_inside",
     "guarded",
+    "internal_error",
     "longest_delivery_s",
     "loop_thread",
     "next_of",
@@ -285,10 +285,10 @@ class Notifier:
 Ts = TypeVarTuple("Ts")
 
 
-def failed_inside(what: str, error: BaseException, partition: Partition | None = None) -> LocalError:
+def internal_error(what: str, error: BaseException, partition: Partition | None = None) -> LocalError:
     """The error that users get for ``error``, which becomes its cause."""
     failure = LocalError(
-        f"{what} failed inside: {error!r}",
+        f"{what} hit an internal error: {error!r}",
         topic=None if partition is None else partition.topic,
         partition=None if partition is None else partition.id,
         hint="This is a bug of penstock: please report it, with the traceback in the log",
@@ -381,26 +381,25 @@ class _Watched(Struct):
     """How many records the warning counted."""
 
 
-_intakes: Final[WeakKeyDictionary[Counts, _Watched]] = WeakKeyDictionary()
+_accumulators: Final[WeakKeyDictionary[Counts, _Watched]] = WeakKeyDictionary()
 _first: Final[list[Callable[[], object]]] = []
 _registered: Final[set[int]] = set()
 
 
-def watch(intake: Counts, log: ClientLog, deliver: Deliver | None = None, within_s: float = 0.0) -> None:
+def watch(accumulator: Counts, log: ClientLog, deliver: Deliver | None = None, within_s: float = 0.0) -> None:
     """Deliver or count the records of an unclosed producer when the program ends; ``log`` is the producer's.
 
     ``deliver``, a method to which only a weak reference is kept, sends its records within ``within_s`` seconds, where
     one of our loops can still do that.
     """
-    _intakes[intake] = _Watched(log, None if deliver is None else WeakMethod(deliver), within_s)
+    _accumulators[accumulator] = _Watched(log, None if deliver is None else WeakMethod(deliver), within_s)
     _register()
 
 
 def longest_delivery_s() -> float:
     """How long `deliver` may take; 0 if it has nothing to do."""
-    found = [
-        each.within_s for intake, each in list(_intakes.items()) if each.deliver is not None and intake.unsettled()
-    ]
+    watched = list(_accumulators.items())
+    found = [each.within_s for records, each in watched if each.deliver is not None and records.unsettled()]
     return max(found, default=0.0)
 
 
@@ -408,16 +407,16 @@ async def deliver() -> None:
     """Send the records of the producers on this loop; each has its own time limit."""
     import asyncio
 
-    methods = [watched.deliver() for watched in list(_intakes.values()) if watched.deliver is not None]
+    methods = [watched.deliver() for watched in list(_accumulators.values()) if watched.deliver is not None]
     await asyncio.gather(*(method() for method in methods if method is not None), return_exceptions=True)
 
 
-def tell_undelivered(intake: Counts) -> None:
+def tell_undelivered(accumulator: Counts) -> None:
     """Warn of the records that it has not delivered, once."""
-    watched = _intakes.get(intake)
+    watched = _accumulators.get(accumulator)
     if watched is None:  # it belongs to another process: a child does not report its parent's records
         return
-    counts = intake.unsettled()
+    counts = accumulator.unsettled()
     if counts.total() == watched.reported:
         return
     watched.reported = counts.total()
@@ -445,7 +444,7 @@ def _register() -> None:
 
 
 def _forget_producers() -> None:
-    _intakes.clear()
+    _accumulators.clear()
     _registered.clear()
 
 
@@ -458,8 +457,8 @@ def _deliver_at_exit() -> None:
         for work in _first:
             work()
     finally:  # also if Ctrl-C has interrupted that
-        for intake in list(_intakes):
-            tell_undelivered(intake)
+        for accumulator in list(_accumulators):
+            tell_undelivered(accumulator)
 
 
 class Run(Protocol):
@@ -791,7 +790,7 @@ class OneThreadAtATime:
     def __enter__(self) -> Run:
         if not self._user.acquire(blocking=False):
             raise UsageError(
-                f"this {self._what} is being used by another thread", hint=f"Make one {self._what} a thread"
+                f"this {self._what} is being used by another thread", hint=f"Make one {self._what} per thread"
             )
         return self._loop.run
 

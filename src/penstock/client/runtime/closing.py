@@ -82,7 +82,7 @@ def shown_address(address: Address) -> str:
 
 def closed_meanwhile(what: str) -> Closed:
     """The error of a call that a close from another thread, task or handler has ended."""
-    return Closed(f"the {what} was closed while this waited", hint="What was asked for may have happened all the same")
+    return Closed(f"the {what} was closed while this waited", hint="The request may have been carried out nevertheless")
 
 
 def check_loop(loop: asyncio.AbstractEventLoop, kind: str, pid: int) -> None:
@@ -91,7 +91,7 @@ def check_loop(loop: asyncio.AbstractEventLoop, kind: str, pid: int) -> None:
     if asyncio.get_running_loop() is not loop:
         raise UsageError(
             f"this {kind} belongs to another event loop",
-            hint=f"Make one {kind} a loop, inside it: each asyncio.run() makes a loop of its own",
+            hint=f"Make one {kind} per loop, inside the loop: each asyncio.run() has a loop of its own",
         )
 
 
@@ -427,7 +427,7 @@ class CloseDeadline:
             finally:
                 self._limit = None
 
-    async def hurry(self, seconds: float | None, *, wait: bool = True) -> None:
+    async def shorten(self, seconds: float | None, *, wait: bool = True) -> None:
         """A second close with its own timeout; returns when the first one is complete."""
         if seconds is not None and (deadline := self._loop.time() + seconds) < self.deadline:
             self.deadline, self.seconds = deadline, seconds
