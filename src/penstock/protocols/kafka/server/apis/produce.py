@@ -48,13 +48,12 @@ from penstock.records.batch import (
     APPEND_TIME,
     BATCH_HEADER,
     CONTROL,
-    CRC_START,
     DELETE_HORIZON,
     HEADER_BYTES,
     TRANSACTIONAL,
     BatchHeader,
     InflatesTooFar,
-    crc32c,
+    verify_crc,
 )
 from penstock.records.validation import (
     Target,
@@ -221,13 +220,11 @@ def check_batch(
         raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer} sent no sequence number")
     if attributes & TRANSACTIONAL and producer < 0:
         raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
-    found = crc32c(records, CRC_START)
-    if found != crc:
-        raise CorruptBatch(f"the checksum of the batch is {found:#010x}, its header says {crc:#010x}")
     header = BatchHeader(
         base, len(records), epoch, magic, crc, attributes, last_delta, first_ms, newest_ms, producer, era, sequence,
         count, 0,
     )  # fmt: skip
+    verify_crc(records, header)
     checked = ValidatedBatch.known(records, header)
     if rules.looks:
         try:
