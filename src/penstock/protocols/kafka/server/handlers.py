@@ -42,8 +42,8 @@ from penstock.records.batch import HEADER_BYTES
 if TYPE_CHECKING:
     from penstock.protocols.kafka.server.apis.produce import Rules
     from penstock.protocols.kafka.server.fetch_sessions import FetchSessions
-    from penstock.protocols.kafka.server.group_service import GroupKeeper
-    from penstock.protocols.kafka.server.transaction_service import ProducerIds, TransactionKeeper
+    from penstock.protocols.kafka.server.group_service import GroupService
+    from penstock.protocols.kafka.server.transaction_service import ProducerIds, TransactionService
 
 __all__ = [
     "FEATURES",
@@ -180,7 +180,7 @@ class FailedSequences:
                 partition=partition.id,
             )
 
-    def tell(self, partition: Partition, numbers: Numbers, failure: PenstockError | None) -> None:
+    def note(self, partition: Partition, numbers: Numbers, failure: PenstockError | None) -> None:
         """Note a batch's outcome."""
         key = partition, numbers.producer_id
         known = self._failed.get(key)
@@ -212,10 +212,10 @@ class Shared(Struct, frozen=True):
 
     services: Services
     options: KafkaFrontOptions
-    groups: GroupKeeper
+    groups: GroupService
     sessions: FetchSessions
     producer_ids: ProducerIds
-    transactions: TransactionKeeper
+    transactions: TransactionService
     worker: BackgroundWorker
     turns: LoopBudget
     offered: Mapping[int, Row]
@@ -223,7 +223,7 @@ class Shared(Struct, frozen=True):
     large: Portion
     limits: Limits
     pace: Callable[[], RequestPacer]
-    unstored: FailedSequences = field(default_factory=FailedSequences)
+    failed_sequences: FailedSequences = field(default_factory=FailedSequences)
     rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
 
     @property

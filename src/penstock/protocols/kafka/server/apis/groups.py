@@ -430,11 +430,11 @@ async def _described_group(call: Call, name: str, operations: int) -> DescribeGr
     group = await groups.known(name)
     await call.pace.spend(1 + (len(group.members) if group else 0))
     if group is None:
-        told = call.version >= _NOT_FOUND_SINCE
+        reports = call.version >= _NOT_FOUND_SINCE
         what = "not found" if groups.newer.coordinator.group(name) is None else "is not a classic group"
         return DescribeGroupsResponseGroup(
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.NONE,
-            error_message=f"Group {name} {what}." if told else None,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND if reports else ErrorCode.NONE,
+            error_message=f"Group {name} {what}." if reports else None,
             group_id=name,
             group_state=State.DEAD,
             authorized_operations=operations,

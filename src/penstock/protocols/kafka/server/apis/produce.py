@@ -491,7 +491,7 @@ async def _append(
     shared = call.shared
     abilities = shared.enode.abilities
     numbered = abilities.numbered and not abilities.sequences
-    if numbered and shared.unstored:
+    if numbered and shared.failed_sequences:
         _check_numbers(shared, parts)
     results: list[Appended | PenstockError] = []
     for lump in _lumps(parts):
@@ -541,7 +541,7 @@ def _check_numbers(shared: Shared, parts: Sequence[_Part]) -> None:
     for row, numbers in _numbered(parts):
         part = parts[row]
         try:
-            shared.unstored.check(part.partition, numbers)
+            shared.failed_sequences.check(part.partition, numbers)
         except PenstockError as error:
             part.fault = part.fault or bare(error)
 
@@ -549,7 +549,9 @@ def _check_numbers(shared: Shared, parts: Sequence[_Part]) -> None:
 def _note_numbers(shared: Shared, parts: Sequence[_Part], results: Sequence[Appended | PenstockError]) -> None:
     for row, numbers in _numbered(parts):
         result = results[row]
-        shared.unstored.tell(parts[row].partition, numbers, result if isinstance(result, PenstockError) else None)
+        shared.failed_sequences.note(
+            parts[row].partition, numbers, result if isinstance(result, PenstockError) else None
+        )
 
 
 def _lumps(parts: Sequence[_Part]) -> list[Sequence[_Part]]:
