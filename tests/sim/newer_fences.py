@@ -15,7 +15,7 @@ from penstock.protocols.kafka.groups.classic_group import CommitIdentity
 from penstock.protocols.kafka.groups.classic_transitions import Moment
 from penstock.protocols.kafka.groups.consumer_coordinator import ConsumerCoordinator
 from penstock.protocols.kafka.groups.consumer_group import Beat, BeatAnswer, Place, Stored, Topic
-from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupKeeper
+from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupService
 from tests.sim.fences import Fences
 from tests.sim.newer import Newer
 from tests.sim.watch import GROUP, Watch
@@ -107,7 +107,7 @@ class NewerFences:
 def newer_observed(watch: Watch, fences: NewerFences) -> Iterator[None]:
     """While it lasts, every call of the coordinator is looked at as it passes."""
     beat, load, commit = ConsumerCoordinator.beat, ConsumerCoordinator.load, ConsumerCoordinator.commit_fault
-    ask, give_way = ConsumerGroupKeeper.beat, ConsumerGroupKeeper.give_way
+    ask, give_way = ConsumerGroupService.beat, ConsumerGroupService.give_way
 
     def alive() -> bool:
         return watch.world.node is not None
@@ -121,7 +121,7 @@ def newer_observed(watch: Watch, fences: NewerFences) -> Iterator[None]:
             fences.beaten(self, asked, answer)
         return answer
 
-    async def on_ask(self: ConsumerGroupKeeper, asked: Beat) -> BeatAnswer:
+    async def on_ask(self: ConsumerGroupService, asked: Beat) -> BeatAnswer:
         era = watch.world.crashes
         answer = await ask(self, asked)
         if alive() and era == watch.world.crashes:
@@ -140,7 +140,7 @@ def newer_observed(watch: Watch, fences: NewerFences) -> Iterator[None]:
             fences.committed(identity, answer)
         return answer
 
-    def on_give_way(self: ConsumerGroupKeeper, group_id: str) -> None:
+    def on_give_way(self: ConsumerGroupService, group_id: str) -> None:
         was = self.coordinator.group(group_id)
         give_way(self, group_id)
         if alive() and was is not None and self.coordinator.group(group_id) is None:
@@ -151,8 +151,8 @@ def newer_observed(watch: Watch, fences: NewerFences) -> Iterator[None]:
             (ConsumerCoordinator, "beat", on_beat),
             (ConsumerCoordinator, "load", on_load),
             (ConsumerCoordinator, "commit_fault", on_commit),
-            (ConsumerGroupKeeper, "beat", on_ask),
-            (ConsumerGroupKeeper, "give_way", on_give_way),
+            (ConsumerGroupService, "beat", on_ask),
+            (ConsumerGroupService, "give_way", on_give_way),
         ):
             stack.enter_context(patch.object(owner, name, instead))
         yield

@@ -148,8 +148,8 @@ class Recoverer:
         missing = self._missing(folder, clean, sizes) if clean is not None else []
         _sweep(folder, files, sizes)
         state = self._by_scanning(folder, sizes, compacts=compacts, whole=whole)
-        told = {lost.file for lost in state.recovered}
-        state.recovered += [lost for lost in missing if lost.file not in told]
+        reported = {lost.file for lost in state.recovered}
+        state.recovered += [lost for lost in missing if lost.file not in reported]
         return state
 
     def _missing(self, folder: PartitionFolder, clean: CleanLog, sizes: Mapping[int, int]) -> list[Recovery]:

@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import UpstreamLost
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.groups.classic_group import Group, GroupSettings
-from penstock.protocols.kafka.server.group_service import GroupKeeper
+from penstock.protocols.kafka.server.group_service import GroupService
 
 
 class Slow:
@@ -49,7 +49,7 @@ def test_a_lost_write_is_not_tried_again_behind_later_ones(others: int) -> None:
         runtime = AsyncioRuntime(failures.append)
         offsets: Any = Slow()
         newer: Any = Nothing()
-        keeper = GroupKeeper(GroupSettings(), newer, offsets, runtime)
+        keeper = GroupService(GroupSettings(), newer, offsets, runtime)
         group = Group("g")
         keeper.coordinator.group = lambda _: group  # type: ignore[method-assign]
         keeper.store("g", b"first", None)

@@ -26,31 +26,31 @@ def test_a_batch_says_who_wrote_it() -> None:
 def test_what_follows_a_failure_waits_until_that_has_come_again() -> None:
     those = FailedSequences()
     assert not those
-    those.tell(HOME, Numbers(7, 0, 10), LOST)
+    those.note(HOME, Numbers(7, 0, 10), LOST)
     for first in (11, 20, 9):
         with pytest.raises(OutOfOrderSequence, match=rf"sent number {first}, and 10 is not stored yet"):
             those.check(HOME, Numbers(7, 0, first))
     those.check(HOME, Numbers(8, 0, 11))
     those.check(Partition("t", 1), Numbers(7, 0, 11))
     those.check(HOME, Numbers(7, 0, 10))
-    those.tell(HOME, Numbers(7, 0, 20), OutOfOrderSequence("that was refused"))
-    those.tell(HOME, Numbers(7, 0, 20), None)  # it was on its way already, by another connection
-    those.tell(HOME, Numbers(7, 0, 10), LOST)
+    those.note(HOME, Numbers(7, 0, 20), OutOfOrderSequence("that was refused"))
+    those.note(HOME, Numbers(7, 0, 20), None)  # it was on its way already, by another connection
+    those.note(HOME, Numbers(7, 0, 10), LOST)
     with pytest.raises(OutOfOrderSequence):
         those.check(HOME, Numbers(7, 0, 20))
-    those.tell(HOME, Numbers(7, 0, 10), None)
+    those.note(HOME, Numbers(7, 0, 10), None)
     assert not those
     those.check(HOME, Numbers(7, 0, 20))
 
 
 def test_a_producer_that_began_anew_knows() -> None:
     those = FailedSequences()
-    those.tell(HOME, Numbers(7, 0, 10), LOST)
+    those.note(HOME, Numbers(7, 0, 10), LOST)
     those.check(HOME, Numbers(7, 1, 0))
-    those.tell(HOME, Numbers(7, 1, 0), LOST)
+    those.note(HOME, Numbers(7, 1, 0), LOST)
     with pytest.raises(OutOfOrderSequence):
         those.check(HOME, Numbers(7, 0, 10))
-    those.tell(HOME, Numbers(7, 1, 0), None)
+    those.note(HOME, Numbers(7, 1, 0), None)
     assert not those
 
 
@@ -58,7 +58,7 @@ def test_so_many_failures_are_remembered_and_no_more(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(handlers, "MAX_FAILED", 2)
     those = FailedSequences()
     for number in range(3):
-        those.tell(HOME, Numbers(number, 0, 10), LOST)
+        those.note(HOME, Numbers(number, 0, 10), LOST)
     those.check(HOME, Numbers(0, 0, 11))
     for number in (1, 2):
         with pytest.raises(OutOfOrderSequence):

@@ -1,6 +1,6 @@
 """Runs the coordinator of KIP-848 groups.
 
-`ConsumerGroupKeeper` gives it the time and the topics, and answers when its decisions are durable. `ConsumerGroupLog`
+`ConsumerGroupService` gives it the time and the topics, and answers when its decisions are durable. `ConsumerGroupLog`
 is the journal of groups, `OwnGroupOptions` that of single groups' options, and `CoordinatorTimer` its timer.
 """
 
@@ -61,8 +61,8 @@ __all__ = [
     "HEARTBEAT",
     "SESSION",
     "SETTABLE",
-    "ConsumerGroupKeeper",
     "ConsumerGroupLog",
+    "ConsumerGroupService",
     "CoordinatorTimer",
     "OlderGroups",
     "OwnGroupOptions",
@@ -300,8 +300,8 @@ class OlderGroups(Protocol):
         ...
 
 
-class ConsumerGroupKeeper:
-    """``told`` is called with each finished rebalance and its group's name.
+class ConsumerGroupService:
+    """``on_rebalance`` is called with each finished rebalance and its group's name.
 
     ``held``, ``kept``: count members and groups of both protocols.
     """
@@ -310,7 +310,7 @@ class ConsumerGroupKeeper:
         self,
         settings: ConsumerGroupSettings,
         services: Services,
-        told: Callable[[str, Rebalance], None],
+        on_rebalance: Callable[[str, Rebalance], None],
         held: HeldByMembers | None = None,
         kept: KeptGroups | None = None,
     ) -> None:
@@ -318,7 +318,7 @@ class ConsumerGroupKeeper:
         self._settings = settings
         self._runtime = services.runtime
         self._options = OwnGroupOptions(services.journals)
-        self.coordinator = ConsumerCoordinator(settings, told)
+        self.coordinator = ConsumerCoordinator(settings, on_rebalance)
         self._log = ConsumerGroupLog(services.journals, services.runtime, self.coordinator)
         self._alarm = CoordinatorTimer(services.runtime, self.coordinator.not_before, self._expire)
         self._older: OlderGroups | None = None
@@ -328,7 +328,7 @@ class ConsumerGroupKeeper:
         self._weighed: dict[str, set[str]] = {}
         self._locks: Locks[str] = Locks(services.runtime.promise)
 
-    def live_beside(self, older: OlderGroups) -> None:
+    def coexist_with(self, older: OlderGroups) -> None:
         """Set the classic groups; call this before anything else."""
         self._older = older
         self.coordinator.give_back_to(older.adopt)
@@ -450,8 +450,8 @@ class ConsumerGroupKeeper:
         wanted, found = ask(), None
         while wanted is not None:
             found = await self._found(wanted)
-            told, wanted = wanted, ask()
-            if wanted is None or told.covers(wanted):
+            looked_up, wanted = wanted, ask()
+            if wanted is None or looked_up.covers(wanted):
                 break
         return found
 

@@ -191,8 +191,10 @@ class KafkaWording:
         pair = api_of(header.api_key)
         if pair is None:
             raise UsageError(f"API {header.api_key} is unknown")
-        told: object = read_response(pair.response, header.api_version, joined(answer)[4:])
-        return response(_with_code(told, header.api_version, code_of(error)), header.api_version, header.correlation_id)
+        answered: object = read_response(pair.response, header.api_version, joined(answer)[4:])
+        return response(
+            _with_code(answered, header.api_version, code_of(error)), header.api_version, header.correlation_id
+        )
 
 
 @functools.cache

@@ -18,9 +18,9 @@ from penstock.interfaces.node import Services
 from penstock.interfaces.wire import Reader, TooManyElements
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server import refusals
-from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupKeeper
+from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupService
 from penstock.protocols.kafka.server.fetch_sessions import FetchSessions
-from penstock.protocols.kafka.server.group_service import GroupKeeper, log_rebalance
+from penstock.protocols.kafka.server.group_service import GroupService, log_rebalance
 from penstock.protocols.kafka.server.handlers import (
     TABLE,
     Call,
@@ -34,7 +34,7 @@ from penstock.protocols.kafka.server.handlers import (
     single,
 )
 from penstock.protocols.kafka.server.refusals import CODES, coded_in, codes_in, log_refusals
-from penstock.protocols.kafka.server.transaction_service import GivesProducerIds, ProducerIds, TransactionKeeper
+from penstock.protocols.kafka.server.transaction_service import GivesProducerIds, ProducerIds, TransactionService
 from penstock.protocols.kafka.wire.codec import decode_prefix
 from penstock.protocols.kafka.wire.framing import KafkaFraming, RequestHeader, api_of, read_header, response
 from penstock.protocols.kafka.wire.framing import name_of as api_name
@@ -209,8 +209,8 @@ class KafkaFront(Front):
         limits = Limits(
             options, services.memory, PartitionQuota(options, services.memory, services.enode, runtime.monotonic)
         )
-        newer = ConsumerGroupKeeper(options.newer_groups, services, log_rebalance, limits.members, limits.groups)
-        groups = GroupKeeper(
+        newer = ConsumerGroupService(options.newer_groups, services, log_rebalance, limits.members, limits.groups)
+        groups = GroupService(
             options.groups,
             newer,
             services.offsets,
@@ -226,7 +226,7 @@ class KafkaFront(Front):
             groups,
             FetchSessions(options.fetch_sessions, runtime.random_bytes, services.memory, options.address_share_percent),
             ids,
-            TransactionKeeper(
+            TransactionService(
                 services,
                 ids,
                 partitions=options.transaction_partitions,

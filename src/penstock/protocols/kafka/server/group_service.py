@@ -31,11 +31,11 @@ from penstock.protocols.kafka.groups.classic_group import (
 from penstock.protocols.kafka.groups.classic_transitions import Moment, stored_value
 from penstock.protocols.kafka.groups.consumer_group import JOIN, Beat, BeatRefused, ConsumerGroup, Topic
 from penstock.protocols.kafka.groups.consumer_transitions import topics_of_group
-from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupKeeper, CoordinatorTimer
+from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupService, CoordinatorTimer
 from penstock.protocols.kafka.server.handlers import MORE_ROOM
 from penstock.protocols.kafka.server.refusals import Refused, note
 
-__all__ = ["GroupKeeper", "has_expired", "log_rebalance", "newer_has_expired"]
+__all__ = ["GroupService", "has_expired", "log_rebalance", "newer_has_expired"]
 
 
 # Expiry of committed offsets: Kafka's rules (KIP-211), as a function of a group's state and two times.
@@ -84,7 +84,7 @@ def _is_over(committed: Committed, since: int, now_ms: int, retention_ms: int) -
 _log = logging.getLogger("penstock.node")
 
 
-class GroupKeeper:
+class GroupService:
     """The group coordinators of this node. After each call to ``coordinator``, call `wake`.
 
     ``newer``: KIP-848 groups. ``near``: writes usually complete at once, so a record is written at the end of the call
@@ -94,7 +94,7 @@ class GroupKeeper:
     def __init__(
         self,
         settings: GroupSettings,
-        newer: ConsumerGroupKeeper,
+        newer: ConsumerGroupService,
         offsets: Offsets,
         runtime: Runtime,
         *,
@@ -111,7 +111,7 @@ class GroupKeeper:
         self.coordinator = Coordinator(settings, self, self._new_id, log_rebalance, held, kept)
         self.coordinator.no_room = _note_no_room
         self.newer = newer
-        newer.live_beside(self)
+        newer.coexist_with(self)
         self._alarm = CoordinatorTimer(runtime, self.coordinator.not_before, self._expire)
 
     def now(self) -> Moment:

@@ -25,7 +25,6 @@ from penstock.interfaces.enode import Abilities, Enode, TopicState
 from penstock.interfaces.framing import Buffer, Pieces
 from penstock.interfaces.front import Meter
 from penstock.interfaces.node import OWN_TOPICS, Offsets, Services
-from penstock.interfaces.wire import Reader
 from penstock.model import Endpoint, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import (
@@ -37,15 +36,14 @@ from penstock.protocols.kafka.groups.classic_group import (
 )
 from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
 from penstock.protocols.kafka.server.refusals import Refused, code_of
-from penstock.protocols.kafka.wire.framing import response
 from penstock.protocols.kafka.wire.stored_records import OffsetsLog
 from penstock.records.batch import HEADER_BYTES
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.server.apis.produce import Rules
     from penstock.protocols.kafka.server.fetch_sessions import FetchSessions
-    from penstock.protocols.kafka.server.group_service import GroupKeeper
-    from penstock.protocols.kafka.server.transaction_service import ProducerIds, TransactionKeeper
+    from penstock.protocols.kafka.server.group_service import GroupService
+    from penstock.protocols.kafka.server.transaction_service import ProducerIds, TransactionService
 
 __all__ = [
     "FEATURES",
@@ -57,7 +55,6 @@ __all__ = [
     "ClientConnection",
     "FailedSequences",
     "Handler",
-    "Head",
     "KafkaFrontOptions",
     "Limits",
     "Numbers",
@@ -66,17 +63,12 @@ __all__ = [
     "Shared",
     "Single",
     "features",
-    "framed",
     "handler",
     "is_internal",
     "no_room",
     "numbers_of",
     "offered",
-    "read_head",
     "single",
-    "text",
-    "text_or_none",
-    "unchanging",
 ]
 
 # The operator's options of the Kafka front, named as Kafka's broker options.
@@ -188,7 +180,7 @@ class FailedSequences:
                 partition=partition.id,
             )
 
-    def tell(self, partition: Partition, numbers: Numbers, failure: PenstockError | None) -> None:
+    def note(self, partition: Partition, numbers: Numbers, failure: PenstockError | None) -> None:
         """Note a batch's outcome."""
         key = partition, numbers.producer_id
         known = self._failed.get(key)
@@ -220,10 +212,10 @@ class Shared(Struct, frozen=True):
 
     services: Services
     options: KafkaFrontOptions
-    groups: GroupKeeper
+    groups: GroupService
     sessions: FetchSessions
     producer_ids: ProducerIds
-    transactions: TransactionKeeper
+    transactions: TransactionService
     worker: BackgroundWorker
     turns: LoopBudget
     offered: Mapping[int, Row]
@@ -231,7 +223,7 @@ class Shared(Struct, frozen=True):
     large: Portion
     limits: Limits
     pace: Callable[[], RequestPacer]
-    unstored: FailedSequences = field(default_factory=FailedSequences)
+    failed_sequences: FailedSequences = field(default_factory=FailedSequences)
     rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
 
     @property
@@ -345,14 +337,14 @@ TABLE: Final[Mapping[int, Row]] = {
     # Versions 0-2 have message formats that may not be produced any more; they are answered with an error. They must be
     # advertised, because librdkafka turns its producer off otherwise (KAFKA-18659).
     0: Row("produce.produce", 0, 13, single="produce.produce_single"),
-    1: Row("fetch.fetch", 4, 18, single="fetch.fetch_single"),
+    1: Row("fetch.fetch", 4, 18),
     2: Row("fetch.list_offsets", 1, 11),
     3: Row("metadata.metadata", 0, 13),
-    8: Row("offsets.commit", 2, 10, single="offsets.quick_commit"),
+    8: Row("offsets.commit", 2, 10),
     9: Row("offsets.fetch", 1, 10),
     10: Row("groups.find_coordinator", 0, 6),
     11: Row("groups.join_group", 0, 9),
-    12: Row("groups.heartbeat", 0, 4, single="groups.quick_heartbeat"),
+    12: Row("groups.heartbeat", 0, 4),
     13: Row("groups.leave_group", 0, 5),
     14: Row("groups.sync_group", 0, 5),
     15: Row("groups.describe_groups", 0, 6),
@@ -549,51 +541,3 @@ class PartitionQuota:
         with suppress(UpstreamLost):  # the next count corrects it
             if self._enode.near and await self._enode.topic(topic) is None:
                 self._shares.drop(topic)
-
-
-# Shared parts of handlers that answer from a request's bytes: reading the header, and answers that are encoded once.
-#
-# Any unusual request is left to the usual handler by returning None, which then reports its errors; so there must be no
-# side effects before. Source: Kafka protocol guide; KIP-482.
-_HEAD: Final = struct.Struct(">hhih")
-
-
-class Head(NamedTuple):
-    """Version and correlation id of a request."""
-
-    version: int
-    correlation: int
-
-
-def read_head(reader: Reader, flexible: int) -> Head | None:
-    """Skip the header; None if it has tags. ``flexible``: the first version that may have them.
-
-    Raises ProtocolViolation.
-    """
-    _, version, correlation, size = reader.fixed(_HEAD)
-    if size > 0:
-        reader.take(size)
-    if version >= flexible and reader.uvarint():
-        return None
-    return Head(version, correlation)
-
-
-def text(reader: Reader, compact: bool) -> str:
-    """Read a string. Raises ProtocolViolation, also for a null."""
-    return reader.text(reader.uvarint() - 1 if compact else reader.i16())
-
-
-def text_or_none(reader: Reader, compact: bool) -> str | None:
-    """Read a string or a null. Raises ProtocolViolation."""
-    size = reader.uvarint() - 1 if compact else reader.i16()
-    return None if size == -1 else reader.text(size)
-
-
-def unchanging(message: object, version: int) -> bytes:
-    """An answer that is always the same but for its correlation id, for `framed`."""
-    return b"".join(bytes(piece) for piece in response(message, version, 0))  # type: ignore[arg-type]
-
-
-def framed(answer: bytes, correlation: int) -> bytes:
-    """That answer with the request's correlation id."""
-    return answer[:4] + correlation.to_bytes(4, "big", signed=True) + answer[8:]

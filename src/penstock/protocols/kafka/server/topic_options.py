@@ -430,7 +430,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
     "unclean.leader.election.enable": Option(
         _BOOLEAN,
         "false",
-        "Whether a replica that missed records may lead rather than nobody.",
+        "Whether a replica that missed records may lead if no other can.",
         None,
         ("unclean.leader.election.enable", "false"),
         _ALONE,

@@ -1,7 +1,7 @@
 """Runs the transaction coordinator.
 
-`TransactionKeeper` serves one request at a time per transactional id; `TransactionLog` is its journal, `Markers` writes
-the markers, and `ProducerIds` gives out producer ids.
+`TransactionService` serves one request at a time per transactional id; `TransactionLog` is its journal,
+`Markers` writes the markers, and `ProducerIds` gives out producer ids.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from penstock.protocols.kafka.transactions import (
 from penstock.protocols.kafka.wire.stored_records import OffsetsLog
 from penstock.records.batch import end_marker
 
-__all__ = ["EndedTransaction", "GivesProducerIds", "Markers", "ProducerIds", "TransactionKeeper", "TransactionLog"]
+__all__ = ["EndedTransaction", "GivesProducerIds", "Markers", "ProducerIds", "TransactionLog", "TransactionService"]
 
 # The journal of transactional ids: ``__transaction_state``, in Kafka's own format. All of it is read back at start; the
 # last record of an id wins. The node's journal code compacts it.
@@ -189,7 +189,7 @@ EndedTransaction = tuple[ErrorCode, int, int]
 """An error code, and the producer id and epoch for the next transaction (-1 after an error)."""
 
 
-class TransactionKeeper:
+class TransactionService:
     """The transaction coordinator of this node. Methods raise StoreError if the log refuses a write."""
 
     def __init__(

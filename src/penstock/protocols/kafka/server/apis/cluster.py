@@ -282,9 +282,9 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
         await call.pace.spend(0, 0.5)
         rows = []
         for number in topic.partitions:
-            told = await _elected(call, topic.topic, number)
+            outcome = await _elected(call, topic.topic, number)
             code, message = (
-                told if known else (ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+                outcome if known else (ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
             )
             rows.append(ElectLeadersResponsePartition(partition_id=number, error_code=code, error_message=message))
         results.append(ElectLeadersResponseTopic(topic=topic.topic, partition_result=rows))

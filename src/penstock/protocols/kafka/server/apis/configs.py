@@ -173,7 +173,7 @@ def _described_broker_option(row: _Row) -> Described:
 def _of_the_node(call: Call, folder: str) -> Iterator[_Row]:
     shared, options = call.shared, call.shared.options
     at = f"PLAINTEXT://{shared.advertised}"
-    yield "advertised.listeners", Kind.LIST, at, None, "Where clients are told to go."
+    yield "advertised.listeners", Kind.LIST, at, None, "The address that clients connect to."
     yield "auto.create.topics.enable", Kind.BOOLEAN, options.auto_create_topics, True, "A topic asked for is made."
     yield "broker.id", Kind.INT, shared.node_id, -1, "This node's number."
     yield "default.replication.factor", Kind.INT, 1, 1, "Replicas of a topic whose creator does not say."
@@ -198,7 +198,13 @@ def _of_groups(call: Call, topic: TopicState | None) -> Iterator[_Row]:
     yield "group.max.session.timeout.ms", Kind.INT, groups.max_session_timeout_ms, 1_800_000, "Of a group's member."
     yield "group.max.size", Kind.INT, groups.max_size, 2**31 - 1, "Members of one group."
     yield "group.min.session.timeout.ms", Kind.INT, least, 6_000, "Of a group's member."
-    yield "offset.metadata.max.bytes", Kind.INT, options.offset_metadata_max_bytes, 4_096, "Beside one offset."
+    yield (
+        "offset.metadata.max.bytes",
+        Kind.INT,
+        options.offset_metadata_max_bytes,
+        4_096,
+        "Of one committed offset.",
+    )
     every = options.offsets_check_interval_ms
     yield "offsets.retention.check.interval.ms", Kind.LONG, every, 600_000, "How often old offsets are looked for."
     minutes = options.offsets_retention_ms // 60_000

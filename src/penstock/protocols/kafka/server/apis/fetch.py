@@ -1,19 +1,18 @@
-"""Fetch, with and without sessions, and ListOffsets; a shorter path for a fetch of one partition."""
+"""Fetch, with and without sessions, and ListOffsets."""
 
 from __future__ import annotations
 
 import math
-import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, cast
 
 from msgspec import Struct
 
 from penstock.concurrency.background import STEP_BYTES, RequestPacer
 from penstock.errors import PenstockError
 from penstock.interfaces.enode import Budget, Extent, Fetched, FetchPart, extent
-from penstock.interfaces.framing import Buffer, Pieces
+from penstock.interfaces.framing import Buffer
 from penstock.interfaces.front import Asker
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
@@ -38,16 +37,10 @@ from penstock.protocols.kafka.wire.metadata import (
 )
 
 __all__ = [
-    "ROUNDING_S",
-    "budget_of",
     "check_leader_epoch",
     "fetch",
-    "fetch_single",
     "list_offsets",
-    "news",
     "partitions_of",
-    "read_partitions",
-    "steps_of",
 ]
 
 # Reading partitions for a Fetch: whole batches as stored, within a budget that all partitions share.
@@ -81,40 +74,13 @@ async def partitions_of(
     return partitions
 
 
-async def read_partitions(
-    shared: Shared, parts: Mapping[Key, FetchRequestPartition], isolation_level: int, budget: Budget
-) -> dict[Key, FetchResponsePartition]:
-    """The answer for each partition; errors become its error code."""
-    committed, epochs = bool(isolation_level), shared.enode.abilities.epochs
-    partitions = await partitions_of(shared, parts)
-    wanted = [
-        FetchPart(
-            partition,
-            part.fetch_offset,
-            part.partition_max_bytes,
-            committed,
-            part.current_leader_epoch if epochs else -1,
-            part.last_fetched_epoch if epochs else -1,
-        )
-        for key, part in parts.items()
-        if isinstance(partition := partitions[key], Partition)
-    ]
-    found = iter(await shared.enode.fetch(wanted, budget))
-    return {
-        key: _partition_answer(key, next(found), committed)
-        if isinstance(partition, Partition)
-        else _partition_refused(key, partition)
-        for key, partition in partitions.items()
-    }
-
-
-def _partition_answer(key: Key, found: Fetched | PenstockError, committed: bool) -> FetchResponsePartition:
+def _partition_answer(number: int, found: Fetched | PenstockError, committed: bool) -> FetchResponsePartition:
     if isinstance(found, PenstockError):
-        return _partition_refused(key, code_of(found))
+        return _partition_refused(number, code_of(found))
     if found.parted is not None:
         epoch, end = found.parted
         return FetchResponsePartition(
-            partition_index=key[1],
+            partition_index=number,
             high_watermark=found.end,
             last_stable_offset=found.stable,
             log_start_offset=found.start,
@@ -122,7 +88,7 @@ def _partition_answer(key: Key, found: Fetched | PenstockError, committed: bool)
             aborted_transactions=() if committed else None,
         )
     return FetchResponsePartition(
-        partition_index=key[1],
+        partition_index=number,
         high_watermark=found.end,
         last_stable_offset=found.stable,
         log_start_offset=found.start,
@@ -136,9 +102,9 @@ def _partition_answer(key: Key, found: Fetched | PenstockError, committed: bool)
     )
 
 
-def _partition_refused(key: Key, code: ErrorCode) -> FetchResponsePartition:
+def _partition_refused(number: int, code: ErrorCode) -> FetchResponsePartition:
     return FetchResponsePartition(
-        partition_index=key[1],
+        partition_index=number,
         error_code=code,
         high_watermark=-1,
         aborted_transactions=() if code in _NOWHERE else None,
@@ -160,7 +126,7 @@ _AT_A_TURN = 100
 _LONGEST_LARGE_WAIT_MS = 500
 """The longest wait of a fetch with thousands of partitions, whatever it asks for: the default of clients."""
 _LONGEST_THROTTLE_S = 1.0
-ROUNDING_S = 1e-6
+_ROUNDING_S = 1e-6
 """A timer for the remaining time may fire this much early, because differences and sums of times round differently."""
 
 
@@ -194,7 +160,14 @@ async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
 
 
 async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
-    parts = {key: part async for key, part in call.pace.through(_named(call, request), 0.2)}
+    by_id, pace = call.version >= _IDS_SINCE, call.pace
+    parts: dict[Key, FetchRequestPartition] = {}
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for part in topic.partitions:
+            if pace.used(1, _NAMING_STEPS):
+                await pace.rest()
+            parts[name, part.partition] = part
     sessions = call.shared.sessions
     now = call.shared.services.runtime.monotonic()
     if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -202,7 +175,7 @@ async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
         session = None
         if request.session_epoch == INITIAL_EPOCH:
             host = call.line.address.host
-            session = sessions.begin(len(parts), call.version >= _IDS_SINCE, now, host, call.line)
+            session = sessions.begin(len(parts), by_id, now, host, call.line)
         if session is not None:
             session.update(parts.items(), ())
             sessions.resized(session, now)
@@ -212,7 +185,7 @@ async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     if session.epoch != request.session_epoch:
         return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    if session.by_id != (call.version >= _IDS_SINCE):
+    if session.by_id != by_id:
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     session.advance(now)  # before any wait, so that a repeated number is refused
     session.update(parts.items(), _forgotten(call, request))
@@ -222,13 +195,6 @@ async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
         sessions.remove(session.id)
         return _Plan({})
     return _Plan({key: watched.part for key, watched in session.watched.items()}, session, incremental=True)
-
-
-def _named(call: Call, request: FetchRequest) -> Iterator[tuple[Key, FetchRequestPartition]]:
-    for topic in request.topics:
-        name = topic.topic_id if call.version >= _IDS_SINCE else topic.topic
-        for part in topic.partitions:
-            yield (name, part.partition), part
 
 
 def _forgotten(call: Call, request: FetchRequest) -> Iterator[Key]:
@@ -254,7 +220,7 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[
     while True:
         answers, taken = await _read_all(call, request, plan)
         left = deadline - runtime.monotonic()
-        if left <= ROUNDING_S or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
+        if left <= _ROUNDING_S or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
             return answers, 0
         partitions = await partitions_of(shared, plan.parts, pace=call.pace)
         known = {
@@ -262,7 +228,7 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[
             async for key, partition in call.pace.again(partitions.items())
             if isinstance(partition, Partition)
         }
-        if (why := await news(shared, call.line, known, left)) is not None:
+        if (why := await _news(shared, call.line, known, left)) is not None:
             _not_held(call, why)
             call.line.throttled_s = min(left, _LONGEST_THROTTLE_S)
             return answers, math.ceil(call.line.throttled_s * 1_000)
@@ -274,7 +240,7 @@ def _not_held(call: Call, why: str) -> None:
     meter.tell(Asker(call.client_id, call.line.address), _FETCH, 0, why=why, advice=MORE_ROOM)
 
 
-async def news(shared: Shared, line: ClientConnection, known: Mapping[Partition, int], within_s: float) -> str | None:
+async def _news(shared: Shared, line: ClientConnection, known: Mapping[Partition, int], within_s: float) -> str | None:
     """Return when a partition's end has changed, when the time is over, or when the client has disconnected.
 
     Returns the reason at once if the request may not be held.
@@ -293,33 +259,67 @@ async def news(shared: Shared, line: ClientConnection, known: Mapping[Partition,
 
 
 async def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
+    """The answer for each partition, where errors become codes, and how many bytes of records there are."""
     shared = call.shared
-    budget = budget_of(shared, request.max_bytes)
+    # Unread responses get less and less of the remaining memory, but never all of it.
+    room = max(_LEAST, shared.services.memory.free // _SHARE)
+    budget = Budget(min(request.max_bytes, shared.options.fetch_max_bytes), min(_AT_ONCE, room), room)
+    steps = budget.quick // STEP_BYTES
     answers: dict[Key, FetchResponsePartition] = {}
-    await shared.turns.take(steps_of(budget, 0))
     parts = list(plan.parts.items())
-    for at in range(0, len(parts), _AT_A_TURN):
-        lump = dict(parts[at : at + _AT_A_TURN])
-        await shared.turns.take(len(lump) * _PARTITION_STEPS)
-        answers |= await read_partitions(shared, lump, request.isolation_level, budget)
+    for at in range(0, len(parts) or 1, _AT_A_TURN):
+        lump = parts[at : at + _AT_A_TURN]
+        await shared.turns.take(steps + len(lump) * _PARTITION_STEPS)
+        steps = 0
+        await _read_lump(shared, lump, bool(request.isolation_level), budget, answers)
     return answers, budget.taken
 
 
-def budget_of(shared: Shared, max_bytes: int) -> Budget:
-    """The budget of a response with at most ``max_bytes``."""
-    # Unread responses get less and less of the remaining memory, but never all of it.
-    room = max(_LEAST, shared.services.memory.free // _SHARE)
-    return Budget(min(max_bytes, shared.options.fetch_max_bytes), min(_AT_ONCE, room), room)
-
-
-def steps_of(budget: Budget, partitions: int) -> int:
-    """The cost of reading so many bytes at once, and of looking at so many partitions."""
-    return budget.quick // STEP_BYTES + partitions * _PARTITION_STEPS
+async def _read_lump(
+    shared: Shared,
+    parts: Sequence[tuple[Key, FetchRequestPartition]],
+    committed: bool,
+    budget: Budget,
+    answers: dict[Key, FetchResponsePartition],
+) -> None:
+    enode = shared.services.enode
+    epochs = enode.abilities.epochs
+    names: dict[str | bytes, str | ErrorCode] = {}
+    wanted: list[FetchPart] = []
+    for (topic, number), part in parts:
+        if isinstance(topic, str):
+            name: str | ErrorCode = topic
+        elif topic in names:
+            name = names[topic]
+        else:
+            name = names[topic] = await shared.name_of(topic, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if isinstance(name, str):
+            wanted.append(
+                FetchPart(
+                    Partition(name, number),
+                    part.fetch_offset,
+                    part.partition_max_bytes,
+                    committed,
+                    part.current_leader_epoch if epochs else -1,
+                    part.last_fetched_epoch if epochs else -1,
+                )
+            )
+    found = iter(await enode.fetch(wanted, budget))
+    for key, _ in parts:
+        topic, number = key
+        name = names.get(topic, "")
+        if isinstance(name, str):
+            answers[key] = _partition_answer(number, next(found), committed)
+        else:
+            answers[key] = _partition_refused(number, name)
 
 
 def _is_urgent(answers: Mapping[Key, FetchResponsePartition]) -> bool:
     """Whether the response must not wait: no partitions, an error, or a diverging log."""
-    return not answers or any(answer.error_code or answer.diverging_epoch.epoch >= 0 for answer in answers.values())
+    for answer in answers.values():
+        if answer.error_code or answer.diverging_epoch.epoch >= 0:
+            return True
+    return not answers
 
 
 # Sessions.
@@ -347,133 +347,19 @@ def _remember(session: FetchSession, key: Key, answer: FetchResponsePartition) -
 
 async def _grouped(call: Call, answers: Mapping[Key, FetchResponsePartition]) -> list[FetchResponseTopic]:
     topics: dict[str | bytes, list[FetchResponsePartition]] = {}
-    async for (topic, _), answer in call.pace.again(answers.items()):
-        topics.setdefault(topic, []).append(answer)
+    for (topic, _), answer in answers.items():
+        if call.pace.used(0, _NAMING_STEPS):
+            await call.pace.rest()
+        if topic in topics:
+            topics[topic].append(answer)
+        else:
+            topics[topic] = [answer]
     return [
         FetchResponseTopic(topic=topic, partitions=parts)
         if isinstance(topic, str)
         else FetchResponseTopic(topic_id=topic, partitions=parts)
         for topic, parts in topics.items()
     ]
-
-
-# Fetch of one partition outside sessions: the reading, the waiting and the response of `fetch`, and no more.
-#
-# librdkafka sends this to a broker that leads one of its partitions. Any unusual request (several partitions, sessions,
-# an error) is left to `fetch`, which reads again. Source: Kafka protocol, Fetch v7-v11.
-_FIRST, _EPOCHS_SINCE, _LAST = 7, 9, 11
-_HEAD: Final = struct.Struct(">hhih")
-"""API key, version, correlation id, length of the client id."""
-_WANTS: Final = struct.Struct(">4xiiibiiih")
-"""The fields after it: (replica,) wait, least and most bytes, isolation level, session, its epoch, topics, length of
-name."""
-_PART: Final = struct.Struct(">iiq8xii")
-"""Number of partitions, the partition, offset, (log start,) most bytes; number of forgotten topics."""
-_PART_WITH_EPOCH: Final = struct.Struct(">iiiq8xii")
-"""With the leader epoch before the offset."""
-_RACK: Final = struct.Struct(">h")
-
-_BEGIN: Final = struct.Struct(">iiihiih")
-"""In the response: size, correlation id, throttle time, error code, session, topics, length of the name."""
-_FOUND: Final = struct.Struct(">iihqqq")
-"""Partitions, the partition, error code, high watermark, last stable offset, log start."""
-_COUNT: Final = struct.Struct(">i")
-_ABORTED: Final = struct.Struct(">qq")
-_NO_LIST: Final = _COUNT.pack(-1)
-_NO_REPLICA: Final = _COUNT.pack(-1)
-_SIZE_BYTES: Final = 4
-_JOINED_BYTES: Final = 16 * 1024
-"""Up to this size records are copied rather than sent on their own."""
-
-
-class _Asked(NamedTuple):
-    version: int
-    correlation: int
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    name: bytes
-    part: FetchPart
-
-
-async def fetch_single(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
-    """The response, or None for a request that is left to `fetch`."""
-    enode = shared.services.enode
-    asked = _read(body) if enode.near else None
-    if asked is None:
-        return None
-    part = asked.part if enode.abilities.epochs else asked.part._replace(leader_epoch=-1)
-    now = shared.services.runtime.monotonic
-    deadline = now() + asked.max_wait_ms / 1_000
-    while True:
-        budget = budget_of(shared, asked.max_bytes)
-        await shared.turns.take(steps_of(budget, 1))
-        (found,) = await enode.fetch((part,), budget)
-        if isinstance(found, PenstockError):
-            return None
-        if budget.taken >= asked.min_bytes or (left := deadline - now()) <= ROUNDING_S or line.over:
-            break
-        if await news(shared, line, {part.partition: found.end}, left) is not None:
-            return None
-    head, data = _single_answer(asked, found), found.data
-    return (head + data,) if isinstance(data, bytes) and len(data) <= _JOINED_BYTES else (head, data)
-
-
-def _read(body: memoryview) -> _Asked | None:
-    """The request, if it is for one partition outside sessions."""
-    try:
-        _, version, correlation, size = _HEAD.unpack_from(body)
-        if not _FIRST <= version <= _LAST or size < -1:
-            return None
-        at = _HEAD.size + max(size, 0)
-        patience, least, most, isolation, session, session_epoch, topics, size = _WANTS.unpack_from(body, at)
-        if session or session_epoch != FINAL_EPOCH or topics != 1 or size <= 0:
-            return None
-        at += _WANTS.size
-        name = bytes(body[at : at + size])
-        at += size
-        epoch = -1
-        if version >= _EPOCHS_SINCE:
-            parts, number, epoch, offset, bytes_of_part, forgotten = _PART_WITH_EPOCH.unpack_from(body, at)
-            at += _PART_WITH_EPOCH.size
-        else:
-            parts, number, offset, bytes_of_part, forgotten = _PART.unpack_from(body, at)
-            at += _PART.size
-        if version == _LAST:
-            (size,) = _RACK.unpack_from(body, at)
-            at += _RACK.size + size
-        if parts != 1 or forgotten or at != len(body):
-            return None
-        place = Partition(name.decode(), number)
-    except (struct.error, UnicodeDecodeError):
-        return None
-    return _Asked(
-        version,
-        correlation,
-        patience,
-        least,
-        most,
-        name,
-        FetchPart(place, offset, bytes_of_part, bool(isolation), epoch),
-    )
-
-
-def _single_answer(asked: _Asked, found: Fetched) -> bytes:
-    """The response up to the records."""
-    size = len(found.data)
-    said = b"%b%b%b%b%b" % (
-        asked.name,
-        _FOUND.pack(1, asked.part.partition.id, 0, found.end, found.stable, found.start),
-        _aborted(found) if asked.part.stable else _NO_LIST,
-        _NO_REPLICA if asked.version == _LAST else b"",
-        _COUNT.pack(size),
-    )
-    whole = _BEGIN.size - _SIZE_BYTES + len(said) + size
-    return _BEGIN.pack(whole, asked.correlation, 0, 0, 0, 1, len(asked.name)) + said
-
-
-def _aborted(found: Fetched) -> bytes:
-    return _COUNT.pack(len(found.aborted)) + b"".join(_ABORTED.pack(*each) for each in found.aborted)
 
 
 # Clients' leader epochs checked against the log's (KIP-320).

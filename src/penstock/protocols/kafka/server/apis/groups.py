@@ -5,12 +5,9 @@ from __future__ import annotations
 import base64
 import functools
 from collections.abc import Iterable
-from typing import Final
 
 from penstock.concurrency.runtime import Promise, retry_while_unreachable
-from penstock.errors import PenstockError, ProtocolViolation
-from penstock.interfaces.framing import Pieces
-from penstock.interfaces.wire import Reader
+from penstock.errors import PenstockError
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import (
     Group,
@@ -34,13 +31,6 @@ from penstock.protocols.kafka.groups.consumer_group import (
 from penstock.protocols.kafka.server.apis.metadata import GROUP_OPERATIONS, shown
 from penstock.protocols.kafka.server.handlers import (
     Call,
-    ClientConnection,
-    Shared,
-    framed,
-    read_head,
-    text,
-    text_or_none,
-    unchanging,
 )
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.wire.coordinator_admin import (
@@ -96,7 +86,6 @@ __all__ = [
     "join_group",
     "leave_group",
     "list_groups",
-    "quick_heartbeat",
     "share_heartbeat",
     "sync_group",
 ]
@@ -230,36 +219,6 @@ async def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupRespo
         for leaver, code in zip(leavers, codes, strict=True)
     ]
     return LeaveGroupResponse(members=members)
-
-
-# A heartbeat without news for its member: most requests to a node with many groups are of this kind.
-#
-# All others are left to `heartbeat`. Source: Kafka protocol, Heartbeat v0-v4.
-_FLEXIBLE: Final = 4
-_LAST: Final = 4
-_INSTANCE_SINCE: Final = 3
-
-
-async def quick_heartbeat(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
-    """The answer, or None to leave the request to `heartbeat`; asking the coordinator twice does no harm."""
-    try:
-        reader = Reader(body)
-        head = read_head(reader, _FLEXIBLE)
-        if head is None or not 0 <= head.version <= _LAST:
-            return None
-        compact = head.version >= _FLEXIBLE
-        group, generation, member = text(reader, compact), reader.i32(), text(reader, compact)
-        instance = text_or_none(reader, compact) if head.version >= _INSTANCE_SINCE else None
-    except ProtocolViolation:
-        return None
-    if shared.groups.heartbeat(group, member, instance, generation):
-        return None
-    return (framed(_calm(head.version), head.correlation),)
-
-
-@functools.cache
-def _calm(version: int) -> bytes:
-    return unchanging(HeartbeatResponse(), version)
 
 
 # ConsumerGroupHeartbeat, ConsumerGroupDescribe: KIP-848 groups; share groups are refused.
@@ -471,11 +430,11 @@ async def _described_group(call: Call, name: str, operations: int) -> DescribeGr
     group = await groups.known(name)
     await call.pace.spend(1 + (len(group.members) if group else 0))
     if group is None:
-        told = call.version >= _NOT_FOUND_SINCE
+        reports = call.version >= _NOT_FOUND_SINCE
         what = "not found" if groups.newer.coordinator.group(name) is None else "is not a classic group"
         return DescribeGroupsResponseGroup(
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.NONE,
-            error_message=f"Group {name} {what}." if told else None,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND if reports else ErrorCode.NONE,
+            error_message=f"Group {name} {what}." if reports else None,
             group_id=name,
             group_state=State.DEAD,
             authorized_operations=operations,

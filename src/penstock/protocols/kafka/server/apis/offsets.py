@@ -1,16 +1,13 @@
-"""OffsetCommit, OffsetDelete and OffsetFetch, and a shorter path for plain commits."""
+"""OffsetCommit, OffsetDelete and OffsetFetch."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from penstock.concurrency.limits import NoRoom
-from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost
-from penstock.interfaces.framing import Pieces
+from penstock.errors import PenstockError, UpstreamLost
 from penstock.interfaces.node import CommittedUntil
-from penstock.interfaces.wire import Reader
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import CommitIdentity
@@ -18,14 +15,7 @@ from penstock.protocols.kafka.server.apis.fetch import partitions_of
 from penstock.protocols.kafka.server.fetch_sessions import Key
 from penstock.protocols.kafka.server.handlers import (
     Call,
-    ClientConnection,
-    Shared,
-    framed,
     no_room,
-    read_head,
-    text,
-    text_or_none,
-    unchanging,
 )
 from penstock.protocols.kafka.server.refusals import Refused
 from penstock.protocols.kafka.wire.coordinator_admin import (
@@ -51,7 +41,7 @@ from penstock.protocols.kafka.wire.offsets import (
     OffsetFetchResponseTopic,
 )
 
-__all__ = ["commit", "delete", "fetch", "quick_commit"]
+__all__ = ["commit", "delete", "fetch"]
 
 # OffsetCommit and OffsetDelete.
 #
@@ -61,7 +51,7 @@ _GROUP_NOT_FOUND_SINCE = 9
 _KNOWS_EPOCHS_SINCE = 9
 _IDS_SINCE = 10
 _AS_OTHERS = -1
-_STEPS, _STEPS_TO_COMMIT = 1, 2
+_STEPS, _STEPS_TO_COMMIT = 2, 2
 _LUMP = 500
 """Offsets that are written in one batch: up to this number a request's offsets are all committed, or none is."""
 _LAST_MS = 2**63 - 1
@@ -69,50 +59,81 @@ _LAST_MS = 2**63 - 1
 
 async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Serve OffsetCommit: durable before the response."""
-    rows: dict[Key, OffsetCommitRequestPartition] = {}
-    for topic in request.topics:
-        await call.pace.spend(len(topic.partitions), len(topic.partitions) * _STEPS)
-        rows.update((_key(call, topic, part), part) for part in topic.partitions)
-    found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE, call.pace)
-    named = [(each.topic, each.id) for each in found.values() if isinstance(each, Partition)]
-    code = _may_commit(call, request, named)
+    pace, by_id = call.pace, call.version >= _IDS_SINCE
+    longest = call.shared.options.offset_metadata_max_bytes
     now_ms = call.shared.services.runtime.now_ms()
+    places: dict[Key, Partition] = {}
     faults: dict[Key, ErrorCode] = {}
     offsets: dict[Partition, Committed] = {}
-    for key, part in rows.items():
-        await call.pace.spend(0, _STEPS)
-        place = found[key]
-        faults[key] = fault = await _place_fault(call, place) or _commit_fault(call, part, code)
-        if not fault and isinstance(place, Partition):
-            offsets[place] = _committed(part, now_ms, request.retention_time_ms)
+    for topic in request.topics:
+        named = topic.topic_id if by_id else topic.name
+        name, count, fault = await _topic(call, topic)
+        for part in topic.partitions:
+            if pace.used(1, _STEPS):
+                await pace.rest()
+            key = (named, part.partition_index)
+            faults[key] = fault
+            if name is None:
+                continue
+            place = places[key] = Partition(name, part.partition_index)
+            if fault or not 0 <= part.partition_index < count:
+                faults[key] = fault or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif part.committed_metadata and len(part.committed_metadata) > longest:
+                faults[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                offsets.pop(place, None)
+            else:
+                offsets[place] = _committed(part, now_ms, request.retention_time_ms)
+    if not 0 < len(offsets) == len(faults) <= _LUMP:
+        # Else `_commit` asks, because all offsets are committed at once. The group's code precedes that for metadata.
+        code = _may_commit(call, request, [(each.topic, each.id) for each in places.values()])
+        if code:
+            offsets.clear()
+            faults.update(
+                (key, code) for key in places if not faults[key] or faults[key] is ErrorCode.OFFSET_METADATA_TOO_LARGE
+            )
     for lump in _lumps(offsets):
         if refused := await _commit(call, request, lump):
             # Batches that are committed stay so; the rest would be refused as well.
-            faults.update((key, faults[key] or refused) for key in rows if found[key] in offsets)
+            faults.update((key, refused) for key, place in places.items() if not faults[key] and place in offsets)
             break
-        for partition in lump:
-            del offsets[partition]
-        await call.pace.spend(0, len(lump) * _STEPS_TO_COMMIT if offsets else 0)
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=part.partition_index, error_code=faults[_key(call, topic, part)]
-                    )
-                    async for part in call.pace.again(topic.partitions)
-                ],
+        if len(lump) < len(offsets):
+            for partition in lump:
+                del offsets[partition]
+            await pace.spend(0, len(lump) * _STEPS_TO_COMMIT)
+    topics = []
+    for topic in request.topics:
+        await pace.spend(0, 0.5 + len(topic.partitions) / 5)
+        named = topic.topic_id if by_id else topic.name
+        parts = [
+            OffsetCommitResponsePartition(
+                partition_index=part.partition_index, error_code=faults[named, part.partition_index]
             )
-            async for topic in call.pace.again(request.topics, 0.5)
+            for part in topic.partitions
         ]
-    )
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts))
+    return OffsetCommitResponse(topics=topics)
 
 
-def _lumps(offsets: Mapping[Partition, Committed]) -> list[dict[Partition, Committed]]:
+async def _topic(call: Call, asked: OffsetCommitRequestTopic) -> tuple[str | None, int, ErrorCode]:
+    """A topic's name if it is known, its number of partitions, and the code that all of them get."""
+    enode = call.shared.services.enode
+    name = asked.name if call.version < _IDS_SINCE else None
+    try:
+        topic = await (enode.topic_by_id(asked.topic_id) if name is None else enode.topic(name))
+    except UpstreamLost:
+        return name, 0, ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if topic is None:
+        return name, 0, ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return topic.name, topic.partitions, ErrorCode.NONE
+
+
+def _lumps(offsets: Mapping[Partition, Committed]) -> Iterator[Mapping[Partition, Committed]]:
+    if len(offsets) <= _LUMP:
+        yield from [offsets] if offsets else []
+        return
     rows = list(offsets.items())
-    return [dict(rows[at : at + _LUMP]) for at in range(0, len(rows), _LUMP)]
+    for at in range(0, len(rows), _LUMP):
+        yield dict(rows[at : at + _LUMP])
 
 
 def _committed(part: OffsetCommitRequestPartition, now_ms: int, retention_ms: int) -> Committed:
@@ -121,16 +142,6 @@ def _committed(part: OffsetCommitRequestPartition, now_ms: int, retention_ms: in
         return Committed(offset, metadata, epoch, now_ms)
     # A real broker's sum overflows, so it would drop an offset that should be kept for ever.
     return CommittedUntil(offset, metadata, epoch, now_ms, expires_ms=min(now_ms + retention_ms, _LAST_MS))
-
-
-def _key(call: Call, topic: OffsetCommitRequestTopic, part: OffsetCommitRequestPartition) -> Key:
-    return topic.topic_id if call.version >= _IDS_SINCE else topic.name, part.partition_index
-
-
-async def _place_fault(call: Call, place: Partition | ErrorCode) -> ErrorCode:
-    if isinstance(place, ErrorCode):
-        return place
-    return await call.shared.fault_of(place, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 async def _commit(call: Call, request: OffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> ErrorCode:
@@ -164,14 +175,6 @@ def _may_commit(call: Call, request: OffsetCommitRequest, partitions: Collection
 def _look(call: Call, request: OffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> None:
     if code := _may_commit(call, request, [(each.topic, each.id) for each in offsets]):
         raise Refused(code)
-
-
-def _commit_fault(call: Call, part: OffsetCommitRequestPartition, group_fault: ErrorCode) -> ErrorCode:
-    if group_fault:
-        return group_fault
-    if len(part.committed_metadata or "") > call.shared.options.offset_metadata_max_bytes:
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return ErrorCode.NONE
 
 
 async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
@@ -227,133 +230,6 @@ async def _deleted(
         )
         async for topic in call.pace.again(request.topics, 0.5)
     ]
-
-
-# OffsetCommit of a group's member without any error: the checks and the response of `commit`, and no more.
-#
-# Any unusual request (an unknown topic, large metadata, a refusal) is left to `commit`, which alone reports errors.
-# Source: Kafka protocol, OffsetCommit v5-v10; KIP-848 (topic ids in v10).
-_FIRST, _FLEXIBLE, _LAST = 5, 8, 10
-_LEADER_EPOCHS_SINCE: Final = 6
-_INSTANCE_SINCE: Final = 7
-_MEMBER_EPOCHS_SINCE: Final = 9
-_QUICK_IDS_SINCE: Final = 10
-_ID_BYTES: Final = 16
-_MOST: Final = 100
-"""The most topics, and partitions of each: their encoded responses are cached."""
-_KEPT: Final = 1_024
-
-
-class _QuickPart(NamedTuple):
-    number: int
-    offset: int
-    epoch: int
-    metadata: str | None
-
-
-class _Asked(NamedTuple):
-    """``topics`` by name, or by id from v10 on."""
-
-    version: int
-    correlation: int
-    identity: CommitIdentity
-    topics: list[tuple[str | bytes, list[_QuickPart]]]
-
-
-async def quick_commit(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
-    """The response, or None to leave the request to `commit`; then nothing was committed."""
-    if not shared.enode.near:
-        return None  # a commit whose answer was lost must not be repeated
-    try:
-        asked = _read(body, line.address.host)
-    except ProtocolViolation:
-        return None
-    offsets = None if asked is None else await _offsets(shared, asked)
-    if asked is None or not offsets:
-        return None
-    places = [(each.topic, each.id) for each in offsets]
-
-    def look() -> None:
-        knows = asked.version >= _MEMBER_EPOCHS_SINCE
-        if code := shared.groups.may_commit(asked.identity, places, knows_epochs=knows):
-            raise Refused(code)
-
-    try:
-        await shared.offsets.commit(asked.identity.group, offsets, look, asked.identity.host)
-    except PenstockError:
-        return None  # the log will refuse the general path's write as well
-    shape = tuple([(topic, tuple([part.number for part in parts])) for topic, parts in asked.topics])
-    return (framed(_answer(asked.version, shape), asked.correlation),)
-
-
-async def _offsets(shared: Shared, asked: _Asked) -> dict[Partition, Committed] | None:
-    """The offsets to commit; None if any of them has an error."""
-    enode, longest = shared.enode, shared.options.offset_metadata_max_bytes
-    now_ms = shared.services.runtime.now_ms()
-    offsets: dict[Partition, Committed] = {}
-    try:
-        for place, parts in asked.topics:
-            topic = await (enode.topic(place) if isinstance(place, str) else enode.topic_by_id(place))
-            for number, offset, epoch, metadata in parts:
-                if topic is None or not 0 <= number < topic.partitions or len(metadata or "") > longest:
-                    return None
-                offsets[Partition(topic.name, number)] = Committed(offset, metadata or "", epoch, now_ms)
-    except PenstockError:
-        return None
-    return offsets
-
-
-def _read(body: memoryview, host: str) -> _Asked | None:
-    """The request. Raises ProtocolViolation."""
-    reader = Reader(body)
-    head = read_head(reader, _FLEXIBLE)
-    if head is None or not _FIRST <= head.version <= _LAST:
-        return None
-    version, correlation = head
-    compact = version >= _FLEXIBLE
-    group, generation, member = text(reader, compact), reader.i32(), text(reader, compact)
-    instance = text_or_none(reader, compact) if version >= _INSTANCE_SINCE else None
-    count = reader.uvarint() - 1 if compact else reader.i32()
-    if not group or not 0 < count <= _MOST:
-        return None
-    topics = []
-    for _ in range(count):
-        topic = bytes(reader.take(_ID_BYTES)) if version >= _QUICK_IDS_SINCE else text(reader, compact)
-        parts = _read_parts(reader, version)
-        if parts is None:
-            return None
-        topics.append((topic, parts))
-    return _Asked(version, correlation, CommitIdentity(group, generation, member, instance, host), topics)
-
-
-def _read_parts(reader: Reader, version: int) -> list[_QuickPart] | None:
-    compact = version >= _FLEXIBLE
-    count = reader.uvarint() - 1 if compact else reader.i32()
-    if not 0 < count <= _MOST:
-        return None
-    parts = []
-    for _ in range(count):
-        number, offset = reader.i32(), reader.i64()
-        epoch = reader.i32() if version >= _LEADER_EPOCHS_SINCE else -1
-        parts.append(_QuickPart(number, offset, epoch, text_or_none(reader, compact)))
-        if compact and reader.uvarint():
-            return None
-    return None if compact and reader.uvarint() else parts
-
-
-@functools.lru_cache(_KEPT)
-def _answer(version: int, topics: tuple[tuple[str | bytes, tuple[int, ...]], ...]) -> bytes:
-    made = [
-        OffsetCommitResponseTopic(
-            name=topic if isinstance(topic, str) else "",
-            topic_id=topic if isinstance(topic, bytes) else bytes(_ID_BYTES),
-            partitions=[
-                OffsetCommitResponsePartition(partition_index=number, error_code=ErrorCode.NONE) for number in numbers
-            ],
-        )
-        for topic, numbers in topics
-    ]
-    return unchanging(OffsetCommitResponse(topics=made), version)
 
 
 # OffsetFetch: of one group or of many, by topic names or by topic ids.

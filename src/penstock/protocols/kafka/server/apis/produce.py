@@ -48,13 +48,12 @@ from penstock.records.batch import (
     APPEND_TIME,
     BATCH_HEADER,
     CONTROL,
-    CRC_START,
     DELETE_HORIZON,
     HEADER_BYTES,
     TRANSACTIONAL,
     BatchHeader,
     InflatesTooFar,
-    crc32c,
+    verify_crc,
 )
 from penstock.records.validation import (
     Target,
@@ -221,13 +220,11 @@ def check_batch(
         raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer} sent no sequence number")
     if attributes & TRANSACTIONAL and producer < 0:
         raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
-    found = crc32c(records, CRC_START)
-    if found != crc:
-        raise CorruptBatch(f"the checksum of the batch is {found:#010x}, its header says {crc:#010x}")
     header = BatchHeader(
         base, len(records), epoch, magic, crc, attributes, last_delta, first_ms, newest_ms, producer, era, sequence,
         count, 0,
     )  # fmt: skip
+    verify_crc(records, header)
     checked = ValidatedBatch.known(records, header)
     if rules.looks:
         try:
@@ -494,7 +491,7 @@ async def _append(
     shared = call.shared
     abilities = shared.enode.abilities
     numbered = abilities.numbered and not abilities.sequences
-    if numbered and shared.unstored:
+    if numbered and shared.failed_sequences:
         _check_numbers(shared, parts)
     results: list[Appended | PenstockError] = []
     for lump in _lumps(parts):
@@ -544,7 +541,7 @@ def _check_numbers(shared: Shared, parts: Sequence[_Part]) -> None:
     for row, numbers in _numbered(parts):
         part = parts[row]
         try:
-            shared.unstored.check(part.partition, numbers)
+            shared.failed_sequences.check(part.partition, numbers)
         except PenstockError as error:
             part.fault = part.fault or bare(error)
 
@@ -552,7 +549,9 @@ def _check_numbers(shared: Shared, parts: Sequence[_Part]) -> None:
 def _note_numbers(shared: Shared, parts: Sequence[_Part], results: Sequence[Appended | PenstockError]) -> None:
     for row, numbers in _numbered(parts):
         result = results[row]
-        shared.unstored.tell(parts[row].partition, numbers, result if isinstance(result, PenstockError) else None)
+        shared.failed_sequences.note(
+            parts[row].partition, numbers, result if isinstance(result, PenstockError) else None
+        )
 
 
 def _lumps(parts: Sequence[_Part]) -> list[Sequence[_Part]]:

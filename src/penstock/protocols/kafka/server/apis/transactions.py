@@ -86,20 +86,20 @@ async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddP
         async for topic in call.pace.again(request.v3_and_below_topics, 0.5)
         async for each in call.pace.again(topic.partitions)
     ]
-    told = {each: await _fault(call, each) or _inability(call, each) for each in dict.fromkeys(asked)}
-    if ErrorCode.COORDINATOR_NOT_AVAILABLE in told.values():
-        told = dict.fromkeys(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    elif any(told.values()):
-        told = {each: fault or ErrorCode.OPERATION_NOT_ATTEMPTED for each, fault in told.items()}
+    codes = {each: await _fault(call, each) or _inability(call, each) for each in dict.fromkeys(asked)}
+    if ErrorCode.COORDINATOR_NOT_AVAILABLE in codes.values():
+        codes = dict.fromkeys(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    elif any(codes.values()):
+        codes = {each: fault or ErrorCode.OPERATION_NOT_ATTEMPTED for each, fault in codes.items()}
     else:
-        told = dict.fromkeys(asked, await _add(call, request, asked))
+        codes = dict.fromkeys(asked, await _add(call, request, asked))
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[
             AddPartitionsToTxnResponseTopicResult(
                 name=topic.name,
                 results_by_partition=[
                     AddPartitionsToTxnResponsePartitionResult(
-                        partition_index=each, partition_error_code=told[Partition(topic.name, each)]
+                        partition_index=each, partition_error_code=codes[Partition(topic.name, each)]
                     )
                     async for each in call.pace.again(topic.partitions)
                 ],
@@ -166,13 +166,13 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
     }
     found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE, call.pace)
     named = [(each.topic, each.id) for each in found.values() if isinstance(each, Partition)]
-    told: dict[Key, ErrorCode] = {}
-    offsets = await _offsets(call, rows, found, told)
+    codes: dict[Key, ErrorCode] = {}
+    offsets = await _offsets(call, rows, found, codes)
     # This is checked once more in the transactional id's turn.
     code = _may_commit(call, request, named)
     if code:
         # The order of precedence: an unknown topic, then the group's error, then that of the metadata.
-        told = {key: code if each in _AFTER_THE_GROUP else each for key, each in told.items()}
+        codes = {key: code if each in _AFTER_THE_GROUP else each for key, each in codes.items()}
     else:
         left = list(offsets.items())
         for at in range(0, len(left), _LUMP):
@@ -180,7 +180,7 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
             if at:
                 await call.pace.spend(0, 2 * len(lump))
             code = await _commit(call, request, lump, named)
-            told.update((key, code) for key, place in found.items() if code and place in lump)
+            codes.update((key, code) for key, place in found.items() if code and place in lump)
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -188,7 +188,7 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
                 topic_id=topic.topic_id,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
-                        partition_index=each.partition_index, error_code=told[_key(call, topic, each)]
+                        partition_index=each.partition_index, error_code=codes[_key(call, topic, each)]
                     )
                     async for each in call.pace.again(topic.partitions)
                 ],
@@ -225,18 +225,18 @@ async def _offsets(
     call: Call,
     rows: Mapping[Key, TxnOffsetCommitRequestPartition],
     found: Mapping[Key, Partition | ErrorCode],
-    told: dict[Key, ErrorCode],
+    codes: dict[Key, ErrorCode],
 ) -> Mapping[Partition, Committed]:
-    """The offsets that can be committed; every row gets its code in ``told``."""
+    """The offsets that can be committed; every row gets its code in ``codes``."""
     now_ms = call.shared.services.runtime.now_ms()
     offsets: dict[Partition, Committed] = {}
     for key, each in rows.items():
         place, metadata = found[key], each.committed_metadata or ""
-        told[key] = place if isinstance(place, ErrorCode) else await _fault(call, place)
-        if isinstance(place, ErrorCode) or told[key]:
+        codes[key] = place if isinstance(place, ErrorCode) else await _fault(call, place)
+        if isinstance(place, ErrorCode) or codes[key]:
             continue
         if len(metadata) > call.shared.options.offset_metadata_max_bytes:
-            told[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            codes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             offsets[place] = Committed(each.committed_offset, metadata, each.committed_leader_epoch, now_ms)
     return offsets

@@ -1,4 +1,4 @@
-"""Fetch of one partition without a session is answered from its bytes as the long way would, or is left to that."""
+"""Fetch of one partition without a session, in all versions with names: limits, epochs, waiting, errors."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from penstock.interfaces.framing import joined
-from penstock.protocols.kafka.server import front
-from penstock.protocols.kafka.server.apis import fetch
+from penstock.errors import ProtocolViolation
 from penstock.protocols.kafka.wire.fetch import (
     FetchRequest,
-    FetchRequestForgottenTopic,
     FetchRequestPartition,
     FetchRequestTopic,
     FetchResponse,
+    FetchResponsePartition,
 )
 from penstock.protocols.kafka.wire.framing import read_response, request
-from tests.unit.kafka_front.kit import Kit, batch, run
+from tests.unit.kafka_front.kit import Client, Kit, batch, run
 from tests.unit.kafka_front.transaction_kit import Writer
 
 NAME = "a-topic"
@@ -40,25 +38,28 @@ CASES: dict[str, dict[str, Any]] = {
     "less there than is wanted": {"min_bytes": 1 << 20},
     "nothing is enough": {"offset": 23, "min_bytes": 0},
     "a rack": {"rack_id": "r1"},
-    "no patience": {"max_wait_ms": 0},
-    "of a follower's, whatever that means": {"replica_id": 3},
+    "no wait": {"max_wait_ms": 0},
+    "with a replica id": {"replica_id": 3},
 }
-LEFT: dict[str, dict[str, Any]] = {
-    "no such topic": {"topic": "nobody"},
-    "no topic": {"topic": ""},
-    "no such partition": {"partition": 2},
-    "a partition below none": {"partition": -1},
-    "beyond the end": {"offset": 24},
-    "before the beginning": {"offset": -1},
-    "an epoch that is over": {"epoch": 0},
-    "an epoch to come": {"epoch": 9},
-    "a session's first": {"session_epoch": 0},
-    "a session's": {"session_id": 5, "session_epoch": 1},
-    "a session's last": {"session_id": 5},
-    "two topics": {"topics": 2},
-    "two partitions": {"parts": 2},
-    "nothing": {"topics": 0},
-    "something forgotten": {"forgotten_topics_data": [FetchRequestForgottenTopic(topic=NAME, partitions=[1])]},
+FIRST, SECOND, LARGE = batch([b"x"] * 20), batch([b"x" * 70, b"y", b"z"]), batch([b"x" * 50_000])
+ONLY_FIRST = {"no byte of the partition", "less than none", "no byte in all", "one byte", "one byte in all", "some"}
+SIZES = {
+    **dict.fromkeys(ONLY_FIRST, len(FIRST)),
+    "from the last record": len(SECOND),
+    "all, which stays in its file": 3 * len(LARGE),
+    "nothing there yet": 0,
+    "nothing is enough": 0,
+}
+"""Bytes of records; all other cases get both batches."""
+REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
+    "no such topic": (3, {"topic": "missing"}),
+    "no topic": (3, {"topic": ""}),
+    "no such partition": (3, {"partition": 2}),
+    "a negative partition": (3, {"partition": -1}),
+    "beyond the end": (1, {"offset": 24}),
+    "before the beginning": (1, {"offset": -1}),
+    "an epoch that is over": (74, {"epoch": 0}),
+    "an epoch to come": (75, {"epoch": 9}),
 }
 
 
@@ -84,23 +85,17 @@ def asked(
 
 async def fill(kit: Kit) -> None:
     kit.store.create_topic(NAME, 2)
-    await kit.produce(NAME, *[batch([b"x"] * 20), batch([b"x" * 70, b"y", b"z"])])
-    await kit.produce(NAME, *[batch([b"x" * 50_000])] * 3, partition=1)
+    await kit.produce(NAME, FIRST, SECOND)
+    await kit.produce(NAME, LARGE, LARGE, LARGE, partition=1)
 
 
-def answers(data: bytes) -> tuple[list[bytes | None], bool]:
-    """To the same request twice; and whether the quick way answered it."""
-    found: list[bytes | None] = []
-    quick: list[bool] = []
-
-    async def test(kit: Kit) -> None:
-        await fill(kit)
-        client = kit.client()
-        found.extend([await client.send(data) for _ in range(2)])
-        quick.append(await answered(kit, data) is not None)
-
-    run(test)
-    return found, quick[0]
+async def part_of(client: Client, version: int, **given: Any) -> FetchResponsePartition:
+    found = await client.send(asked(version, **given))
+    assert found is not None
+    answer = read_response(FetchResponse, version, found[4:])
+    assert (answer.error_code, answer.session_id) == (0, 0)
+    (part,) = answer.responses[0].partitions
+    return part
 
 
 async def a_while() -> None:
@@ -109,86 +104,82 @@ async def a_while() -> None:
         await asyncio.sleep(0)
 
 
-async def answered(kit: Kit, data: bytes) -> bytes | None:
-    pieces = await fetch.fetch_single(kit.front._shared, kit.client().session.line, memoryview(data)[4:])
-    return None if pieces is None else joined(pieces)
-
-
-@pytest.mark.near  # far away nothing is asked twice
+@pytest.mark.near
 @pytest.mark.parametrize("version", range(4, 13))
 @pytest.mark.parametrize("case", CASES)
-def test_the_quick_answer_is_the_long_one(case: str, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = asked(version, **CASES[case])
-    short, quick = answers(data)
-    monkeypatch.setattr(front, "single", lambda key: None)
-    long, _ = answers(data)
-    assert short == long
-    assert quick == (7 <= version <= 11)
+def test_whole_batches_are_answered_within_the_limits(case: str, version: int) -> None:
+    async def test(kit: Kit) -> None:
+        await fill(kit)
+        for _ in range(2):
+            part = await part_of(kit.client(), version, **CASES[case])
+            log = kit.store.log(NAME, part.partition_index)
+            assert (part.error_code, part.high_watermark, part.last_stable_offset) == (
+                0,
+                log.end_offset,
+                log.end_offset,
+            )
+            assert len(part.records) == SIZES.get(case, len(FIRST) + len(SECOND))
+            committed = CASES[case].get("isolation_level")
+            assert part.aborted_transactions == (() if committed else None)
+
+    run(test)
+
+
+@pytest.mark.near
+@pytest.mark.parametrize("version", range(4, 13))
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_partition_that_cannot_be_read_gets_its_own_error(case: str, version: int) -> None:
+    code, given = REFUSED[case]
+
+    async def test(kit: Kit) -> None:
+        await fill(kit)
+        part = await part_of(kit.client(), version, **given)
+        assert part.error_code == (0 if version < 9 and "epoch" in given else code)
+
+    run(test)
 
 
 @pytest.mark.near
 @pytest.mark.parametrize("version", [7, 9, 11])
-@pytest.mark.parametrize("case", LEFT)
-def test_what_is_unusual_is_left_to_the_long_way(case: str, version: int) -> None:
-    _, quick = answers(asked(version, **LEFT[case]))
-    assert quick == (case.startswith("an epoch") and version < 9)
-
-
-@pytest.mark.near
-@pytest.mark.parametrize("version", [7, 9, 11])
-def test_a_request_that_is_cut_off_or_goes_on_is_left_to_the_long_way(version: int) -> None:
+def test_a_request_that_is_cut_off_is_not_answered(version: int) -> None:
     async def test(kit: Kit) -> None:
         await fill(kit)
         whole = asked(version, rack_id="r1")
         for end in range(12, len(whole)):
-            assert await answered(kit, whole[:end]) is None
-        assert await answered(kit, whole + b"\0") is None
-        assert await answered(kit, whole.replace(NAME.encode(), b"\xff" * len(NAME))) is None
-        for text in (b"me", b"r1"):  # nobody reads these
-            assert await answered(kit, whole.replace(text, b"\xff\xff")) is not None
-        assert await answered(kit, whole.replace(b"\0\2me", b"\xff\xfe")) is None
-        assert await answered(kit, whole.replace(b"\0\2me", b"\xff\xff")) is not None
-        assert await answered(kit, whole) is not None
+            with pytest.raises(ProtocolViolation):
+                await kit.client().send(whole[:end])
+        assert await kit.client().send(whole + b"\0") is not None  # what follows is ignored
 
     run(test)
 
 
 @pytest.mark.near
-@pytest.mark.parametrize("version", [7, 9, 11])
-def test_transactions_that_are_open_or_aborted_are_told_as_the_long_way_does(
-    version: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("version", [7, 9, 11, 12])
+def test_open_and_aborted_transactions_bound_what_is_read(version: int) -> None:
     async def test(kit: Kit) -> None:
         kit.store.create_topic(NAME, 1)
         writer = Writer(kit.client())
         await writer.init()
+        stable = aborted = 0
         for commit in (True, False, False):
             await writer.write(NAME, b"a", b"b")
-            await both(kit)
+            part = await part_of(kit, version, offset=0, **COMMITTED)
+            assert (part.last_stable_offset, len(part.aborted_transactions or ())) == (stable, aborted)
             await writer.end(commit=commit)
-            await both(kit)
-
-    async def both(kit: Kit) -> None:
-        for given in ({}, COMMITTED):
-            data = asked(version, offset=0, **given)
-            quick = await answered(kit, data)
-            assert quick is not None
-            with monkeypatch.context() as patched:
-                patched.setattr(front, "single", lambda key: None)
-                assert await kit.send(data) == quick
+            stable, aborted = stable + 3, aborted + (not commit)
+            part = await part_of(kit, version, offset=0, **COMMITTED)
+            assert (part.last_stable_offset, len(part.aborted_transactions or ())) == (stable, aborted)
+            assert (await part_of(kit, version, offset=0)).aborted_transactions is None
 
     run(test)
 
 
 @pytest.mark.near
-@pytest.mark.parametrize("quick", [True, False])
-def test_who_waits_is_answered_when_there_is_enough(quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_fetch_is_answered_when_there_is_enough() -> None:
     record = b"new"
 
     async def test(kit: Kit) -> None:
         await fill(kit)
-        if not quick:
-            monkeypatch.setattr(front, "single", lambda key: None)
         size = len(batch([record]))
         waiting = asyncio.ensure_future(kit.send(asked(11, offset=23, max_wait_ms=60_000, min_bytes=size + 1)))
         for _ in range(2):
@@ -205,7 +196,7 @@ def test_who_waits_is_answered_when_there_is_enough(quick: bool, monkeypatch: py
 
 @pytest.mark.near
 @pytest.mark.parametrize("gone", [True, False])
-def test_who_waits_in_vain_is_told_where_the_log_ends(gone: bool) -> None:
+def test_a_fetch_that_waits_in_vain_is_answered_with_the_end_of_the_log(gone: bool) -> None:
     async def test(kit: Kit) -> None:
         await fill(kit)
         client = kit.client()
@@ -223,7 +214,7 @@ def test_who_waits_in_vain_is_told_where_the_log_ends(gone: bool) -> None:
 
 
 @pytest.mark.near
-def test_a_topic_that_is_deleted_meanwhile_is_told_by_the_long_way() -> None:
+def test_a_fetch_whose_topic_is_deleted_meanwhile_is_answered_with_the_error() -> None:
     async def test(kit: Kit) -> None:
         await fill(kit)
         waiting = asyncio.ensure_future(kit.send(asked(11, offset=23, max_wait_ms=60_000)))
@@ -238,7 +229,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_told_by_the_long_way() -> None:
 
 
 @pytest.mark.near
-def test_a_quick_answer_is_counted_and_has_its_turn() -> None:
+def test_a_fetch_is_counted_and_takes_its_steps_of_the_loop() -> None:
     async def test(kit: Kit) -> None:
         await fill(kit)
         turns: list[int] = []
@@ -253,15 +244,5 @@ def test_a_quick_answer_is_counted_and_has_its_turn() -> None:
         assert found is not None
         assert FetchResponse.API.key in kit.front._shared.meter.served
         assert turns == [64 * 1024 // 20_000 + 2]
-
-    run(test)
-
-
-@pytest.mark.parametrize("version", [7, 11])
-def test_far_from_its_log_a_node_asks_once(version: int) -> None:
-    async def test(kit: Kit) -> None:
-        await fill(kit)
-        if not kit.front._shared.enode.near:
-            assert await answered(kit, asked(version)) is None
 
     run(test)
