@@ -13,7 +13,7 @@ def frames(framing: Framing, data: bytes, most: int) -> Iterator[Frame]:
     for _ in range(most):
         frame = None
         while frame is None:
-            need = framing.need()
+            need = framing.need() or max(1, len(view))
             if len(view) < need:
                 return
             frame, view = framing.feed(view[:need]), view[need:]

@@ -62,11 +62,11 @@ class Framing(Protocol):
     """Cuts frames out of a stream; raises ProtocolViolation for impossible lengths before it allocates anything."""
 
     def need(self) -> int:
-        """Bytes wanted next, at least 1."""
+        """Bytes wanted next; 0 for those that have arrived, however many."""
         ...
 
     def feed(self, chunk: memoryview) -> Frame | None:
-        """Take exactly ``need()`` bytes; a Frame when one is complete."""
+        """Take exactly ``need()`` bytes, or if that is 0 at least one; a Frame when one is complete."""
         ...
 
 

@@ -52,6 +52,7 @@ __all__ = ["BlockingChannel", "BlockingConnection", "BlockingPending", "run"]
 
 # One connection: a socket. A caller that waits for an answer reads it, and keeps the answers to others.
 _AT_ONCE_S = 0.001
+_ANY_BYTES = 64 << 10
 
 
 class BlockingPending:
@@ -224,9 +225,9 @@ class BlockingConnection:
             raise lost(self._endpoint, self._end.message)
         try:
             while True:
-                chunk = allocate(self._framing.need())
-                self._fill(chunk, deadline)
-                frame = self._framing.feed(chunk)
+                need = self._framing.need()
+                chunk = allocate(need or _ANY_BYTES)
+                frame = self._framing.feed(chunk[: self._fill(chunk, need, deadline)])
                 if frame is not None:
                     self._heard = True
                     self._contact.answered()
@@ -245,14 +246,16 @@ class BlockingConnection:
             self._break(lost(self._endpoint, repr(error)))
             raise
 
-    def _fill(self, chunk: memoryview, deadline: float) -> None:
-        filled, size = 0, len(chunk)
-        while filled < size:
+    def _fill(self, chunk: memoryview, need: int, deadline: float) -> int:
+        """Receive ``need`` bytes, or any number if that is 0; returns how many."""
+        filled = 0
+        while filled < (need or 1):
             count = self._receive(chunk[filled:], deadline)
             if count == 0:
                 raise self._broken("the peer closed it")
             filled += count
             self._any_came = True
+        return filled
 
     def _receive(self, into: memoryview, deadline: float) -> int:
         """Wait for bytes, and log a silence now and then."""

@@ -130,7 +130,7 @@ class ReceiveBuffer:
                 yield frame
         else:
             self._end += count
-        while (need := self._framing.need()) <= self._end - self._start:
+        while (need := self._framing.need() or max(1, self._end - self._start)) <= self._end - self._start:
             chunk = memoryview(bytes(self._scratch[self._start : self._start + need]))
             self._start += need
             frame = self._framing.feed(chunk)

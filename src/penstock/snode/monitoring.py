@@ -1,6 +1,6 @@
 """The operators' page of a node over HTTP: ``/healthz``, ``/readyz`` and ``/metrics``.
 
-The module has, in this order: minimal HTTP (`HttpFraming`), `Readiness`, the table of all metrics (`FAMILIES`), figures
+The module has, in this order: `Readiness`, the table of all metrics (`FAMILIES`), figures
 of the process from Linux, Prometheus' text format (`text`), the collection of samples (`readings`) and the front that
 serves the page (`OpsFront`).
 """
@@ -22,9 +22,10 @@ from msgspec import Struct
 
 from penstock._version import __version__
 from penstock.concurrency.runtime import Runtime
-from penstock.errors import PenstockError, ProtocolViolation
-from penstock.interfaces.framing import Buffers, Frame
+from penstock.errors import PenstockError
+from penstock.interfaces.framing import Frame
 from penstock.interfaces.front import BOUNDS_S, OTHER, Front, Meter, Name, Peer
+from penstock.interfaces.http import HttpRequest, RequestFraming, encode_response
 from penstock.interfaces.node import Reachable
 from penstock.net.connecting import ListenerOptions
 from penstock.snode.status import Stage, Watched
@@ -36,26 +37,21 @@ __all__ = [
     "Answer",
     "Family",
     "Histogram",
-    "HttpFraming",
     "Kind",
     "OpsFront",
     "Readiness",
     "Sample",
     "cpu_s",
     "open_files",
-    "path_of",
     "readings",
     "resident_bytes",
     "text",
-    "written",
 ]
 
-# Minimal HTTP for probes and scrapers: one GET or HEAD per connection, then the connection is closed.
-#
-# Source: RFC 9110 and 9112. A head that is too long or is not HTTP ends the connection; a body is not read.
+# HTTP for probes and scrapers: one GET or HEAD per connection.
 _HEAD_BYTES: Final = 8 << 10
-_METHODS: Final = (b"GET", b"HEAD")
-_LONGEST_METHOD: Final = 8
+_METHODS: Final = ("GET", "HEAD")
+_TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Answer(Struct, frozen=True):
@@ -63,54 +59,7 @@ class Answer(Struct, frozen=True):
 
     status: HTTPStatus
     body: str
-    content_type: str = "text/plain; charset=utf-8"
-
-
-class HttpFraming:
-    """``penstock.interfaces.framing.Framing``: the request's head is the frame; later bytes are ignored."""
-
-    __slots__ = ("_head", "_over")
-
-    def __init__(self) -> None:
-        self._head = bytearray()
-        self._over = False
-
-    def need(self) -> int:
-        """One byte at a time, since a head has no length; the bytes come from a buffer, so this is cheap."""
-        return 1
-
-    def feed(self, chunk: memoryview) -> Frame | None:
-        if self._over:
-            return None
-        self._head += chunk
-        if len(self._head) > _HEAD_BYTES:
-            raise ProtocolViolation(f"an HTTP head of more than {_HEAD_BYTES} bytes")
-        if len(self._head) == _LONGEST_METHOD and b" " not in self._head:
-            raise ProtocolViolation("no HTTP request", hint="/metrics, /healthz and /readyz are served here")
-        if not self._head.endswith((b"\r\n\r\n", b"\n\n")):
-            return None
-        self._over = True
-        return Frame(0, False, memoryview(bytes(self._head)))
-
-
-def path_of(head: bytes) -> tuple[str | None, bool]:
-    """(path without the query, True for HEAD). The path is None if the method is neither GET nor HEAD."""
-    words = head.split(b"\n", 1)[0].split()
-    if len(words) != 3 or words[0] not in _METHODS:
-        return None, False
-    return words[1].partition(b"?")[0].decode("ascii", "replace"), words[0] == b"HEAD"
-
-
-def written(answer: Answer, *, head_only: bool = False) -> Buffers:
-    """The encoded response; the connection is closed after it."""
-    body = answer.body.encode()
-    allow = "Allow: GET, HEAD\r\n" if answer.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
-    head = (
-        f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
-        f"Content-Type: {answer.content_type}\r\nContent-Length: {len(body)}\r\n"
-        f"{allow}Cache-Control: no-store\r\nConnection: close\r\n\r\n"
-    )
-    return [head.encode()] if head_only else [head.encode(), body]
+    content_type: str = _TEXT
 
 
 # Readiness: whether a node can serve clients now, and if not, why, in one sentence.
@@ -447,10 +396,8 @@ class OpsFront(Front):
         """Stop asking the cluster behind the node."""
         self._readiness.stop()
 
-    async def answer(self, path: str | None) -> Answer:
-        """The response for a path; None stands for an unsupported method."""
-        if path is None:
-            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, "GET or HEAD\n")
+    async def answer(self, path: str) -> Answer:
+        """The response for a path."""
         if path == "/metrics":
             ready = await self._readiness.why_not() is None
             lag_s = max(self._late, default=0.0)
@@ -485,13 +432,22 @@ class _Session:
         self._front = front
         self._peer = peer
 
-    def framing(self) -> HttpFraming:
-        return HttpFraming()
+    def framing(self) -> RequestFraming:
+        return RequestFraming(most_head=_HEAD_BYTES, most_body=_HEAD_BYTES)
 
     async def handle(self, frame: Frame) -> None:
         """Respond and close the connection."""
-        path, head_only = path_of(bytes(frame.body))
-        self._peer.push(written(await self._front.answer(path), head_only=head_only))
+        assert isinstance(frame, HttpRequest)
+        if frame.refused is not None:
+            status, why = frame.refused
+            self._peer.push(encode_response(status, _TEXT, f"{why}\n"))
+        elif frame.method not in _METHODS:
+            headers = ["Allow: GET, HEAD"]
+            self._peer.push(encode_response(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, "GET or HEAD\n", headers=headers))
+        else:
+            found = await self._front.answer(frame.target.partition("?")[0])
+            head_only = frame.method == "HEAD"
+            self._peer.push(encode_response(found.status, found.content_type, found.body, head_only=head_only))
         self._peer.hang_up()
 
     def lost(self) -> None:

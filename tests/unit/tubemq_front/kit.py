@@ -89,7 +89,7 @@ class Client:
         framing = self.session.framing()
         view, frame = memoryview(data), None
         while view:
-            need = framing.need()
+            need = framing.need() or len(view)
             frame, view = framing.feed(view[:need]), view[need:]
         assert frame is not None
         return frame

@@ -42,6 +42,6 @@ async def _call(kit: Kit, method: str, **parameters: object) -> dict[str, Any]:
 def feed(client: Client, data: bytes) -> Frame | None:
     """What the connection's framing makes of ``data``."""
     framing, view, frame = client.session.framing(), memoryview(data), None
-    while len(view) >= (need := framing.need()):
+    while view and len(view) >= (need := framing.need() or len(view)):
         frame, view = framing.feed(view[:need]) or frame, view[need:]
     return frame

@@ -6,7 +6,7 @@ import functools
 import importlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from msgspec import Struct, field
 
@@ -35,6 +35,9 @@ from penstock.protocols.tubemq.wire.rpc import (
     java_name,
     read_call,
 )
+
+if TYPE_CHECKING:
+    from penstock.interfaces.http import HttpRequest
 
 __all__ = ["CODES", "TABLE", "About", "Row", "TubeSession", "TubeWording", "handler", "read_send", "refused", "tell"]
 
@@ -226,8 +229,8 @@ class TubeSession:
 
     async def handle(self, frame: Frame) -> Pieces | Deferred[Pieces] | None:
         """Serve one request."""
-        if self._framing.speaks_http:
-            self._peer.push(await self._admin.serve(frame.body))
+        if type(frame) is not Frame:  # the only other kind
+            self._peer.push(await self._admin.serve(cast("HttpRequest", frame)))
             self._peer.hang_up()
             return None
         meter, serial = self._shared.meter, frame.correlation

@@ -9,16 +9,19 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from hmac import compare_digest
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
 from penstock.concurrency.runtime import retry_while_unreachable
 from penstock.errors import PenstockError
-from penstock.interfaces.framing import Buffer, Buffers
+from penstock.interfaces.framing import Buffers
 from penstock.protocols.tubemq.errors import Code, Refused, refusal
 from penstock.protocols.tubemq.server.context import Shared
-from penstock.protocols.tubemq.server.http import HttpRefused, HttpRequest, json_answer, text_answer
+from penstock.protocols.tubemq.server.http import HttpRefused, json_answer, parameters_of, text_answer
+
+if TYPE_CHECKING:
+    from penstock.interfaces.http import HttpRequest
 
 __all__ = [
     "CONDITION",
@@ -414,14 +417,13 @@ class Admin:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def serve(self, data: Buffer) -> Buffers:
+    async def serve(self, request: HttpRequest) -> Buffers:
         """The whole answer to a whole request."""
         try:
-            request = HttpRequest.parse(data)
+            parameters = parameters_of(request)
         except HttpRefused as error:
-            return [text_answer(error.status, f"{error.message}\n")]
-        answer = json_answer(await self._call(request.parameters))
-        return [answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if request.method == "HEAD" else answer]
+            return text_answer(error.status, f"{error.message}\n")
+        return json_answer(await self._call(parameters), head_only=request.method == "HEAD")
 
     async def _call(self, parameters: Mapping[str, str]) -> Mapping[str, Any]:
         given = Parameters(parameters)
