@@ -49,8 +49,8 @@ _SKIPPED_AT_ONCE: Final = 64 << 10
 class FrontFraming(TubeFraming):
     """``penstock.interfaces.framing.Framing``. An HTTP request is one frame, head and body; one a connection.
 
-    A frame that is too long is passed over as it comes, and becomes one whose body is `TOO_LONG`: whoever sent it gets
-    an answer, and whatever else is under way on the connection goes on. ``alone``: whether the last frame was all that
+    A frame that is too long is passed over as it comes, and becomes one whose body is `TOO_LONG`: its sender gets
+    an answer, and all other requests of the connection go on. ``alone``: whether the last frame was all that
     had been received. ``speaks_http``: what the connection turned out to be.
     """
 
@@ -161,7 +161,7 @@ def _content_length(head: bytes) -> int:
 
 # As much HTTP/1.1 as the administration needs: one request a connection, GET or a form by POST, JSON back.
 #
-# Strict: what is not clearly one of these is refused with a status that says why. A page in somebody's browser can send
+# Strict: what is not clearly one of these is refused with a status that says why. A page in a user's browser can send
 # requests to this machine, too; browsers say so (``Origin``, ``Sec-Fetch-Site``), and then nothing is served. Source:
 # RFC 9112.
 _REASONS: Final = {
