@@ -142,7 +142,7 @@ class TubeFront:
         return await self.shared.cluster.partitions(topic) if accepts else []
 
     def _random_below(self, bound: int) -> int:
-        return int.from_bytes(self.shared.services.runtime.random_bytes(4), "big") % sides
+        return int.from_bytes(self.shared.services.runtime.random_bytes(4), "big") % bound
 
 
 # From a node's configuration to its TubeMQ front.
