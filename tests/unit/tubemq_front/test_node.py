@@ -36,5 +36,5 @@ def test_an_address_that_tubemq_cannot_write_is_refused_at_start(given: dict[str
         async with Node(snode_config(given, configs())):
             raise AssertionError("it started")
 
-    with pytest.raises(ConfigError, match="cannot be told"):
+    with pytest.raises(ConfigError, match="cannot be given"):
         asyncio.run(main())

@@ -1,4 +1,4 @@
-"""TubeMQ: wire, client, server and backend. See ``README.md`` beside this file for what is spoken."""
+"""TubeMQ: wire, client, server and backend. See ``README.md`` in this folder for the protocol."""
 
 from penstock.protocols.tubemq.registration import PROTOCOL as PROTOCOL
 

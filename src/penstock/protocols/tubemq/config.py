@@ -60,11 +60,11 @@ __all__ = [
 ]
 
 
-# What a node is told of its TubeMQ front.
+# Options of a node's TubeMQ front.
 class TubeNodeConfig(Options):
     """``balance_period_ms``: how often a group's partitions are looked at for moving; TubeMQ's own minute is what
     people wait for their first message. ``tubemq_timeout_ms``: without a heartbeat for so long a client is out,
-    TubeMQ's default; its clients beat every 13 seconds. ``admin_token``: what administration is to be told
+    TubeMQ's default; its clients beat every 13 seconds. ``admin_token``: what administrative calls must bring
     (``confModAuthToken``) before it changes anything; without one it asks for none, as nothing else of a node does.
     """
 
@@ -78,7 +78,9 @@ class TubeNodeConfig(Options):
     tubemq_max_bookings: int = number(
         100_000, low=20, about="partitions that groups of TubeMQ have booked; more are refused"
     )
-    admin_token: str | None = secret(about="what TubeMQ's administration is to be told before it changes anything")
+    admin_token: str | None = secret(
+        about="the token that TubeMQ's administrative calls must bring before they change anything"
+    )
 
 
 # What TubeMQ's own clients call our options: Java's names and Go's, a row each; and what of theirs means nothing here.
@@ -400,8 +402,8 @@ class TubeConfig(Options):
     and client share two cores. Two, because more bring something only where a broker has cores to spare and a client
     reads many partitions, and because each is a socket and buffers on both sides.
 
-    ``user`` and ``password`` sign every registration; ``authenticate`` false leaves that out. ``local_address``: what
-    servers are told as this client's host, and messages carry as their sender's: no part of the protocol depends on it.
+    ``user`` and ``password`` sign every registration; ``authenticate`` false leaves that out. ``local_address``: the
+    host that this client names to servers and in its messages. No part of the protocol depends on it.
 
     Consuming. ``consume_position``: None follows ``auto_offset_reset``. ``filters``: ``topic@item,item;topic2@item``,
     or ``item,item`` for every topic. ``bound_consume`` with ``session_key``, ``source_count``, ``select_big`` and
@@ -425,10 +427,10 @@ class TubeConfig(Options):
     within ``link_stats_duration_ms`` is left alone for ``link_forbidden_duration_ms``; a broker that says it is
     unavailable for ``unavailable_broker_ms``; both for at most a share of ``max_sent_forbidden_rate`` of all brokers
     that is judged anew every ``max_forbidden_check_ms``. ``link_max_delayed`` and ``session_max_delayed`` bound how
-    many messages are unanswered, by broker and in all. ``allow_duplicates``: a message of which nobody knows whether it
-    is stored (its connection broke, no answer came in time, the broker failed or stopped meanwhile) is sent again, for
-    nothing in the protocol makes a repeated message one; false: its delivery fails. True, because losing is worse, and
-    because a broker that is restarted leaves thousands of such messages.
+    many messages are unanswered, by broker and in all. ``allow_duplicates``: a message of which it is unknown whether
+    it is stored (its connection broke, no answer came in time, the broker failed or stopped meanwhile) is sent again,
+    for nothing in the protocol makes a repeated message one; false: its delivery fails. True, because losing is worse,
+    and because a broker that is restarted leaves thousands of such messages.
 
     Reading ranges and offsets books partitions under groups named ``reader_group`` with a number behind: a bounded set,
     so that brokers do not have to remember one more group for each read. ``admin_address`` ``host:port[,…]``: the
@@ -456,7 +458,7 @@ class TubeConfig(Options):
     user: str | None = optional_text(about="in whose name registrations are signed")
     password: str | None = secret(about="with what")
     authenticate: bool | None = optional_flag(about="false: do not sign although there is a user")
-    local_address: str = text("127.0.0.1", about="what servers are told as this client's host")
+    local_address: str = text("127.0.0.1", about="the host that this client names to servers")
 
     consume_position: ConsumePosition | None = choice(
         None,
@@ -540,7 +542,7 @@ class TubeConfig(Options):
             )
         if self.start_offsets.strip() and not self.bound_consume:
             raise ConfigError(
-                "start_offsets is set, but bound_consume is not, without which nobody looks at it",
+                "start_offsets is set, but bound_consume is not, and only bound_consume uses it",
                 hint="Add bound_consume=true; without a session, assign({partition: offset}) begins at an offset",
             )
         if self.source_count > 0 and self.client_balance and not 0 <= self.node_id < self.source_count:
@@ -654,7 +656,7 @@ def _ours(given: dict[str, str], text: str, role: type[ClientConfig]) -> dict[st
     return found
 
 
-# What the registry is told of TubeMQ's configuration.
+# TubeMQ's configuration as the registry needs it.
 ADDED: Final = structs.replace(
     WORDS,
     address=go_address,

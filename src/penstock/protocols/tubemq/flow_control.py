@@ -242,7 +242,7 @@ def _clock(item: Any, key: str, where: str) -> int:
 
 # Who holds rules: a client has its group's and the cluster's, and the group's come first.
 UNDEFINED: Final = -2
-"""Id of rules nobody has sent, and priority of queries nobody has set."""
+"""Id of rules that were never sent, and priority of queries that was never set."""
 
 UNLIMITED: Final = DataLimit((1 << 63) - 1, 0)
 

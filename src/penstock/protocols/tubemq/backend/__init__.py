@@ -1,1 +1,1 @@
-"""A TubeMQ cluster as an enode: see ``README.md`` beside this file."""
+"""A TubeMQ cluster as an enode: see ``README.md`` in this folder."""

@@ -63,14 +63,14 @@ def load() -> None:
 # in one write. What is stored is not sent again. What is in doubt because its broker is gone is sent again, so it may
 # be stored twice (``allow_duplicates``); what a broker does not answer in time is not, for it may be stored yet. A
 # broker's answer tells each message's place. That is its offset where its store has one partition. Elsewhere it is not
-# (`Spots`), and where others wrote in between no one number says where a batch is: then -1 is told, "not known".
+# (`Spots`), and if others wrote in between, no single number locates the batch: the answer is then -1, "not known".
 # Source: Apache InLong TubeMQ 2.x, broker method 13.
 _ROUND_BYTES: Final = 4 << 20
 _LEAST_S: Final = 5.0
 """A batch that has less than this left is not sent any more: its producer may be given it back safely."""
 _AN_RPC_S: Final = 3.0
 _ROUND_ROWS: Final = 2_000
-"""What a broker stores in less than a second: whoever waits for a batch should not wait for many others' first."""
+"""What a broker stores in less than a second: a batch should not wait for many others."""
 
 
 class _Waiting(Struct):
@@ -80,7 +80,7 @@ class _Waiting(Struct):
 
 
 class Appends:
-    """``written`` is told of each partition (the cluster's) that has more now."""
+    """``written`` is called with each partition (the cluster's) that has grown."""
 
     def __init__(self, shared: Shared, runtime: Runtime, written: Callable[[Partition], None]) -> None:
         self._shared = shared

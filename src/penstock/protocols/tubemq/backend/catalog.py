@@ -44,7 +44,7 @@ __all__ = ["Catalog", "Numbering", "Topic", "TopicChanges", "is_topic"]
 class Numbering:
     """A topic's partitions are numbered in the order in which they were heard of: by broker, then by their own number.
 
-    Nothing is ever taken back: a broker that nobody tells of any more keeps its places.
+    Nothing is ever taken back: a broker that masters no longer list keeps its numbers.
     """
 
     def __init__(self) -> None:
@@ -75,9 +75,9 @@ class Numbering:
 
 # The cluster's topics under this node's numbers (`Numbering`), and where each partition is now.
 #
-# What masters told lately is believed; while none answers, what was known goes on. With journals of its own beside the
-# cluster (``--journals``) a node writes each number down before it tells anybody, so that it is the same after a
-# restart also where brokers were added or were away.
+# The masters' last answers are used, also while no master answers. With journals outside the cluster (``--journals``) a
+# node writes each number down before it shows it to a client. So numbers are the same after a restart, even if brokers
+# were added or unreachable meanwhile.
 _JOURNAL: Final = f"{OWN_TOPICS}partitions"
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 
@@ -138,8 +138,8 @@ class Catalog:
         return [name for name in self._numbering.topics() if name not in self._absent]
 
     async def look(self, names: Sequence[str], *, fresh: bool = False) -> None:
-        """Ask for those of ``names`` that are not known, ``fresh``: for all. The node does that now and then, so that
-        nobody else waits for masters that are away. Raises ServerError, ConnectionLost, RequestTimeout."""
+        """Ask for those of ``names`` that are not known, ``fresh``: for all. The node does that periodically, so that
+        no request waits for unreachable masters. Raises ServerError, ConnectionLost, RequestTimeout."""
         wanted = [name for name in names if is_topic(name) and (fresh or self._topic(name) is None)]
         if not wanted:
             return

@@ -91,15 +91,15 @@ def _refusal(error: ServerError) -> PenstockError:
     return UpstreamLost(words, node=error.node) if error.retriable else StoreError(words, node=error.node)
 
 
-# Arriving: who waits for records. TubeMQ holds no question, so partitions somebody waits for are looked at again.
+# Arriving: readers that wait for records. TubeMQ has no long poll, so a partition with waiting readers is polled.
 #
 # The pause begins short and doubles up to ``not_found_wait_ms``, the protocol's own pause after "nothing there"; one
-# look serves all who wait. Nobody waits: nobody looks.
+# poll serves all waiting readers. Without readers there are no polls.
 _FIRST_S: Final = 0.02
 
 
 class Arriving:
-    """``grows`` looks at a partition: whether there is more than before; it raises where that cannot be told."""
+    """``grows`` asks whether a partition has more than before; it raises if that is not known."""
 
     def __init__(self, runtime: Runtime, grows: Callable[[Partition], Awaitable[bool]], longest_s: float) -> None:
         self._runtime = runtime
@@ -124,7 +124,7 @@ class Arriving:
             promise.set(None)
 
     def forget(self, promise: Promise[None]) -> None:
-        """Nobody waits for it any more."""
+        """No reader waits for it any more."""
         for partition, waiting in list(self._waiting.items()):
             waiting.discard(promise)
             if not waiting:
@@ -239,33 +239,33 @@ class TubeEnode:
                 names = [*await self._reader.admin().topics(None, fresh=False)]
             except PenstockError as error:
                 _log.warning("the web API of TubeMQ's masters does not answer, going on with what is known: %s", error)
-        await self._told(self._catalog.look(names))
-        found = [await self._told(self._catalog.topic(name)) for name in names]
+        await self._in_store_errors(self._catalog.look(names))
+        found = [await self._in_store_errors(self._catalog.topic(name)) for name in names]
         return [each for each in found if each is not None]
 
     async def topic(self, name: str) -> TopicState | None:
-        return await self._told(self._catalog.topic(name))
+        return await self._in_store_errors(self._catalog.topic(name))
 
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         return self._catalog.by_id(topic_id)
 
     async def places(self, topic: str) -> Sequence[PartitionLocation]:
-        await self._told(self._catalog.look([topic]))
+        await self._in_store_errors(self._catalog.look([topic]))
         return [PartitionLocation(0, home.id, home.node) for home in self._catalog.homes(topic)]
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
-        return await self._told(self._changes.create(name, partitions, config))
+        return await self._in_store_errors(self._changes.create(name, partitions, config))
 
     async def delete_topic(self, name: str) -> None:
         homes = self._catalog.homes(name)
-        await self._told(self._changes.delete(name))
+        await self._in_store_errors(self._changes.delete(name))
         for home in homes:
             self._chunks.forget(home)
             self._logs.pop(home, None)
             self._arriving.changed(home)
 
     async def add_partitions(self, name: str, total: int) -> None:
-        await self._told(self._changes.grow(name, total))
+        await self._in_store_errors(self._changes.grow(name, total))
 
     async def set_config(self, name: str, config: Mapping[str, str]) -> None:
         self.abilities.need("options")
@@ -384,7 +384,7 @@ class TubeEnode:
             log = self._logs[home] = PartitionLog(self._reader.shared, home, self._chunks, self._turns)
         return log
 
-    async def _told(self, work: Awaitable[T]) -> T:
+    async def _in_store_errors(self, work: Awaitable[T]) -> T:
         try:
             return await work
         except PenstockError as error:

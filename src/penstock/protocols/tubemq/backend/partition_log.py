@@ -41,7 +41,7 @@ __all__ = ["WINDOW", "Chunk", "Chunks", "Ends", "PartitionLog", "Piece", "Spot",
 WINDOW: Final = 4_096
 """Places. Never to be changed: offsets that clients keep would mean other records.
 
-Whoever comes to an offset that nobody read before has to count from its window's start: this many messages at most.
+The first reader of an offset has to count from its window's start: this many messages at most.
 Each window's end is looked up by one more request, so much smaller ones would cost more than reading.
 """
 
@@ -194,7 +194,7 @@ class Piece(NamedTuple):
 
 
 class PartitionLog:
-    """Readers and whoever waits call it; ``chunks`` and ``turns`` are those of all partitions."""
+    """Called by readers and by `Arriving`; ``chunks`` and ``turns`` are those of all partitions."""
 
     def __init__(self, shared: Shared, partition: Partition, chunks: Chunks, turns: Locks[Partition]) -> None:
         self.partition = partition
@@ -210,7 +210,7 @@ class PartitionLog:
 
     @property
     def start(self) -> int:
-        """The first offset when somebody last asked; -1: nobody has."""
+        """The first offset at the last request for it; -1: not asked yet."""
         return self._start
 
     @property
@@ -234,7 +234,7 @@ class PartitionLog:
                 return await self._nothing_at(offset)
 
     async def grows(self) -> bool:
-        """Whether there is anything behind what was the end; True also where nobody knows the end. Raises as `ends`."""
+        """Whether there is anything behind what was the end; True also if the end is unknown. Raises as `ends`."""
         async with self._turn():
             if self._front is None:
                 return True
@@ -243,7 +243,7 @@ class PartitionLog:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """One caller at a time. Whoever fails, or goes away in the middle, leaves nothing that may be half true."""
+        """One caller at a time. A caller that fails or is cancelled discards everything that may be inconsistent."""
         async with self._turns.held(self.partition):
             try:
                 yield
@@ -305,7 +305,7 @@ class PartitionLog:
         return Piece(None, offset, max(offset, spot.next), is_end=False)
 
     async def _from(self, offset: int) -> Spot:
-        """Where to begin counting for a record that nobody read lately. Raises LogOffsetOutOfRange."""
+        """Where to begin counting for a record that was not read recently. Raises LogOffsetOutOfRange."""
         place = offset if self._alone else window_of(offset)
         found = await self._reader.seek(place * INDEX_BYTES)
         begins = found.offset // INDEX_BYTES

@@ -108,7 +108,7 @@ def _offsets(row: Row, node: str) -> dict[Partition, Committed]:
 
 # Committed offsets of a group, from outside of it.
 #
-# A broker moves a group's offset to where somebody registers for the group, and keeps it there; so committing is to
+# A broker moves a group's offset to where a member registers for the group, and keeps it there; so committing is to
 # register at the offset and to give the partition back at once. That is refused (410) where a member holds the
 # partition: it must commit itself. Looking is the same without an offset, and has a price: a group that had no place in
 # a partition has one afterwards, where ``consume_position`` (or ``auto_offset_reset``) says. The admin API has neither
@@ -292,10 +292,10 @@ class TubeAdmin(AdminClient):
         ]
 
     async def rebalances(self, group: str) -> None:
-        """Nobody remembers them."""
+        """Empty: neither masters nor brokers remember them."""
 
     async def describe_group(self, group: str) -> GroupDescription:
-        """One group and its members; "Dead" where nobody knows it."""
+        """One group and its members; "Dead" if it is unknown."""
         check_group(group)
         document = await self._web.document("admin_query_consume_group_detail", consumeGroup=group)
         members = tuple(_member(row) for row in list_in(document, "data"))
@@ -339,12 +339,12 @@ class TubeAdmin(AdminClient):
             await self._forget(group, topics)
 
     async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
-        """Raises UsageError: masters throw nobody out."""
-        raise _nobody_leaves(group)
+        """Raises UsageError: masters cannot remove members."""
+        raise _cannot_remove_members(group)
 
     async def remove_all_members(self, group: str, *, reason: str) -> None:
-        """Raises UsageError: masters throw nobody out."""
-        raise _nobody_leaves(group)
+        """Raises UsageError: masters cannot remove members."""
+        raise _cannot_remove_members(group)
 
     async def _check_empty(self, group: str) -> None:
         if members := (await self.describe_group(group)).members:
@@ -408,7 +408,7 @@ class TubeAdmin(AdminClient):
 
 
 def _shape(partitions: int, config: Mapping[str, str]) -> dict[str, object]:
-    """What a broker is told that is to have so many of a topic's partitions."""
+    """The request's fields for a broker that is to have so many of a topic's partitions."""
     shared = config.get("numPartitions", "")
     if "numTopicStores" not in config and shared.isdecimal() and int(shared) and not partitions % int(shared):
         return {"numTopicStores": partitions // int(shared), **config}
@@ -451,8 +451,8 @@ def _no_topic(name: str) -> ServerError:
     )
 
 
-def _nobody_leaves(group: str) -> UsageError:
+def _cannot_remove_members(group: str) -> UsageError:
     return UsageError(
-        f"TubeMQ's masters throw nobody out of group {group}",
+        f"TubeMQ's masters cannot remove members of group {group}",
         hint="Stop the members' processes: masters give a silent one's partitions away after half a minute",
     )

@@ -39,13 +39,13 @@ __all__ = [
 #
 # A partition is **WANTED** until its broker is asked for it, **ASKED** until the broker answers. Then it is **IDLE**:
 # the next batch may be read. **READING** a request is on its way, **OUT** its batch is with the consumer,
-# **CONFIRMING** the broker is being told what became of it. **WAITING** it is left alone for a time, that flow control,
-# an empty answer or an error gave; **FROZEN** it is until the application wants it again. A partition that is to be
-# given back is **DRAINING** while something of it is under way, then **LEAVING** while its broker is told, and **GONE**
-# in the end, also when the broker gave it to somebody else. A broker that restarted remembers nobody: the partition is
-# still this consumer's as far as the master goes, so that it is WANTED again.
+# **CONFIRMING** the broker is being informed of its outcome. **WAITING** it is left alone for a time, that flow
+# control, an empty answer or an error gave; **FROZEN** it is until the application wants it again. A partition that is
+# to be given back is **DRAINING** while something of it is under way, then **LEAVING** while its broker is informed,
+# and **GONE** in the end, also when the broker gave it to another member. A broker that restarted has no bookings: the
+# partition is still this consumer's as far as the master goes, so that it is WANTED again.
 #
-# Three rules. First, at most one batch of a partition is out, and it has a token; whoever confirms shows the token, and
+# Three rules. First, at most one batch of a partition is out, and it has a token; a confirmation shows the token, and
 # an answer or a confirmation with an old one is dropped before it gets here. Second, only a confirmation makes a batch
 # consumed; everything else that ends READING, OUT or CONFIRMING means that it will be read again. Third, where a
 # partition rests when nothing of it is under way (``REST``) is FROZEN if the application froze it, WAITING if its time
@@ -80,20 +80,20 @@ class Event(enum.Enum):
     FAILED = "no batch came"
     CONFIRM = "the application says what became of the batch"
     CONFIRMED = "the broker knows"
-    UNCONFIRMED = "the broker could not be told"
+    UNCONFIRMED = "the broker could not be informed"
     EXPIRED = "the application took too long"
     DUE = "its time has come"
     FREEZE = "the application wants none of it"
     THAW = "the application wants it again"
     REVOKE = "it is to be given back"
     OVERDUE = "giving it back cannot wait any longer"
-    RELEASED = "the broker was told that it is free"
+    RELEASED = "the broker knows that it is free"
     FORGOTTEN = "the broker does not remember who has it"
     LOST = "the broker gave it to another"
 
 
 class Effect(enum.Enum):
-    """What a row does beside changing the state."""
+    """What a row does besides changing the state."""
 
     NEW_TOKEN = "a batch is out from here on"
     FORGET_TOKEN = "whatever is out cannot be confirmed any more"
@@ -192,7 +192,7 @@ _ROWS: Final[Mapping[State, Mapping[Event, Row]]] = {
         _E.ACCEPTED: Row(_S.LEAVING),
         _E.POSTPONED: Row(_S.GONE, _BACK),
         _E.REFUSED: _LOSE,
-        # Nobody has seen the batch that came, and nobody will here.
+        # The application has not seen the batch that came, and will not see it here.
         _E.DELIVERED: Row(_S.LEAVING, _BACK),
         _E.FAILED: Row(_S.LEAVING, _BACK),
         _E.CONFIRM: Row(_S.DRAINING),
@@ -229,7 +229,7 @@ class Booked:
     """Walks the table for one partition. ``now`` is monotonic seconds, passed in.
 
     ``token`` names the batch that is out, 0 while none is. ``until`` is when a waiting partition's time comes,
-    ``confirm_by`` when that of the batch that is out is over, None while nobody waits for it. ``consumed`` is what the
+    ``confirm_by`` when that of the batch that is out is over, None while none is awaited. ``consumed`` is what the
     next request has to say about the last batch.
     """
 
@@ -294,7 +294,7 @@ _MAY_ASK = frozenset(state for state, event in TABLE if event is Event.ASK)
 
 
 class Holding(Struct):
-    """One partition. ``offset`` is where its next batch begins, as far as its broker has told; ``rounds`` counts
+    """One partition. ``offset`` is where its next batch begins, as far as its broker has said; ``rounds`` counts
     registrations that failed since the last one that did not; ``start`` is where the next registration moves it.
     ``asked_at``: when the broker was last asked for the offset. ``had_nothing``: the last answer had no records.
     ``reached``: the token of a batch, and the offset in it that the application is through with. ``batch_end``: where
@@ -330,7 +330,7 @@ LastPositions: TypeAlias = dict[Partition, LastPosition]
 
 
 class AssignedPartitions:
-    """All of one consumer. ``lost`` collects those that were taken away, until somebody asks.
+    """All of one consumer. ``lost`` collects those that were taken away, until the engine asks.
 
     ``last_positions`` outlives this object. A broker that was killed has forgotten up to 11 s of confirmed offsets
     (of a new group all of them), but this member has not. So each registration that names no place of its own sees to
@@ -419,7 +419,7 @@ class AssignedPartitions:
         broker's place misses none of the new messages.
 
         Raises what the broker answers; after ``rounds`` failures the partition is given up. What is being asked for, or
-        given back, is not asked for: an engine that has not heard yet is told that it is not ours.
+        given back, is not asked for: an engine that still asks for it gets "not ours".
         """
         booked = holding.booked
         if booked.state not in _MAY_ASK:
@@ -497,7 +497,7 @@ class AssignedPartitions:
     # Keeping.
 
     async def beat(self) -> None:
-        """One heartbeat to each broker that something is held at. Trouble is told in the log, and may pass."""
+        """One heartbeat to each broker that something is held at. Errors are logged; they may pass."""
         by_node: dict[Node, list[Partition]] = {}
         for holding in self.held.values():
             by_node.setdefault(holding.node, []).append(holding.partition)
@@ -520,7 +520,7 @@ class AssignedPartitions:
                 self.note_lost(holding, code)
 
     def note_lost(self, holding: Holding, code: int) -> None:
-        """The broker says that this one is not ours. Raises nothing: whoever reads finds it gone."""
+        """The broker says that this one is not ours. Raises nothing: the next read finds it gone."""
         now = self._channel.monotonic()
         forgotten = code == Code.HB_NO_NODE
         self._log.warning("broker %s: %s", holding.node.name, self.error(holding, code))
@@ -601,7 +601,7 @@ class AssignedPartitions:
 
 
 def _all_through(outcomes: Iterable[BaseException | None]) -> None:
-    """Raise what nobody has dealt with: trouble with the peer is dealt with where it comes up, this is a bug."""
+    """Raise an unhandled error: the peer's errors are handled where they occur, so this is a bug."""
     for outcome in outcomes:
         if outcome is not None:
             raise outcome

@@ -81,17 +81,17 @@ def server_balanced(shared: Shared, options: GroupOptions) -> GroupMember:
         Partition(topic, number, node): offset
         for (node, topic, number), offset in parse_start_offsets(shared.options.tube.start_offsets).items()
     }
-    return GroupMember(shared, options, lambda enrolment: ServerBalancing(enrolment, session_ms, starts))
+    return GroupMember(shared, options, lambda membership: ServerBalancing(membership, session_ms, starts))
 
 
 class ServerBalancing:
     """A `Balancing` by the master's events. ``starts`` is where a bound group begins, ``session_ms`` when it did."""
 
-    def __init__(self, enrolment: MemberRegistration, session_ms: int, starts: Mapping[Partition, int]) -> None:
-        self._enrolment = enrolment
-        self._shared = enrolment.shared
-        self._channel = enrolment.shared.channel
-        self._tube = enrolment.shared.options.tube
+    def __init__(self, membership: MemberRegistration, session_ms: int, starts: Mapping[Partition, int]) -> None:
+        self._membership = membership
+        self._shared = membership.shared
+        self._channel = membership.shared.channel
+        self._tube = membership.shared.options.tube
         self._session_ms = session_ms
         self._starts = starts
         self._starts_are_there = not starts
@@ -100,14 +100,14 @@ class ServerBalancing:
         self._not_allocated = True
         self._first_event = True
         self._beats = 0
-        self.book = enrolment.book
+        self.book = membership.book
 
     async def joined(self) -> None:
         """Partitions come later, by events."""
 
     async def balance(self) -> None:
         """Register at brokers what an event gave, give back what one took."""
-        self._enrolment.gained |= await self._enrolment.holdings.register_due(self._tube.register_retries)
+        self._membership.gained |= await self._membership.holdings.register_due(self._tube.register_retries)
         if self._event is not None:
             await self._go_on(self._event)
 
@@ -116,14 +116,14 @@ class ServerBalancing:
     async def register(self) -> None:
         """Say what is held, and where a bound group begins."""
         tube, bound = self._tube, self._tube.bound_consume
-        filters = {topic: self._shared.options.filters_of(topic) for topic in self._enrolment.topics}
+        filters = {topic: self._shared.options.filters_of(topic) for topic in self._membership.topics}
         if not self._starts_are_there:
             await self._check_starts()
         request = RegisterRequestC2M(
-            client_id=self._enrolment.id,
-            group_name=self._enrolment.group,
+            client_id=self._membership.id,
+            group_name=self._membership.group,
             host_name=self._shared.identity.host,
-            topic_list=self._enrolment.topics,
+            topic_list=self._membership.topics,
             subscribe_info=self._holdings_as_text(),
             topic_condition=[format_topic_filter(topic, items) for topic, items in filters.items() if items],
             require_bound=bound,
@@ -132,9 +132,9 @@ class ServerBalancing:
             total_count=tube.source_count if bound else None,
             select_big=tube.select_big if bound else None,
             required_partition=format_required(self._starts) if bound else None,
-            group_flow_check_id=self._enrolment.pacing.control.group.flow_id,
-            def_flow_check_id=self._enrolment.pacing.control.shared.flow_id,
-            qry_priority_id=self._enrolment.pacing.control.priority,
+            group_flow_check_id=self._membership.pacing.control.group.flow_id,
+            def_flow_check_id=self._membership.pacing.control.shared.flow_id,
+            qry_priority_id=self._membership.pacing.control.priority,
             auth_info=self._shared.identity.master_certificate(),
         )
         answer = await self._shared.masters.call(CONSUMER_REGISTER, request)
@@ -142,7 +142,7 @@ class ServerBalancing:
 
     async def _check_starts(self) -> None:
         """Raise ConfigError for start offsets of partitions that do not exist: a master takes them and says nothing."""
-        topics, placements = self._enrolment.topics, self._shared.placements
+        topics, placements = self._membership.topics, self._shared.placements
         if strange := sorted({each.topic for each in self._starts} - set(topics)):
             raise ConfigError(
                 f"start_offsets name topic {strange[0]!r}, which this consumer does not read",
@@ -165,21 +165,21 @@ class ServerBalancing:
         """Acknowledge the event that is done, and hear the next one."""
         done, report = self._done, self._reports()
         request = HeartRequestC2M(
-            client_id=self._enrolment.id,
-            group_name=self._enrolment.group,
+            client_id=self._membership.id,
+            group_name=self._membership.group,
             subscribe_info=self._holdings_as_text() if report or done else (),
             report_subscribe_info=report or done is not None,
             event=None if done is None else _acknowledged(done),
-            def_flow_check_id=self._enrolment.pacing.control.shared.flow_id,
-            group_flow_check_id=self._enrolment.pacing.control.group.flow_id,
-            qry_priority_id=self._enrolment.pacing.control.priority,
+            def_flow_check_id=self._membership.pacing.control.shared.flow_id,
+            group_flow_check_id=self._membership.pacing.control.group.flow_id,
+            qry_priority_id=self._membership.pacing.control.priority,
             auth_info=self._shared.identity.master_certificate(),
         )
         answer = await self._shared.masters.ask(CONSUMER_HEARTBEAT, request)
         if answer.err_code != Code.SUCCESS:
             raise error_of(answer.err_code, answer.err_msg, node=str(self._shared.masters.current))
         self._done = None if self._done is done else self._done
-        self._enrolment.master_at = self._channel.monotonic() + self._enrolment.period_s
+        self._membership.master_at = self._channel.monotonic() + self._membership.period_s
         self._note(answer)
         if has(answer, "event") and answer.event.rebalance_id > 0:
             self._hear(answer.event)
@@ -187,21 +187,21 @@ class ServerBalancing:
     def _reports(self) -> bool:
         """Whether this heartbeat says what is held: if something changed, and every few times."""
         self._beats += 1
-        report = self._enrolment.report or self._beats % self._tube.report_interval_beats == 0
-        self._enrolment.report = False
+        report = self._membership.report or self._beats % self._tube.report_interval_beats == 0
+        self._membership.report = False
         return report
 
     def _note(self, answer: RegisterResponseM2C | HeartResponseM2C) -> None:
         self._shared.identity.note_token(answer.authorized_info)
         if has(answer, "not_allocated"):
             self._not_allocated = answer.not_allocated
-        self._enrolment.pacing.note_rules(answer)
-        self._enrolment.holdings.priority = self._enrolment.pacing.priority_for_brokers
+        self._membership.pacing.note_rules(answer)
+        self._membership.holdings.priority = self._membership.pacing.priority_for_brokers
 
     def _holdings_as_text(self) -> list[str]:
         return [
-            format_held(Held(self._enrolment.id, self._enrolment.group, Located(holding.node, partition)))
-            for partition, holding in self._enrolment.holdings.held.items()
+            format_held(Held(self._membership.id, self._membership.group, Located(holding.node, partition)))
+            for partition, holding in self._membership.holdings.held.items()
         ]
 
     # Events.
@@ -213,17 +213,17 @@ class ServerBalancing:
         try:
             located = [parse_held(text).located for text in texts]
         except ProtocolViolation as error:
-            self._enrolment.log.warning(
+            self._membership.log.warning(
                 "an event of the master cannot be understood, and is acknowledged as it is: %s", error
             )
             located = []
         event.partitions = {each.partition: each.node for each in located}
         if event.kind in _CONNECT:
             for partition, node in event.partitions.items():
-                self._enrolment.holdings.want(partition, node, self._bootstrap(partition))
+                self._membership.holdings.want(partition, node, self._bootstrap(partition))
         elif event.kind in _DISCONNECT:
             event.deadline = self._channel.monotonic() + self._tube.rebalance_confirm_wait_ms / 1_000
-            self._enrolment.revoked |= self._enrolment.holdings.revoke(event.partitions) & self._enrolment.told
+            self._membership.revoked |= self._membership.holdings.revoke(event.partitions) & self._membership.announced
         self._event = event
 
     def _bootstrap(self, partition: Partition) -> int | None:
@@ -234,8 +234,8 @@ class ServerBalancing:
 
     async def _go_on(self, event: _Event) -> None:
         if event.kind in _CONNECT:
-            self._enrolment.gained |= await self._enrolment.holdings.register_due(self._tube.register_retries)
-            pending = set(event.partitions) & set(self._enrolment.holdings.unsettled)
+            self._membership.gained |= await self._membership.holdings.register_due(self._tube.register_retries)
+            pending = set(event.partitions) & set(self._membership.holdings.unsettled)
         elif event.kind in _DISCONNECT:
             await self._go_on_giving_back(event)
             pending = self._there(event)
@@ -245,29 +245,29 @@ class ServerBalancing:
             return
         self._first_event = self._first_event and event.kind not in _CONNECT
         self._event, self._done = None, event
-        self._enrolment.master_at = self._channel.monotonic()
+        self._membership.master_at = self._channel.monotonic()
 
     def _there(self, event: _Event) -> set[Partition]:
-        return {partition for partition in event.partitions if self._enrolment.holdings.get(partition) is not None}
+        return {partition for partition in event.partitions if self._membership.holdings.get(partition) is not None}
 
     async def _go_on_giving_back(self, event: _Event) -> None:
         there = self._there(event)
-        unknown = there - self._enrolment.told - self._enrolment.gained
+        unknown = there - self._membership.announced - self._membership.gained
         if unknown:
-            await self._enrolment.give_back(unknown)
+            await self._membership.give_back(unknown)
         overdue = there - unknown
         if overdue and self._channel.monotonic() >= event.deadline:
-            self._enrolment.log.warning(
+            self._membership.log.warning(
                 "%s could not wait to be given back: batches that were out will be read again."
                 " Poll more often, or raise rebalance_confirm_wait_ms",
                 ", ".join(sorted(map(str, overdue))),
             )
-            self._enrolment.holdings.lost |= overdue
-            await self._enrolment.take_away(overdue)
+            self._membership.holdings.lost |= overdue
+            await self._membership.take_away(overdue)
 
     def pending_s(self) -> float:
         """A tenth of a second while an event is in work: the application may give back at any time."""
-        return self._enrolment.period_s if self._event is None else _GIVING_BACK_S
+        return self._membership.period_s if self._event is None else _GIVING_BACK_S
 
 
 def _acknowledged(event: _Event) -> EventProto:
@@ -285,7 +285,7 @@ def _acknowledged(event: _Event) -> EventProto:
 # member has to know who else is there. Source: Java Language, ``String.hashCode``; Apache InLong TubeMQ 2.4.0,
 # ``ClientBalanceConsumerExample``.
 def share_of(partitions: Iterable[Partition], source_count: int, node_id: int) -> frozenset[Partition]:
-    """Those of ``partitions`` that are member ``node_id``'s of ``source_count``; 0 or less: all, nobody shares."""
+    """Those of ``partitions`` that are member ``node_id``'s of ``source_count``; 0 or less: all of them."""
     if source_count <= 0:
         return frozenset(partitions)
     return frozenset(
@@ -293,7 +293,7 @@ def share_of(partitions: Iterable[Partition], source_count: int, node_id: int) -
     )
 
 
-# Shares: which partitions are one member's own where nobody shares out for the members, and how it gets them.
+# Shares: which partitions are one member's own if no master assigns them, and how it gets them.
 #
 # Its share of all (`Allocated`), or what the application chose (`Chosen`), one by one.
 NodeOf: TypeAlias = Callable[[Partition], Awaitable[Node]]
@@ -301,7 +301,7 @@ NodeOf: TypeAlias = Callable[[Partition], Awaitable[Node]]
 
 
 _GUARD_S: Final = 5.0
-"""So long a partition that somebody else holds (410), or that we may not have (415), is not asked for again."""
+"""How long to wait before asking again for a partition that another member holds (410) or that is forbidden (415)."""
 
 
 class Share(Protocol):
@@ -312,7 +312,7 @@ class Share(Protocol):
         ...
 
     def want(self, mine: Iterable[Partition], now: float) -> None:
-        """Ask for those that nobody has asked for yet. ``now``: the channel's clock, in seconds."""
+        """Ask for those that were not asked for yet. ``now``: the channel's clock, in seconds."""
         ...
 
     def gained(self, partitions: Collection[Partition]) -> None:
@@ -331,43 +331,43 @@ class Share(Protocol):
 class Allocated:
     """A share of all partitions, as the numbers of members say."""
 
-    def __init__(self, enrolment: MemberRegistration, node_of: NodeOf) -> None:
+    def __init__(self, membership: MemberRegistration, node_of: NodeOf) -> None:
         del node_of
-        self._enrolment = enrolment
-        self._tube = enrolment.shared.options.tube
+        self._membership = membership
+        self._tube = membership.shared.options.tube
         self._again_at: dict[Partition, float] = {}
-        self.book = enrolment.book
+        self.book = membership.book
 
     def of(self, readable: Iterable[Partition]) -> frozenset[Partition]:
         """Every ``source_count``-th."""
         return share_of(readable, self._tube.source_count, self._tube.node_id)
 
     def want(self, mine: Iterable[Partition], now: float) -> None:
-        """All that are led, each once in 5 s: somebody else may still have it."""
+        """All that have a leader, each once in 5 s: another member may still hold it."""
         for partition in mine:
-            node = self._enrolment.shared.placements.leader(partition)
-            free = self._enrolment.holdings.get(partition) is None and self._again_at.get(partition, 0.0) <= now
+            node = self._membership.shared.placements.leader(partition)
+            free = self._membership.holdings.get(partition) is None and self._again_at.get(partition, 0.0) <= now
             if node is not None and free:
                 self._again_at[partition] = now + _GUARD_S
-                self._enrolment.holdings.want(partition, node)
+                self._membership.holdings.want(partition, node)
 
     def gained(self, partitions: Collection[Partition]) -> None:
         """The engine begins to read them."""
-        self._enrolment.gained |= set(partitions)
+        self._membership.gained |= set(partitions)
 
     def revoked(self, partition: Partition) -> None:
         """The engine gives it back when it is through with it."""
-        if partition in self._enrolment.told:
-            self._enrolment.revoked.add(partition)
+        if partition in self._membership.announced:
+            self._membership.revoked.add(partition)
 
 
 class Chosen:
     """What the application chose."""
 
-    def __init__(self, enrolment: MemberRegistration, node_of: NodeOf) -> None:
-        self._enrolment = enrolment
-        self._channel = enrolment.shared.channel
-        self._tube = enrolment.shared.options.tube
+    def __init__(self, membership: MemberRegistration, node_of: NodeOf) -> None:
+        self._membership = membership
+        self._channel = membership.shared.channel
+        self._tube = membership.shared.options.tube
         self._node_of = node_of
         self._again_at: dict[Partition, float] = {}
 
@@ -382,22 +382,22 @@ class Chosen:
         """The engine has what it booked."""
 
     def revoked(self, partition: Partition) -> None:
-        """What cannot be read any more is lost in the end: nobody else waits for it."""
+        """A partition that cannot be read any more is lost in the end: no other member waits for it."""
 
     async def book(self, partition: Partition, at: int | Offset | None) -> int:
         """Take a partition; at ``at``, if that is said. Raises ServerError: 404, 422, 410, 415.
 
-        One that was refused because somebody else has it is not asked for again within 5 s: the call waits so long.
+        One that was refused because another member has it is not asked for again within 5 s: the call waits so long.
         """
-        holding = self._enrolment.holdings.get(partition)
+        holding = self._membership.holdings.get(partition)
         if holding is not None and holding.held and at is None:
             return holding.offset
         await self._channel.sleep(max(0.0, self._again_at.get(partition, 0.0) - self._channel.monotonic()))
         node = await self._node_of(partition)
         for attempt in range(1, _TRIES + 1):
-            holding = self._enrolment.holdings.want(partition, node)
+            holding = self._membership.holdings.want(partition, node)
             try:
-                offset = await self._enrolment.holdings.register(holding, at, rounds=_TRIES)
+                offset = await self._membership.holdings.register(holding, at, rounds=_TRIES)
             except PenstockError as error:
                 if isinstance(error, ServerError) and error.code in GIVEN_UP_AT_ONCE:
                     self._again_at[partition] = self._channel.monotonic() + _GUARD_S
@@ -407,7 +407,7 @@ class Chosen:
                     raise
                 await self._channel.sleep(self._tube.register_backoff_ms / 1_000)
             else:
-                self._enrolment.told.add(partition)
+                self._membership.announced.add(partition)
                 return offset
         raise AssertionError("the last attempt raises")
 
@@ -427,23 +427,23 @@ _LOOKING_S: Final = 0.1
 
 def client_balanced(shared: Shared, options: GroupOptions) -> GroupMember:
     """A member that takes its share of all partitions, as ``source_count`` and ``node_id`` say."""
-    return GroupMember(shared, options, lambda enrolment: ClientBalancing(enrolment, Allocated))
+    return GroupMember(shared, options, lambda membership: ClientBalancing(membership, Allocated))
 
 
 def choosing(shared: Shared, options: GroupOptions) -> GroupMember:
     """A member that takes what the application chooses."""
-    return GroupMember(shared, options, lambda enrolment: ClientBalancing(enrolment, Chosen))
+    return GroupMember(shared, options, lambda membership: ClientBalancing(membership, Chosen))
 
 
 class ClientBalancing:
     """A `Balancing` without anybody who shares out for the members."""
 
-    def __init__(self, enrolment: MemberRegistration, share: Callable[[MemberRegistration, NodeOf], Share]) -> None:
-        self._enrolment = enrolment
-        self._shared = enrolment.shared
-        self._channel = enrolment.shared.channel
-        self._tube = enrolment.shared.options.tube
-        self._share = share(enrolment, self._node)
+    def __init__(self, membership: MemberRegistration, share: Callable[[MemberRegistration, NodeOf], Share]) -> None:
+        self._membership = membership
+        self._shared = membership.shared
+        self._channel = membership.shared.channel
+        self._tube = membership.shared.options.tube
+        self._share = share(membership, self._node)
         self._brokers_id = self._meta_id = _UNKNOWN
         self._meta_at = 0.0
         self._meta_ms = _UNKNOWN
@@ -460,7 +460,7 @@ class ClientBalancing:
 
     async def balance(self) -> None:
         """See what there is, give back what is not this member's, take what is."""
-        if self._enrolment.registration.registered and self._channel.monotonic() >= self._meta_at:
+        if self._membership.registration.registered and self._channel.monotonic() >= self._meta_at:
             await self._ask_for_meta_quietly()
         await self._share_out()
 
@@ -468,16 +468,16 @@ class ClientBalancing:
 
     async def register(self) -> None:
         """Say what is held and which settings of operators are known."""
-        filters = {topic: self._shared.options.filters_of(topic) for topic in self._enrolment.topics}
+        filters = {topic: self._shared.options.filters_of(topic) for topic in self._membership.topics}
         request = RegisterRequestC2MV2(
-            client_id=self._enrolment.id,
-            group_name=self._enrolment.group,
+            client_id=self._membership.id,
+            group_name=self._membership.group,
             host_name=self._shared.identity.host,
             source_count=self._tube.source_count,
             node_id=self._tube.node_id,
-            topic_list=self._enrolment.topics,
+            topic_list=self._membership.topics,
             topic_condition=[format_topic_filter(topic, items) for topic, items in filters.items() if items],
-            sub_rep_info=self._report_of(report=bool(self._enrolment.holdings.held)),
+            sub_rep_info=self._report_of(report=bool(self._membership.holdings.held)),
             ops_task_info=self._ops(),
             auth_info=self._shared.identity.master_certificate(),
         )
@@ -489,13 +489,13 @@ class ClientBalancing:
 
     async def beat_master(self) -> None:
         """Say what is held if that has changed, and do what operators want."""
-        held = frozenset(self._enrolment.holdings.held)
+        held = frozenset(self._membership.holdings.held)
         self._since_report += 1
         every = self._tube.report_interval_beats * _REPORTS_EVERY
-        report = held != self._reported or self._enrolment.report or self._since_report >= every
+        report = held != self._reported or self._membership.report or self._since_report >= every
         request = HeartRequestC2MV2(
-            client_id=self._enrolment.id,
-            group_name=self._enrolment.group,
+            client_id=self._membership.id,
+            group_name=self._membership.group,
             sub_rep_info=self._report_of(report=report),
             ops_task_info=self._ops(),
             auth_info=self._shared.identity.master_certificate(),
@@ -503,9 +503,9 @@ class ClientBalancing:
         answer = await self._shared.masters.ask(BALANCED_HEARTBEAT, request)
         if answer.err_code != Code.SUCCESS:
             raise error_of(answer.err_code, answer.err_msg, node=str(self._shared.masters.current))
-        self._enrolment.master_at = self._channel.monotonic() + self._enrolment.period_s
+        self._membership.master_at = self._channel.monotonic() + self._membership.period_s
         if report:
-            self._reported, self._since_report, self._enrolment.report = held, 0, False
+            self._reported, self._since_report, self._membership.report = held, 0, False
         self._shared.identity.note_token(answer.authorized_info)
         self._note_brokers(answer.broker_config_id, answer.broker_config_list)
         if has(answer, "topic_meta_info_id"):
@@ -515,8 +515,8 @@ class ClientBalancing:
     async def _ask_for_meta(self) -> None:
         self._meta_at = self._channel.monotonic() + self._tube.metadata_check_ms / 1_000
         request = GetPartMetaRequestC2M(
-            client_id=self._enrolment.id,
-            group_name=self._enrolment.group,
+            client_id=self._membership.id,
+            group_name=self._membership.group,
             broker_config_id=self._brokers_id,
             topic_meta_info_id=self._meta_id,
             auth_info=self._shared.identity.master_certificate(),
@@ -529,7 +529,7 @@ class ClientBalancing:
         try:
             await self._ask_for_meta()
         except PenstockError as error:
-            self._enrolment.log.warning("the master did not tell which partitions there are: %s", error)
+            self._membership.log.warning("the master did not tell which partitions there are: %s", error)
 
     def _note_brokers(self, brokers_id: int, texts: Collection[str]) -> None:
         if texts:
@@ -543,7 +543,7 @@ class ClientBalancing:
 
     def _report_of(self, *, report: bool) -> ClientSubRepInfo:
         by_topic: dict[str, list[Partition]] = {}
-        for partition in sorted(self._enrolment.holdings.held) if report else ():
+        for partition in sorted(self._membership.holdings.held) if report else ():
             by_topic.setdefault(partition.topic, []).append(partition)
         return ClientSubRepInfo(
             broker_config_id=self._brokers_id,
@@ -557,7 +557,7 @@ class ClientBalancing:
 
     def _ops(self) -> OpsTaskInfo | None:
         """The ids that this member knows of; nothing while it knows none."""
-        control, wish = self._enrolment.pacing.control, self._to_latest_id
+        control, wish = self._membership.pacing.control, self._to_latest_id
         group, default, priority = control.group.flow_id, control.shared.flow_id, control.priority
         if max(group, default, wish, priority) < 0:
             return None
@@ -569,8 +569,8 @@ class ClientBalancing:
         )
 
     def _note_ops(self, said: OpsTaskInfo) -> None:
-        self._enrolment.pacing.note_rules(said)
-        self._enrolment.holdings.priority = self._enrolment.pacing.priority_for_brokers
+        self._membership.pacing.note_rules(said)
+        self._membership.holdings.priority = self._membership.pacing.priority_for_brokers
 
     async def _obey(self, said: OpsTaskInfo) -> None:
         """Also: go on with what is written from now on, if an operator has wished so since this member registered."""
@@ -581,60 +581,60 @@ class ClientBalancing:
         self._to_latest_id = wish
         if wish <= self._registered_ms:
             return
-        self._enrolment.log.warning(
-            "group %s goes on at the end of its partitions, as an operator wishes", self._enrolment.group
+        self._membership.log.warning(
+            "group %s goes on at the end of its partitions, as an operator wishes", self._membership.group
         )
-        for holding in list(self._enrolment.holdings.held.values()):
+        for holding in list(self._membership.holdings.held.values()):
             try:
-                await self._enrolment.holdings.register(holding, Offset.LATEST)
+                await self._membership.holdings.register(holding, Offset.LATEST)
             except PenstockError as error:
-                self._enrolment.log.warning("%s could not be moved to its end: %s", holding.partition, error)
+                self._membership.log.warning("%s could not be moved to its end: %s", holding.partition, error)
 
     # Sharing out.
 
     async def _share_out(self) -> None:
         """Give back what may not be read or is not ours, take what is ours and free."""
         placements, now = self._shared.placements, self._channel.monotonic()
-        known = placements.topics(self._enrolment.topics)
+        known = placements.topics(self._membership.topics)
         there = [info.partition for topic in known.values() for info in topic.partitions]
         mine = self._share.of(partition for partition in there if placements.status(partition) == _SUBSCRIBABLE)
         if known:
-            self._let_go({each.partition for each in self._enrolment.holdings} - mine, now)
+            self._let_go({each.partition for each in self._membership.holdings} - mine, now)
         await self._let_go_overdue(now)
         self._share.want(mine, now)
-        self._share.gained(await self._enrolment.holdings.register_due(_TRIES))
+        self._share.gained(await self._membership.holdings.register_due(_TRIES))
 
     def _let_go(self, partitions: Collection[Partition], now: float) -> None:
         news = set(partitions) - set(self._leaving)
         wait_s = self._tube.rebalance_confirm_wait_ms / 1_000
-        for partition in self._enrolment.holdings.revoke(news):
+        for partition in self._membership.holdings.revoke(news):
             self._leaving[partition] = now + wait_s
             self._share.revoked(partition)
 
     async def _let_go_overdue(self, now: float) -> None:
         """What the application did not give back in time, or has never heard of."""
-        gone = {partition for partition in self._leaving if self._enrolment.holdings.get(partition) is None}
+        gone = {partition for partition in self._leaving if self._membership.holdings.get(partition) is None}
         overdue = {
             partition
             for partition, deadline in self._leaving.items()
-            if partition not in gone and (now >= deadline or partition not in self._enrolment.told)
+            if partition not in gone and (now >= deadline or partition not in self._membership.announced)
         }
-        self._enrolment.holdings.lost |= overdue
-        await self._enrolment.take_away(overdue)
+        self._membership.holdings.lost |= overdue
+        await self._membership.take_away(overdue)
         for partition in gone | overdue:
             del self._leaving[partition]
 
     async def _node(self, partition: Partition) -> Node:
         """Its broker. Raises ServerError if there is no such partition (404), or it may not be read (422)."""
         placements = self._shared.placements
-        stale_at = self._meta_at - self._enrolment.period_s
+        stale_at = self._meta_at - self._membership.period_s
         if placements.leader(partition) is None and self._channel.monotonic() >= stale_at:
             await self._ask_for_meta()
         node, status = placements.leader(partition), placements.status(partition)
         if node is not None:
             return node
         code = Code.NOT_FOUND if status is None else _UNSUBSCRIBABLE
-        text = "the master knows no such partition" if status is None else "the master lets nobody read it now"
+        text = "the master knows no such partition" if status is None else "it is closed for reading at the master"
         error = error_of(code, text, topic=partition.topic, partition=partition.id, node=partition.node or None)
         error.retriable = False
         raise error

@@ -75,7 +75,7 @@ def in_pieces(
     at = places(messages)
 
     def end(last: int) -> int:
-        """Where the messages before ``last`` end: rows count up in steps of the index, the batch's own end is told."""
+        """Where the messages before ``last`` end: rows count up in steps of the index; the batch's own end is known."""
         return next_offset if last == len(at) else min(offset + INDEX_BYTES * last, next_offset)
 
     def decode(first: int, last: int) -> Decoded:
@@ -126,7 +126,7 @@ class PulledBatch(Struct, frozen=True):
 
     @property
     def log_start_offset(self) -> int:
-        """Not told."""
+        """Not in the answer."""
         return -1
 
     @property
@@ -140,7 +140,7 @@ class PulledBatch(Struct, frozen=True):
         return self.found.size
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
-        """All records of the batch: whoever confirms confirms the whole, so there is nothing to stop at.
+        """All records of the batch: a confirmation covers the whole batch, so there is nothing to stop at.
 
         Raises CorruptBatch, ProtocolViolation.
         """

@@ -45,8 +45,8 @@ __all__ = ["Booking", "Brokers", "Calls", "Masters", "Position", "Started", "pos
 
 # Calls: every request of this client goes through here, to be framed, sent, and its answer read.
 #
-# The server is told how long it may take, a little less than is waited for here: what it cannot answer in time it drops
-# without a word.
+# The request says how long the server may take, a little less than this client waits. A server silently drops what it
+# cannot answer in time.
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
 

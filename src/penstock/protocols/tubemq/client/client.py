@@ -142,7 +142,7 @@ class TubeClient(LogClient):
             await self._readers.close()
             await self.shared.publisher.close()
         except PenstockError as error:
-            self._log.info("servers were not told that this client goes, and will notice by themselves: %s", error)
+            self._log.info("closing was not announced to every server; they will notice by timeout: %s", error)
         finally:
             if self._web is not None:
                 await self._web.close()

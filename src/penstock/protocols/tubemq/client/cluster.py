@@ -84,7 +84,7 @@ class Placements:
     def __init__(self, channel: Channel[None], max_age_ms: int, *, tls: bool) -> None:
         self._port = BROKER_TLS_PORT if tls else BROKER_PORT
         self._placed: dict[str, dict[str, Placement]] = {}
-        self.routing = Routing(channel, max_age_ms, self._told_of)
+        self.routing = Routing(channel, max_age_ms, self._readable_at)
         self.brokers: Mapping[str, Node] = {}
         self.max_message_bytes: dict[str, int] = {}
         self.version = 0
@@ -99,18 +99,18 @@ class Placements:
 
     def note_published(self, asked: Iterable[str], texts: Iterable[str]) -> None:
         """Take over where the topics ``asked`` for may be written to. Raises ProtocolViolation."""
-        told = {published.topic: published for published in map(parse_published, texts)}
+        found = {published.topic: published for published in map(parse_published, texts)}
         for topic in asked:
-            self._note(topic, told[topic].placements if topic in told else None)
-            if topic in told and told[topic].max_message_bytes is not None:
-                self.max_message_bytes[topic] = told[topic].max_message_bytes or 0
+            self._note(topic, found[topic].placements if topic in found else None)
+            if topic in found and found[topic].max_message_bytes is not None:
+                self.max_message_bytes[topic] = found[topic].max_message_bytes or 0
             else:
                 self.max_message_bytes.pop(topic, None)
 
     def note_subscribable(self, texts: Iterable[str]) -> None:
         """Take over where some topics may be read from. Raises ProtocolViolation."""
-        for told in map(parse_subscribable, texts):
-            self._note(told.topic, told.placements)
+        for subscribable in map(parse_subscribable, texts):
+            self._note(subscribable.topic, subscribable.placements)
 
     def forget(self, topics: Iterable[str]) -> None:
         """They are not there (any more)."""
@@ -125,7 +125,7 @@ class Placements:
         """Its broker, if it may be asked."""
         return self.routing.leader(partition)
 
-    def _told_of(self, partition: Partition) -> Node | None:
+    def _readable_at(self, partition: Partition) -> Node | None:
         place = self.placement(partition)
         if place is None or place.status != _SUBSCRIBABLE:
             return None
@@ -187,8 +187,8 @@ class Placements:
 
 # Discovery: asking a master for topics' partitions without being a producer or a group's member for long.
 #
-# Only clients that balance themselves are told about partitions, so we become one for three requests: register, ask,
-# close; in a group of our own, because members of one group must want the same topics. Topics nobody deployed make the
+# Masters list partitions for client-balanced consumers only, so we become one for three requests: register, ask, close;
+# in a group of our own, because members of one group must want the same topics. Topics that are not deployed make the
 # whole registration fail; the answer names them, and it is repeated without them. Where groups need permission (450,
 # 455) the producers' way is taken: it needs none, but leaves out what is closed for writing. Source: Apache InLong
 # TubeMQ 2.x, client-balanced consumers (methods 20, 22, 6).
@@ -472,7 +472,7 @@ class Publisher:
         return answer
 
     def _known_limits(self) -> ApprovedClientConfig | None:
-        # Limits are told where the id differs, and a cluster without any has the id that Java's clients begin with.
+        # Masters send limits if the id differs, and a cluster without any has the id that Java's clients begin with.
         return None if self._limits_id is None else ApprovedClientConfig(config_id=self._limits_id)
 
     def _take(self, answer: RegisterResponseM2P | HeartResponseM2P) -> None:
@@ -492,7 +492,7 @@ _NEEDS_PERMISSION = frozenset({Code.CONSUME_GROUP_FORBIDDEN, Code.CONSUME_CONTEN
 
 
 class Topics:
-    """Who writes is told what may be written to, everybody else what may be read."""
+    """Producers get the topics that may be written to, other clients those that may be read."""
 
     def __init__(
         self,
@@ -530,7 +530,7 @@ class Topics:
 
     def _no_leader(self, partition: Partition) -> ServerError:
         status = self._placements.status(partition)
-        code, text = _UNSUBSCRIBABLE, "the master lets nobody read it"
+        code, text = _UNSUBSCRIBABLE, "it is closed for reading at the master"
         if status is None and self._placements.topics([partition.topic]):
             code, text = Code.FORBIDDEN, "the topic has no such partition"
         elif status is None:
@@ -559,7 +559,7 @@ class Topics:
             await self._ask_around(names)
 
     async def _discovered(self, names: Collection[str]) -> bool:
-        """Whether masters told where ``names`` are; False where groups need permission for one of them."""
+        """Whether masters said where ``names`` are; False if groups need permission for one of them."""
         group = self._identity.passing_group(f"{self._options.tube.reader_group}-topics")
         try:
             await discover(self._masters, self._identity, self._placements, names, group)
@@ -570,7 +570,7 @@ class Topics:
         return True
 
     async def _ask_around(self, names: Collection[str]) -> None:
-        """Ask as a producer, then for each that producers are not told of alone: one refusal must not hide all."""
+        """Ask as a producer, then singly for each topic that is still unknown: one refusal must not hide all."""
         await self._publisher.publish([name for name in names if name != SYSTEM_TOPIC])
         if len(names) == 1:
             return

@@ -1,4 +1,4 @@
-"""A consumer in a group, whoever balances: its id, its partitions, pulling, and heartbeats at their times."""
+"""A consumer in a group, under either kind of balancing: its id, its partitions, pulling and heartbeats."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from penstock.protocols.tubemq.wire.strings import check_group
 __all__ = ["Balancing", "GroupMember", "MemberRegistration"]
 
 
-# Enrolment: a member of a group under one id, from registering to leaving: what it holds, pulls and has told.
+# MemberRegistration: a member of a group under one id, from registering to leaving: what it holds, pulls and announced.
 #
-# Who leaves and joins again is enrolled anew.
+# A member that leaves and joins again gets a new one.
 class MemberRegistration:
-    """``told`` are the partitions the engine knows of; ``gained`` and ``revoked`` what it hears with the next beat.
+    """``announced``: the partitions that the engine knows of; ``gained`` and ``revoked``: those of its next `Beat`.
 
     ``report``: the master has not heard yet what is held. ``refusal``: why the master will not have this member any
     more. ``master_at``: when the master is to hear of it next (the channel's clock).
@@ -46,7 +46,7 @@ class MemberRegistration:
         self.pulling = Pulling(shared, self.holdings, self.pacing)
         self.registration = Registration()
         self.topics: Sequence[str] = ()
-        self.told: set[Partition] = set()
+        self.announced: set[Partition] = set()
         self.gained: set[Partition] = set()
         self.revoked: set[Partition] = set()
         self.refusal = ""
@@ -67,7 +67,7 @@ class MemberRegistration:
 
     async def give_back(self, partitions: Collection[Partition]) -> None:
         """Others may have them."""
-        self.told -= set(partitions)
+        self.announced -= set(partitions)
         await self.take_away(partitions)
 
     async def take_away(self, partitions: Collection[Partition]) -> None:
@@ -79,18 +79,18 @@ class MemberRegistration:
         """What has changed since the last beat, for the engine."""
         if self.refusal:
             return Beat(Verdict.LOST, reason=self.refusal)
-        lost = frozenset(self.holdings.lost & self.told)
+        lost = frozenset(self.holdings.lost & self.announced)
         if self.holdings.lost:
             self.report = True
         self.holdings.lost.clear()
         assigned = frozenset(self.gained)
-        self.told = (self.told | assigned) - lost
+        self.announced = (self.announced | assigned) - lost
         revoked = frozenset(self.revoked)
         self.gained, self.revoked = set(), set()
         return Beat(Verdict.STEADY, revoked, assigned, lost=lost)
 
 
-# GroupMember: what a consumer in a group is, whoever balances: an id, holdings, pulling, and beats at their times.
+# GroupMember: a consumer in a group under either kind of balancing: an id, partitions, pulling, and periodic beats.
 #
 # A heartbeat is one look at what is due; ``heartbeat_interval_s`` says when to look again.
 _SHORTEST_S: Final = 0.01
@@ -104,7 +104,7 @@ _REFUSALS: Final = _FORBIDDEN | frozenset(
 class Balancing(Protocol):
     """Who decides which partitions a member holds: what it says to the master, and what it does with the answers.
 
-    Made for one enrolment, in which it writes what is gained and revoked. Errors are PenstockErrors.
+    Made for one membership, in which it writes what is gained and revoked. Errors are PenstockErrors.
     """
 
     async def register(self) -> None:
@@ -130,13 +130,13 @@ class Balancing(Protocol):
     async def book(self, partition: Partition, at: int | Offset | None) -> int:
         """See that the partition is this member's, at ``at`` if that is said; returns where the next batch begins.
 
-        Raises ServerError: somebody else has it, it is not there, or it is not given by asking.
+        Raises ServerError: another member has it, it is not there, or it is not given by asking.
         """
         ...
 
 
 class GroupMember(BatchMembership):
-    """``penstock.interfaces.BatchMembership``, whose ``balancing`` is made anew for each enrolment."""
+    """``penstock.interfaces.BatchMembership``, whose ``balancing`` is made anew for each membership."""
 
     def __init__(
         self, shared: Shared, options: GroupOptions, balancing: Callable[[MemberRegistration], Balancing]
@@ -156,12 +156,12 @@ class GroupMember(BatchMembership):
 
     def _enrol(self) -> None:
         """A new member, under a new id."""
-        self._enrolment = MemberRegistration(self._shared, self._group, self._period_s, self._last_positions)
-        self._balancing = self._make_balancing(self._enrolment)
-        self._log = self._enrolment.log
-        self._holdings = self._enrolment.holdings
-        self._pulling = self._enrolment.pulling
-        self._registration = self._enrolment.registration
+        self._membership = MemberRegistration(self._shared, self._group, self._period_s, self._last_positions)
+        self._balancing = self._make_balancing(self._membership)
+        self._log = self._membership.log
+        self._holdings = self._membership.holdings
+        self._pulling = self._membership.pulling
+        self._registration = self._membership.registration
         self._failures = 0
         self._brokers_at = 0.0
 
@@ -176,23 +176,23 @@ class GroupMember(BatchMembership):
         del owned, reason
         if self._registration.state is RegistrationState.CLOSED:
             self._enrol()
-        self._enrolment.topics = sorted(topics)
+        self._membership.topics = sorted(topics)
         await self._register_first()
         await self._balancing.joined()
-        return Assignment(self._generation, frozenset(self._enrolment.told))
+        return Assignment(self._generation, frozenset(self._membership.announced))
 
     async def heartbeat(self) -> Beat:
         """Do what is due: tell master and brokers that we live, take and give back partitions."""
         await self._beat(self._channel.monotonic())
         await self._balancing.balance()
-        return self._enrolment.news()
+        return self._membership.news()
 
     # What engines ask.
 
     @property
     def member_id(self) -> str:
         """The client id that servers know."""
-        return self._enrolment.id
+        return self._membership.id
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
         """Nothing: partitions go one by one, when the master says so."""
@@ -249,7 +249,7 @@ class GroupMember(BatchMembership):
 
     async def give_back(self, partitions: Collection[Partition]) -> None:
         """Others may have them."""
-        await self._enrolment.give_back(partitions)
+        await self._membership.give_back(partitions)
 
     async def book(self, partition: Partition, at: int | Offset | None) -> int:
         """See that the partition is ours, at ``at`` if that is said; returns where the next batch begins."""
@@ -259,12 +259,12 @@ class GroupMember(BatchMembership):
         """Give everything back and tell the master. Raises ConnectionLost, ServerError where it did not hear it."""
         del reason
         await self._holdings.give_back_all()
-        self._enrolment.told.clear()
+        self._membership.announced.clear()
         if self._registration.state in (RegistrationState.CREATED, RegistrationState.CLOSED):
             return
         self._registration.see(RegistrationEvent.CLOSE)
         auth = self._shared.identity.master_certificate()
-        request = CloseRequestC2M(client_id=self._enrolment.id, group_name=self._group, auth_info=auth)
+        request = CloseRequestC2M(client_id=self._membership.id, group_name=self._group, auth_info=auth)
         await self._shared.masters.call(CONSUMER_CLOSE, request)
 
     # Beats.
@@ -275,7 +275,7 @@ class GroupMember(BatchMembership):
         if not self._registration.registered:
             return self._period_s
         now = self._channel.monotonic()
-        due = [self._enrolment.master_at - now, self._brokers_at - now, self._balancing.pending_s()]
+        due = [self._membership.master_at - now, self._brokers_at - now, self._balancing.pending_s()]
         if (asked := self._holdings.due_s(now)) is not None:
             due.append(asked)
         return max(_SHORTEST_S, min(due))
@@ -283,7 +283,7 @@ class GroupMember(BatchMembership):
     async def _beat(self, now: float) -> None:
         """Tell master and brokers that we live, as far as it is time."""
         work = []
-        if now >= self._enrolment.master_at:
+        if now >= self._membership.master_at:
             work.append(self._beat_master())
         if now >= self._brokers_at:
             work.append(self._beat_brokers())
@@ -296,7 +296,7 @@ class GroupMember(BatchMembership):
         await self._holdings.beat()
 
     async def _beat_master(self) -> None:
-        """One heartbeat; one that fails is told in the log and tried again at its time."""
+        """One heartbeat; one that fails is logged and tried again at the next one's time."""
         try:
             if not self._registration.registered and not await self._is_taken_back():
                 return
@@ -305,15 +305,17 @@ class GroupMember(BatchMembership):
             self._failures += 1
             if isinstance(error, ServerError) and error.code == Code.HB_NO_NODE:
                 self._registration.see(RegistrationEvent.UNKNOWN)
-                self._enrolment.report = True
+                self._membership.report = True
                 # At once the first time: the master has a minute's memory less than the brokers' patience.
-                self._enrolment.master_at = self._channel.monotonic() + (0.0 if self._failures == 1 else self._period_s)
+                self._membership.master_at = self._channel.monotonic() + (
+                    0.0 if self._failures == 1 else self._period_s
+                )
                 self._log.info("the master does not know this member any more, which registers again: %s", error)
                 return
             wait_s = self._period_s
             if self._failures > self._tube.heartbeat_retries:
                 wait_s = max(wait_s, self._tube.heartbeat_after_fail_ms / 1_000)
-            self._enrolment.master_at = self._channel.monotonic() + wait_s
+            self._membership.master_at = self._channel.monotonic() + wait_s
             self._log.warning("no heartbeat reached a master: %s", error)
         else:
             self._failures = 0
@@ -326,7 +328,7 @@ class GroupMember(BatchMembership):
             if error.code not in _REFUSALS:
                 raise
             self._log.warning("the master does not take this member back, which gives up all it has: %s", error)
-            self._enrolment.refusal = str(error)
+            self._membership.refusal = str(error)
             self._registration.see(RegistrationEvent.CLOSE)
             await self._holdings.give_back_all()
             return False
@@ -367,5 +369,5 @@ class GroupMember(BatchMembership):
             else:
                 break
         self._generation += 1
-        self._enrolment.master_at = self._channel.monotonic()
-        self._brokers_at = self._enrolment.master_at + self._period_s
+        self._membership.master_at = self._channel.monotonic()
+        self._brokers_at = self._membership.master_at + self._period_s

@@ -115,8 +115,8 @@ _PRODUCER_HEARTBEAT_MS = 13_000
 class TubeOptions(Struct, frozen=True, kw_only=True):
     """``tube`` are the protocol's own options, the rest is what every client has (see `penstock.config.ClientConfig`).
 
-    ``position`` is where a group begins that has no position in a partition. ``publishing``: this client writes, so
-    the topics it is told about are those that may be written to. ``in_order``: a message waits until the one before it
+    ``position`` is where a group begins that has no position in a partition. ``publishing``: this client writes, so the
+    topics it asks masters for are those that may be written to. ``in_order``: a message waits until the one before it
     to the same partition is stored.
     """
 
@@ -156,7 +156,7 @@ class TubeOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def credentials(self) -> Credentials | None:
-        """Who signs registrations; None: nobody."""
+        """The user that signs registrations; None: they are not signed."""
         tube = self.tube
         if not tube.signs or tube.user is None or tube.password is None:
             return None
@@ -179,7 +179,7 @@ class TubeOptions(Struct, frozen=True, kw_only=True):
 
 
 def options_of(config: ClientConfig, extra: Mapping[str, OptionValue]) -> TubeOptions:
-    """From what a client of any protocol was told, and what only this one knows. Raises ConfigError."""
+    """From the options of every protocol's clients and TubeMQ's own. Raises ConfigError."""
     from penstock.config import ConsumerConfig, OffsetReset, ProducerConfig
 
     tube = tube_config(extra)
@@ -223,14 +223,14 @@ class Identity:
         self._channel = channel
         self._options = options
         self._born_ms = channel.now_ms()
-        self._dice = int(channel.random() * 1_000_000)
+        self._salt = int(channel.random() * 1_000_000)
         self._made = 0
         self.visit_token = NO_TOKEN
         self._last_signed = (-1.0, broker_authorization(NO_TOKEN))
 
     @property
     def host(self) -> str:
-        """What servers are told as this client's host name."""
+        """The host name that this client gives to servers."""
         return self._options.tube.local_address
 
     @property
@@ -246,9 +246,9 @@ class Identity:
         return f"{group}_{self._tail()}"
 
     def passing_group(self, prefix: str) -> str:
-        """A name for a group that nobody else has, for a moment: members of one group must want the same topics."""
+        """A name for a short-lived group of this client alone: members of one group must want the same topics."""
         self._made += 1
-        return f"{prefix}-{os.getpid()}-{self._born_ms}-{self._dice}-{self._made}"
+        return f"{prefix}-{os.getpid()}-{self._born_ms}-{self._salt}-{self._made}"
 
     def producer_id(self) -> str:
         """A fresh id for a producer."""
@@ -293,7 +293,7 @@ class Identity:
     def _tail(self) -> str:
         self._made += 1
         host = re.sub(r"[^a-zA-Z0-9.]", "-", self.host)
-        return f"{host}-{os.getpid()}-{self._born_ms}-{self._dice}.{self._made}-{_VERSION}"
+        return f"{host}-{os.getpid()}-{self._born_ms}-{self._salt}.{self._made}-{_VERSION}"
 
     def _nonce(self) -> int:
         return int(self._channel.random() * _MOST_NONCE)

@@ -39,7 +39,7 @@ _SHORTEST_MS: Final = 10
 
 
 class Pacing:
-    """Of one consumer. ``control`` holds the rules, with the ids to be told to masters."""
+    """Of one consumer. ``control`` holds the rules, with the ids that masters are to get."""
 
     def __init__(self, channel: Channel[Any], options: TubeOptions, log: ClientLog) -> None:
         self._log = log
@@ -354,5 +354,5 @@ def _too_late(partition: Partition) -> ServerError:
         partition=partition.id,
         node=partition.node,
     )
-    error.hint = "Its records will be read again, by whoever has the partition then"
+    error.hint = "Its records will be read again, by the member that has the partition then"
     return error

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "Polling", "PrivateReader", "Readers", "TubeFetched", "TubeRange", "find_offsets", "next_position"]
 
 
-# Where partitions begin and end: a private reader that is put at 0 is told both, because brokers clamp.
+# Where partitions begin and end: a private reader that registers at 0 learns both, because brokers clamp.
 async def find_offsets(
     shared: Shared, readers: Readers, wanted: Mapping[Partition, OffsetSpec]
 ) -> dict[Partition, FoundOffset]:
@@ -86,7 +86,7 @@ async def _ends(shared: Shared, readers: Readers, partition: Partition) -> Posit
 # PrivateReader: one partition read from an exact offset on, under a group of our own. Readers: where they come from.
 #
 # Brokers read for groups only, and remember a group's place in a partition for weeks. So reading without a group
-# borrows one out of a bounded set (``reader_group`` with a number behind): a number that somebody else holds in this
+# borrows one out of a bounded set (``reader_group`` with a number behind): a number that another client holds in this
 # partition is answered by 410, and the next one is tried.
 #
 # A batch's answer does not say where it ends. So each read is a pair of requests sent together: get the next batch, and
@@ -625,7 +625,7 @@ class Readers:
         self._kept: list[PrivateReader] = []
 
     def borrow(self, partition: Partition) -> PrivateReader:
-        """A reader of ``partition`` that nobody else uses; give it back, or close it."""
+        """A reader of ``partition`` for this caller alone; give it back, or close it."""
         for reader in self._kept:
             if reader.partition == partition:
                 self._kept.remove(reader)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.cluster import Shared
     from penstock.records.scalar_writer import Rows
 
-__all__ = ["Avoidance", "Burst", "SendRequests", "Told", "TubePacked", "TubeSender", "read_sent"]
+__all__ = ["Avoidance", "Burst", "BurstEvents", "SendRequests", "TubePacked", "TubeSender", "read_sent"]
 
 # Avoidance: which brokers and partitions a producer leaves alone for a while, and why. A pure table with the clock
 # passed in.
@@ -325,7 +325,7 @@ def _framed(head: bytes, payload: Buffer) -> Outgoing:
 # A broker takes messages one by one, so a batch is as many requests.
 
 
-class Told(NamedTuple):
+class BurstEvents(NamedTuple):
     """What a burst asks of its sender.
 
     ``room``: how many may be unanswered, given how many of the batch's are. ``took``: what a row's answer is, if it is
@@ -354,7 +354,7 @@ class Burst:
         broker: str,
         window: int,
         timeout_s: float,
-        told: Told,
+        events: BurstEvents,
     ) -> None:
         self._connection = connection
         self._requests = requests
@@ -364,12 +364,12 @@ class Burst:
         self._broker = broker
         self._least = window // _WRITES_A_WINDOW
         self._timeout_s = timeout_s
-        self._told = told
+        self._events = events
         self._at = self._unanswered = 0
 
     def begin(self) -> None:
         """Write the first of them. Raises ConnectionLost where none is written; then nothing else is called."""
-        self._write(min(self._told.room(0), len(self._rows)))
+        self._write(min(self._events.room(0), len(self._rows)))
 
     def _write(self, count: int) -> None:
         rows = self._rows[self._at : self._at + count]
@@ -381,23 +381,23 @@ class Burst:
         self._connection.tell_all(count, together, heard, timeout_s=self._timeout_s)
         self._at += count
         self._unanswered += count
-        self._told.delayed[self._broker] += count
+        self._events.delayed[self._broker] += count
 
     def _heard(self, row: int, answer: Frame | PenstockError) -> None:
-        told = self._told
+        events = self._events
         self._unanswered -= 1
-        told.delayed[self._broker] -= 1
+        events.delayed[self._broker] -= 1
         try:
-            error = told.took(row, answer)
+            error = events.took(row, answer)
             if error is not None:
                 self._errors.append(error)
             if self._at < len(self._rows):
                 self._go_on()
             if not self._unanswered:
-                told.over(next((each for each in self._errors if each.retriable), next(iter(self._errors), None)))
+                events.over(next((each for each in self._errors if each.retriable), next(iter(self._errors), None)))
         except Exception as bug:
-            self._told = self._told._replace(took=_nothing, over=_nobody)
-            told.over(bug)
+            self._events = self._events._replace(took=_nothing, over=_ignore)
+            events.over(bug)
 
     def _go_on(self) -> None:
         # What comes behind a message that must be sent again would overtake it: no more than is under way does.
@@ -405,7 +405,7 @@ class Burst:
             self._at = len(self._rows)
             return
         left = len(self._rows) - self._at
-        room = self._told.room(self._unanswered) - self._unanswered
+        room = self._events.room(self._unanswered) - self._unanswered
         if room < 1 or (self._unanswered and room < min(left, self._least)):
             return
         try:
@@ -413,14 +413,14 @@ class Burst:
         except PenstockError as error:
             self._errors.append(error)
             self._at = len(self._rows)
-            self._told.broken()
+            self._events.broken()
 
 
 def _nothing(row: int, answer: Frame | PenstockError) -> None:
     """Looks at no answer: after a bug the batch is over, whatever else comes."""
 
 
-def _nobody(outcome: Exception | None) -> None:
+def _ignore(outcome: Exception | None) -> None:
     """Hears nothing."""
 
 
@@ -513,7 +513,7 @@ class TubeSender(Sender):
                 return
 
     async def beat(self) -> bool:
-        """One heartbeat; True if it told of other brokers or partitions."""
+        """One heartbeat; True if it brought other brokers or partitions."""
         placements = self._shared.placements
         before = placements.version
         self._failed_beats += 1
@@ -526,7 +526,7 @@ class TubeSender(Sender):
         return self._avoidance.avoids(partition, self._shared.channel.monotonic())
 
     def partition_for(self, key: bytes, partitions: int) -> int:
-        """By CRC-32: TubeMQ has no keys, so there is nobody to agree with but ourselves."""
+        """By CRC-32: TubeMQ has no keys, so no other client has to agree."""
         return zlib.crc32(key) % partitions
 
     def pack(self, partition: Partition, rows: Rows, codec: Codec) -> TubePacked:
@@ -557,7 +557,7 @@ class TubeSender(Sender):
         return encode(rows, timestamp_ms=now_ms)
 
     def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
-        """One request a message, where there are connections on which nobody waits to write."""
+        """One request a message, if there are connections on which no other write waits."""
         del acks
         ours = [packed for packed in batches if isinstance(packed, TubePacked)]
         timeout_ms = min(int(timeout_s * 1_000), self._rpc_timeout_ms)
@@ -602,7 +602,7 @@ class TubeSender(Sender):
             broker=node.name,
             window=self._window,
             timeout_s=timeout_ms / 1_000 + _SLACK_S,
-            told=Told(
+            events=BurstEvents(
                 partial(self._room, node.name),
                 partial(self._took, node, packed),
                 lambda: self._avoidance.failed(packed.partition, self._shared.channel.monotonic()),
@@ -731,7 +731,7 @@ class TubeSender(Sender):
         return error
 
     def _may_be_stored(self, packed: TubePacked, row: int, error: PenstockError) -> None:
-        """Nobody knows what became of a message: who cannot have it twice does not send it again."""
+        """It is unknown whether a message is stored: without ``allow_duplicates`` it is not sent again."""
         if not self._shared.options.tube.allow_duplicates:
             error.retriable = False
             error.hint = "The message may be stored; with allow_duplicates=true it would have been sent again"

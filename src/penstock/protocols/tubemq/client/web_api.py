@@ -76,9 +76,9 @@ class WebApi:
     def __init__(self, channel: Channel[None], options: TubeOptions, masters: Sequence[Endpoint]) -> None:
         self._channel = channel
         self._options = options
-        told = parse_endpoints(options.tube.admin_address, lambda: _MASTER_PORT)
-        self._masters = list(told or masters)
-        self._is_guess = not told
+        configured = parse_endpoints(options.tube.admin_address, lambda: _MASTER_PORT)
+        self._masters = list(configured or masters)
+        self._is_guess = not configured
         self._unreachable: set[Endpoint] = set()
         self._lanes: set[int] = set()
         self._timeout_s = _GUESS_S if self._is_guess else options.rpc_timeout_ms / 1_000
@@ -102,7 +102,7 @@ class WebApi:
         return _rows(await self.document(method, **parameters), "data")
 
     async def document(self, method: str, **parameters: object) -> Row:
-        """As `ask`, but the whole answer: some say more beside their rows."""
+        """As `ask`, but the whole answer: some have more fields than their rows."""
         tried: list[str] = []
         masters = list(self._masters)
         for endpoint in masters:
@@ -115,7 +115,7 @@ class WebApi:
                 if len(tried) == len(masters) - 1 and (not self._is_guess or self._unreachable.issuperset(masters)):
                     raise
                 tried.append(f"{endpoint}: {error.message}")
-        # That nobody answered a guess will not change: the next one need not wait for it.
+        # A guessed address that does not answer will not begin to: the next call need not wait for it.
         self._masters.clear()
         asked = f", which was not found at {'; '.join(tried)}" if tried else ""
         raise UsageError(

@@ -69,10 +69,10 @@ NO_TIME: Final = -1
 """Milliseconds of a record without a timestamp, as in Kafka."""
 
 MAX_ATTRIBUTES_OVERHEAD: Final = 128
-"""What attributes add to a record at most, beside its headers and 4/3 of its key."""
+"""What attributes add to a record at most, on top of its headers and 4/3 of its key."""
 
 MAX_HEADER_ATTRIBUTE_OVERHEAD: Final = 32
-"""What a header adds at most, beside 4/3 of its name and value."""
+"""What a header adds at most, on top of 4/3 of its name and value."""
 
 MAX_WRAP_OVERHEAD: Final = 44
 """What a message adds to its payload: five tags, three numbers of up to 10 bytes, two lengths."""
@@ -157,8 +157,8 @@ class TubeKernel(Protocol):
         (``WANT_OFFSET`` stands for ``numbers``); arrays whose bit is missing are not touched, ``message_ids`` always
         are. ``key_at`` and ``value_at`` are -1 for null; keys are base64, and ``key_ends`` counts decoded bytes.
         ``timestamps`` are microseconds, those without one `NO_TIME` milliseconds and type -1. ``attributes_at`` and
-        ``attributes_to`` bound a record's attributes for `walk_attributes`. With ``filters`` (joined, ends beside
-        them), messages whose ``$msgType$`` is none of them are left out. ``found`` is added to, see `Found`;
+        ``attributes_to`` bound a record's attributes for `walk_attributes`. With ``filters`` (joined, with their
+        ends), messages whose ``$msgType$`` is none of them are left out. ``found`` is added to, see `Found`;
         ``HEADERS`` must hold ``header_ends[row]``.
         """
         ...

@@ -18,10 +18,10 @@ __all__ = [
     "PLACING_RUNS",
     "TAKING",
     "Claim",
-    "Dice",
     "Event",
     "Events",
     "Phase",
+    "RandomBelow",
     "Shares",
     "Stage",
     "Step",
@@ -34,17 +34,17 @@ __all__ = [
 #
 # One run takes what each member says it holds and gives back what each shall hold. Rules:
 #
-# 1. Nobody holds anything (a group's first run): per topic, members in order of their ids get contiguous slices of the
-#    partitions in order, sizes differing by one at most; who has least so far gets the longer slices.
-# 2. Otherwise members keep what they hold. Partitions that nobody keeps are dealt, each to the member with the least
-#    (dice decide among equals), and the run ends there.
+# 1. No member holds anything (a group's first run): per topic, members in order of their ids get contiguous slices of
+#    the partitions in order, sizes differing by one at most; who has least so far gets the longer slices.
+# 2. Otherwise members keep what they hold. Partitions that no member keeps are dealt, each to the member with the least
+#    (at random among equals), and the run ends there.
 # 3. Nothing was free: who has more than its share gives up the surplus, which goes to those who have less. Shares
 #    differ by one at most, so no partition moves that need not.
 #
 # Source: TubeMQ master, server-side balance. The real one deals free partitions at random and evens out a round later;
 # dealing them to who has least saves that second move.
-Dice: TypeAlias = Callable[[int], int]
-"""``dice(n)``: a number from 0 to n - 1."""
+RandomBelow: TypeAlias = Callable[[int], int]
+"""``random_below(n)``: a number from 0 to n - 1."""
 
 Shares: TypeAlias = dict[str, list[Partition]]
 """What each member shall hold; every member is in it."""
@@ -62,7 +62,7 @@ class Claim(Struct, frozen=True):
     barred: bool = False
 
 
-def share_out(claims: Sequence[Claim], candidates: Collection[Partition], dice: Dice) -> Shares:
+def share_out(claims: Sequence[Claim], candidates: Collection[Partition], random_below: RandomBelow) -> Shares:
     """One run. Where two members claim the same partition, the first of ``claims`` keeps it."""
     wanted = sorted(candidates)
     if not any(claim.holds or claim.stripped or claim.barred for claim in claims):
@@ -71,7 +71,7 @@ def share_out(claims: Sequence[Claim], candidates: Collection[Partition], dice: 
     taken = {partition for share in shares.values() for partition in share}
     free = [partition for partition in wanted if partition not in taken]
     if free:
-        _deal(shares, claims, free, dice)
+        _deal(shares, claims, free, random_below)
     elif not any(claim.stripped or claim.barred for claim in claims):
         _even_out(shares)
     return shares
@@ -103,7 +103,7 @@ def _kept(claims: Sequence[Claim], candidates: frozenset[Partition]) -> Shares:
     return shares
 
 
-def _deal(shares: Shares, claims: Sequence[Claim], free: Sequence[Partition], dice: Dice) -> None:
+def _deal(shares: Shares, claims: Sequence[Claim], free: Sequence[Partition], random_below: RandomBelow) -> None:
     """A partition that no member may have now stays free until the next run."""
     takers = [claim for claim in claims if not claim.barred]
     for partition in free:
@@ -112,7 +112,7 @@ def _deal(shares: Shares, claims: Sequence[Claim], free: Sequence[Partition], di
             continue
         least = min(len(shares[member]) for member in able)
         equals = [member for member in able if len(shares[member]) == least]
-        shares[equals[dice(len(equals))]].append(partition)
+        shares[equals[random_below(len(equals))]].append(partition)
 
 
 def _even_out(shares: Shares) -> None:
@@ -140,8 +140,8 @@ def _even_out(shares: Shares) -> None:
 # A balance run gives a member at most two events: give partitions up, then take others. The rules of the file:
 #
 # - A member has one event in hand at a time; it gets the next one after it acknowledged.
-# - Nobody in the group is told to take anything while somebody still has something to give up: a partition is free
-#   before it is given away.
+# - No member gets a partition while another one still has one to give up: a partition is free before it is given
+#   away.
 #
 # An event's life is the table: waiting (made, not sent), sent (in an answer), done (acknowledged) or dropped (the
 # member left, or its group's events were given up after a time). An acknowledgement of what was not sent says nothing.
@@ -267,7 +267,7 @@ class Events:
             event.take(Step.DROP)
 
     def drop_all(self) -> None:
-        """Nobody need answer any more."""
+        """No member has to answer any more."""
         for member in list(self._by_member):
             self.drop(member)
 
@@ -282,7 +282,7 @@ class Events:
 #
 # Most groups are OPEN for ever: each balance run may move partitions. A bound group whose members ask for start offsets
 # begins GATHERING: it gets nothing before as many members are there as they said. Then it is PLACING: only the
-# partitions that somebody asked for are given out, each to the member that asked, so that the offsets are known where
+# partitions that a member asked for are given out, each to the member that asked, so that the offsets are known where
 # reading begins. Once a member acknowledged that, or after two runs of it, the group is OPEN.
 #
 # Source: TubeMQ master, bound ("band") consumption.
@@ -298,7 +298,7 @@ class Phase(enum.Enum):
 
 
 class Turn(enum.Enum):
-    """What changes that: somebody asks for offsets, all are there, one left, one acknowledged, two runs are over."""
+    """What changes that: a member asks for offsets, all are there, one left, one acknowledged, two runs are over."""
 
     ASKED = "asked"
     COMPLETE = "complete"

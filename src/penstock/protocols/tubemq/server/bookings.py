@@ -23,8 +23,8 @@ __all__ = ["TABLE", "Action", "Booking", "Bookings", "Key", "Owner", "Positions"
 
 # Who has booked which partition in which group, and until when. Pure; a clock is passed in.
 #
-# A partition has at most one owner in a group. The rules are the table: what a client asks, and whether nobody, the
-# client itself or another one has the booking. An owner that is not heard of in time is none any more: unlike with the
+# A partition has at most one owner in a group. The rules are the table: what a client asks, and whether no client, the
+# asking client or another one has the booking. An owner that is not heard of in time is none any more: unlike with the
 # real broker, the next one that asks gets the partition at once and is not sent away one more time. Source: TubeMQ
 # broker, register, heartbeat, get message, commit; codes 401, 410, 411, 412.
 class Key(NamedTuple):
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 class Owner(enum.Enum):
     """Who has the booking, seen by the client that asks."""
 
-    NOBODY = "nobody"
+    NONE = "none"
     ITSELF = "itself"
     ANOTHER = "another"
 
@@ -54,7 +54,7 @@ class Action(enum.Enum):
 TABLE: Final = Table(
     "a booking",
     {
-        Owner.NOBODY: {
+        Owner.NONE: {
             Action.REGISTER: Code.SUCCESS,
             Action.USE: Code.HB_NO_NODE,
             Action.COMMIT: Code.UNAUTHORIZED,
@@ -110,7 +110,7 @@ class Bookings:
         return iter(self._bookings.values())
 
     def get(self, key: Key) -> Booking | None:
-        """A booking, whoever has it."""
+        """A booking, of any client."""
         return self._bookings.get(key)
 
     def register(
@@ -148,7 +148,7 @@ class Bookings:
         return self._bookings[key]
 
     def end(self, booking: Booking) -> None:
-        """Nobody has this booking any more; nothing happens if it was replaced or ended."""
+        """End this booking; nothing happens if it was replaced or has ended."""
         if self.is_current(booking):
             self._deadlines.cancel(booking.key)
             del self._bookings[booking.key]
@@ -167,7 +167,7 @@ class Bookings:
     def _check(self, key: Key, client: str, action: Action, now: float) -> None:
         self.expire(now)
         booking = self._bookings.get(key)
-        owner = Owner.NOBODY if booking is None else Owner.ITSELF if booking.client == client else Owner.ANOTHER
+        owner = Owner.NONE if booking is None else Owner.ITSELF if booking.client == client else Owner.ANOTHER
         code = TABLE[owner, action]
         if code != Code.SUCCESS:
             raise Refused(code, _text(code, key, client, booking))

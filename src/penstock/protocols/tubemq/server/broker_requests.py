@@ -49,7 +49,7 @@ __all__ = ["commit", "get", "heartbeat", "register", "send"]
 _Answer = SendMessageResponseB2P | Deferred[SendMessageResponseB2P | PenstockError]
 
 _RECORD_BYTES = 64
-"""About what a record takes beside its payload while it waits."""
+"""About what a record takes on top of its payload while it waits."""
 
 
 async def send(call: Call, request: SendMessageRequestP2B) -> _Answer:
@@ -239,7 +239,7 @@ async def _renew(call: Call, group: str, client: str, located: Located, priority
         booking = shared.bookings.use(key, client, shared.now)
         booking.priority = priority or booking.priority
     except UpstreamLost:
-        raise  # of the whole heartbeat: who is told of the one partition gives it up
+        raise  # of the whole heartbeat: a client that gets a code for one partition gives that one up
     except PenstockError as error:
         code = refusal(error).code
         # A topic that is gone has no bookings either.
@@ -251,7 +251,7 @@ async def _renew(call: Call, group: str, client: str, located: Located, priority
 #
 # Source: TubeMQ 2.x broker. A group's offset C stands in the log; what was delivered and not confirmed ends at F (the
 # booking's ``flight_end``). Automatic mode reads from C, after taking F for C where the client says that it consumed
-# the batch. Manual mode reads on from F and leaves C alone until it is told.
+# the batch. Manual mode reads on from F and leaves C alone until a commit.
 _AT_END: Final = "The request offset reached maxOffset!"
 
 
@@ -289,7 +289,7 @@ async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B
         return _nothing(Code.SERVER_CONSUME_SPEED_LIMIT, "RpcServer consume speed limit!", grant.wait_ms)
     batch = await read_batch(
         shared.enode,
-        shared.beside,
+        shared.background,
         partition,
         begin,
         booking.filters,
@@ -353,7 +353,7 @@ async def _note(shared: Shared, booking: Booking, batch: MessageBatch, *, manual
 
 
 async def _move(shared: Shared, booking: Booking, offset: int) -> None:
-    """Commit. The reader remembers it, too: the node forgets offsets that nobody moves for long, as Kafka does."""
+    """Commit. The reader remembers it, too: like Kafka, the node forgets offsets that do not move for long."""
     await shared.positions.set(booking.key.group, booking.key.partition, offset)
     booking.stands = offset
 

@@ -58,19 +58,19 @@ __all__ = [
 
 # What an operator may choose about the TubeMQ front. Data only.
 class TubeFrontOptions(Struct, frozen=True, kw_only=True):
-    """Defaults are TubeMQ's where it has them and nobody waits for them.
+    """Defaults are TubeMQ's, except where its clients would have to wait for them.
 
     ``balance_period_ms``: how often the master looks whether partitions should move; TubeMQ's own minute is what people
     wait for their first message. ``consumer_timeout_ms``, ``producer_timeout_ms``, ``partition_timeout_ms``:
     without a heartbeat for so long a client, or its booking of a partition, is given up; not below two beats of a
-    client, which come every 13 s by default. ``event_timeout_ms``: what a consumer was told to do and does not
-    acknowledge is given up after it.
+    client, which come every 13 s by default. ``event_timeout_ms``: an event that a consumer
+    does not acknowledge is given up after it.
 
     ``max_clients`` registered at once (consumers, and as many producers), and ``max_bookings`` of partitions by groups;
     one connection may have a twentieth of each, and one address ``address_share_percent``. ``transfer_bytes`` and
     ``transfer_records``: about the most that one answer to a reader carries; the message that crosses the first is
     still in it. ``max_message_bytes``: payload of a message, without the 10 KiB that attributes may add.
-    ``pending_bytes``: messages being written at once; above it producers are told to slow down.
+    ``pending_bytes``: messages being written at once; above it producers are asked to slow down.
 
     ``admin_token``: what modifying calls of the HTTP interface must bring (``confModAuthToken``); empty: nothing.
     """
@@ -125,7 +125,7 @@ class Cluster:
 
     @property
     def brokers(self) -> list[str]:
-        """The list of brokers as clients are told it."""
+        """The list of brokers in the form that clients get."""
         return [format_broker(self.node)]
 
     # Topics.
@@ -186,7 +186,7 @@ class Cluster:
         return ids[partition.id] if partition.id < len(ids) else partition.id * STORE_BASE
 
 
-# What a handler is given beside its request: who asks, and the front's shared parts.
+# A handler's other arguments: who asks, and the front's shared parts.
 T = TypeVar("T")
 
 _QUICK_BYTES: Final = 32 << 10
@@ -216,7 +216,7 @@ class Shared(Struct, frozen=True):
     writing: Writing
     routes: Routes
     warming: Warming
-    beside: BackgroundWorker
+    background: BackgroundWorker
     turns: LoopBudget
     readers: Locks[Place]
     senders: Locks[tuple[str, int]]
@@ -238,7 +238,7 @@ class Shared(Struct, frozen=True):
 
     async def parsed(self, size: int, parse: Callable[[], T]) -> T:
         """What ``parse`` makes of so many bytes of a request; of many in a thread, since that takes its time."""
-        return parse() if size <= _QUICK_BYTES else await self.beside.run(parse, _PARSED * size)
+        return parse() if size <= _QUICK_BYTES else await self.background.run(parse, _PARSED * size)
 
     @property
     def now_ms(self) -> int:

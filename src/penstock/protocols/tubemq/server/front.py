@@ -66,7 +66,7 @@ class TubeFront(Front):
         cluster = Cluster(services, settings)
         groups = Groups(
             patience,
-            self._dice,
+            self._random_below,
             Shares("consumers registered", "tubemq_max_clients", options.max_clients, memory, percent),
         )
         producers = Producers(
@@ -141,8 +141,8 @@ class TubeFront(Front):
         accepts = self.shared.settings.accepts_subscribe(topic)
         return await self.shared.cluster.partitions(topic) if accepts else []
 
-    def _dice(self, sides: int) -> int:
-        return int.from_bytes(self.shared.services.runtime.random_bytes(4), "big") % sides
+    def _random_below(self, bound: int) -> int:
+        return int.from_bytes(self.shared.services.runtime.random_bytes(4), "big") % bound
 
 
 # From a node's configuration to its TubeMQ front.
@@ -152,10 +152,10 @@ _SCHEME = "tubemq"
 def open_front(services: Services, config: SnodeConfig) -> TubeFront:
     """The front of a node. Raises ConfigError for an address that TubeMQ's strings cannot carry."""
     listening = {listen.scheme: listen.endpoint for listen in config.listen}
-    told = config.advertised.get(_SCHEME) or listening.get(_SCHEME)
-    if told is not None and ":" in told.host:
+    advertised = config.advertised.get(_SCHEME) or listening.get(_SCHEME)
+    if advertised is not None and ":" in advertised.host:
         raise ConfigError(
-            f"TubeMQ clients cannot be told the address {told}", hint="Listen on, or advertise, IPv4 or a name"
+            f"TubeMQ clients cannot be given the address {advertised}", hint="Listen on, or advertise, IPv4 or a name"
         )
     own = config.front(TubeNodeConfig)
     options = TubeFrontOptions(

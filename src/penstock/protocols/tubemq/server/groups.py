@@ -18,10 +18,10 @@ from penstock.protocols.tubemq.server.balancing import (
     PLACING_RUNS,
     TAKING,
     Claim,
-    Dice,
     Event,
     Events,
     Phase,
+    RandomBelow,
     Turn,
     events_for,
     share_out,
@@ -147,13 +147,13 @@ def check_agreement(member: str, wanted: Terms, existing: Terms) -> None:
             )
 
 
-# One consumer group: its members, what they hold, what they are told to do, and one balance run over them.
+# One consumer group: its members, what they hold, their events, and one balance run over them.
 #
-# Pure: no clock, no dice of its own, no wire. Deadlines and the table of groups are `groups`'.
+# Pure: no clock, no random source of its own, no wire. Deadlines and the table of groups are `groups`'.
 class ConsumerGroup:
-    """``touched``: when its events last went on, by the clock of whoever calls; for giving them up.
+    """``touched``: when its events last went on, by the caller's clock; for giving them up.
 
-    ``meta`` and ``meta_id``: what client-balanced members were told of its topics, and that telling's number.
+    ``meta`` and ``meta_id``: what client-balanced members last got about its topics, and that version's number.
     """
 
     def __init__(self, name: str, terms: Terms) -> None:
@@ -180,8 +180,8 @@ class ConsumerGroup:
                 )
         else:
             self.terms = terms
-        # Who begins anew may still hold what it was told to give up: then nobody may be told to take that. As long as
-        # anything is to be given up nothing to be taken was sent, so forgetting all of it does no harm.
+        # A member that begins anew may still hold what it was to give up: then no other member may take that. As long
+        # as something is to be given up, no event to take anything was sent, so all events can be dropped.
         if any(event.kind not in TAKING for event in self.events.of(member.id)):
             self.events.drop_all()
         self.events.drop(member.id)
@@ -216,7 +216,7 @@ class ConsumerGroup:
             self.members[name].strip = True
             self.members[name].bench = runs
 
-    def run(self, round_id: int, candidates: Collection[Partition], dice: Dice) -> bool:
+    def run(self, round_id: int, candidates: Collection[Partition], random_below: RandomBelow) -> bool:
         """Decide who shall hold what and make the events; True if there are any."""
         heard = [member for member in self.members.values() if member.heard]
         if self.phase is Phase.GATHERING or not heard:
@@ -224,7 +224,7 @@ class ConsumerGroup:
         if self.phase is Phase.PLACING:
             return self._place(round_id, candidates)
         claims = [Claim(member.id, member.holds, member.strip, member.bench > 0) for member in heard]
-        shares = share_out(claims, candidates, dice)
+        shares = share_out(claims, candidates, random_below)
         for member in heard:
             self.events.add(member.id, events_for(round_id, member.holds, shares[member.id]))
             member.bench = max(0, member.bench - 1)
@@ -245,7 +245,7 @@ class ConsumerGroup:
         return len(self.events) > 0
 
     def tell(self, meta: list[str], now_ms: int) -> int:
-        """What is to be told of the group's topics now; returns its number, a new one if it changed."""
+        """Set what members get about the group's topics; returns its number, a new one if it changed."""
         if meta != self.meta or self.meta_id < 0:
             self.meta, self.meta_id = meta, max(now_ms, self.meta_id + 1)
         return self.meta_id
@@ -268,7 +268,7 @@ class ConsumerGroup:
             self.phase = GROUP_PHASES[self.phase, turn]
 
 
-# All consumer groups of the master: who is in, until when, and what is due. A clock and dice are passed in.
+# All consumer groups of the master: who is in, until when, and what is due. A clock and a random source are passed in.
 #
 # A group lives as long as it has a member. Times are seconds of a monotonic clock. Source: TubeMQ master, consumer
 # register, heartbeat, close and the balancer.
@@ -276,8 +276,8 @@ _log = logging.getLogger("penstock.node")
 
 
 class MemberTimeouts(Struct, frozen=True):
-    """``member_s``: without a heartbeat for so long a member is out. ``event_s``: events that nobody acknowledges, or
-    fetches, for so long are given up.
+    """``member_s``: without a heartbeat for so long a member is out. ``event_s``: events that are not acknowledged, or
+    fetched, for so long are given up.
     """
 
     member_s: float = 30.0
@@ -290,10 +290,10 @@ class Groups:
     ``shares``: whose the members are, by group and id, and how many may be.
     """
 
-    def __init__(self, patience: MemberTimeouts, dice: Dice, shares: Shares[tuple[str, str]]) -> None:
+    def __init__(self, patience: MemberTimeouts, random_below: RandomBelow, shares: Shares[tuple[str, str]]) -> None:
         self._patience = patience
         self._shares = shares
-        self._dice = dice
+        self._random_below = random_below
         self._groups: dict[str, ConsumerGroup] = {}
         self._deadlines: Deadlines[tuple[str, str]] = Deadlines()
         self._round = 0
@@ -420,13 +420,13 @@ class Groups:
                 continue
             topics = sorted(group.terms.topics)
             candidates = [partition for topic in topics for partition in partitions_of(group.name, topic)]
-            moved = group.run(number, candidates, self._dice)
+            moved = group.run(number, candidates, self._random_below)
             if moved:
                 group.touched = now
             yield group.name if moved else ""
 
     def _is_quiet(self, group: ConsumerGroup, now: float) -> bool:
-        """Whether nothing is under way in the group; what nobody goes on with is given up here."""
+        """Whether nothing is under way in the group; events that do not go on are given up here."""
         if len(group.events) and now - group.touched >= self._patience.event_s:
             group.events.drop_all()
         return not len(group.events)

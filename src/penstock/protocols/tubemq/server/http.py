@@ -45,8 +45,8 @@ _SKIPPED_AT_ONCE: Final = 64 << 10
 class FrontFraming(TubeFraming):
     """``penstock.interfaces.framing.Framing``. An HTTP request is one frame; one a connection.
 
-    A frame that is too long is passed over as it comes, and becomes one whose body is `TOO_LONG`: whoever sent it gets
-    an answer, and whatever else is under way on the connection goes on. ``alone``: whether the last frame was all that
+    A frame that is too long is passed over as it comes, and becomes one whose body is `TOO_LONG`: its sender gets
+    an answer, and all other requests of the connection go on. ``alone``: whether the last frame was all that
     had been received.
     """
 

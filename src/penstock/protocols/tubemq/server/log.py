@@ -69,7 +69,7 @@ class Writing:
         self._last: object = None
 
     def is_last(self, sender: object) -> bool:
-        """Whether nobody else has sent since the last message of the one that sends now."""
+        """Whether the last message came from this sender, too; ``sender`` is the last one from now on."""
         last, self._last = self._last, sender
         return last is sender
 
@@ -235,7 +235,7 @@ def message_of(record: Stored) -> TransferedMessage:
 # Pieces of the log with many records go through Arrow (`bulk_of`), a few records, and those that a filter is to look
 # at, through plain Python.
 _RECORD_BYTES: Final = 52
-"""What a message takes in a broker's own files beside its payload; lags are told in such bytes."""
+"""What a message takes in a broker's own files on top of its payload; lags are counted in such bytes."""
 
 Aborted = Sequence[tuple[int, int]]
 """(producer id, first offset) of transactions that were aborted."""
@@ -294,7 +294,7 @@ async def look(enode: Enode, partition: Partition, offset: int, max_bytes: int) 
 
 async def read_batch(
     enode: Enode,
-    beside: BackgroundWorker,
+    background: BackgroundWorker,
     partition: Partition,
     begin: Begin,
     filters: frozenset[int],
@@ -302,7 +302,8 @@ async def read_batch(
 ) -> MessageBatch:
     """From ``begin``, up to about the limits, messages that ``filters`` let through.
 
-    What takes its time, above all inflating, is done ``beside`` the event loop. Raises StoreError, CorruptBatch.
+    What takes its time, above all inflating, is done in the ``background``, off the event loop. Raises StoreError,
+    CorruptBatch.
     """
     start, found = begin
     batch, log_end = MessageBatch(start, start), found.end
@@ -318,7 +319,7 @@ async def read_batch(
         else:
             work = partial(_read_some, batch, data, aborted, filters, limits)
         quick = not packed and count <= _QUICK_RECORDS and len(data) <= _QUICK_BYTES
-        more = work() if quick else await beside.run(work, min(MAX_INFLATED_BYTES, _RATIO * packed))
+        more = work() if quick else await background.run(work, min(MAX_INFLATED_BYTES, _RATIO * packed))
         if batch.end == batch.start and found.next_offset > batch.end:
             batch.start = batch.end = found.next_offset  # nothing but a hole
             more = True

@@ -278,9 +278,9 @@ def _add_flow_control(
     answer.group_flow_check_id = own.id
     answer.qry_priority_id = own.priority
     held = request.def_flow_check_id if has(request, "def_flow_check_id") else UNSET
-    answer.def_flow_control_info = _NOTHING_NEW if default.id in (UNSET, held) else default.told
+    answer.def_flow_control_info = _NOTHING_NEW if default.id in (UNSET, held) else default.effective
     held = request.group_flow_check_id if has(request, "group_flow_check_id") else UNSET
-    answer.group_flow_control_info = _NOTHING_NEW if own.id in (UNSET, held) else own.told
+    answer.group_flow_control_info = _NOTHING_NEW if own.id in (UNSET, held) else own.effective
 
 
 # Client-balanced consumers at the master: register, heartbeat, partition metadata. Methods 20, 21 and 22.
@@ -339,8 +339,8 @@ async def balanced_heartbeat(call: Call, request: HeartRequestC2MV2) -> HeartRes
         ops_task_info=_tasks(shared, group.name, request.ops_task_info),
         authorized_info=MasterAuthorizedInfo(visit_authorized_token=shared.visit_token),
     )
-    told = report.lst_assigned_time if has(report, "lst_assigned_time") else -1
-    if told >= 0 and member.holds and shared.now_ms - told > _META_AGE_MS:
+    assigned_ms = report.lst_assigned_time if has(report, "lst_assigned_time") else -1
+    if assigned_ms >= 0 and member.holds and shared.now_ms - assigned_ms > _META_AGE_MS:
         answer.topic_meta_info_id = meta_id = await _meta(shared, group)
         if meta_id != report.topic_meta_info_id:
             answer.topic_meta_info_list.extend(group.meta)  # type: ignore[attr-defined]  # protobuf's own list
@@ -398,12 +398,12 @@ def _tasks(shared: Shared, group: str, held: OpsTaskInfo) -> OpsTaskInfo:
     if default.id != UNSET:
         tasks.def_flow_check_id = default.id
         if held.def_flow_check_id != default.id:
-            tasks.def_flow_control_info = default.told
+            tasks.def_flow_control_info = default.effective
     if own.flow.id != UNSET:
         tasks.group_flow_check_id = own.flow.id
         tasks.qry_priority_id = own.flow.priority
         if held.group_flow_check_id != own.flow.id:
-            tasks.group_flow_control_info = own.flow.told
+            tasks.group_flow_control_info = own.flow.effective
     if own.from_max_id not in {UNSET, held.csm_frm_max_offset_ctrl_id}:
         tasks.csm_frm_max_offset_ctrl_id = own.from_max_id
     return tasks

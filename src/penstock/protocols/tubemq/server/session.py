@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 __all__ = ["CODES", "TABLE", "About", "Row", "TubeSession", "TubeWording", "handler", "read_send", "refused", "tell"]
 
 
-# Which methods the front serves, by whom, and what a refusal carries beside code and text. Said here only.
+# Which methods the front serves, by whom, and what a refusal carries besides code and text.
 #
-# Not here: 7, 8 and 9, by which brokers join a master (this node is both), and 11, 12, 14 and 19, which nobody serves.
+# Not here: 7, 8 and 9, by which brokers join a master (this node is both), and 11, 12, 14 and 19, which no server
+# serves.
 class Row(Struct, frozen=True):
     """``handler`` is "module.function" here, imported with its first request. ``refused``: an answer's fields.
 
@@ -152,7 +153,7 @@ CODES: Final = Codes(_NAMES.get, _advice, frozenset({Code.NOT_FOUND}))
 
 
 class About(NamedTuple):
-    """What is told of a request, without its messages."""
+    """What the refusal log says of a request, without its messages."""
 
     client_id: str
     topic_name: str
@@ -167,7 +168,7 @@ class About(NamedTuple):
 
 
 def tell(meter: Meter, address: Endpoint, api: int, request: object, code: int, why: str) -> None:
-    """Have a request told that was refused; None: one that could not be read."""
+    """Log a refused request; None: one that could not be read."""
     meter.tell(
         Asker(_said(request, "client_id"), address),
         api,
@@ -185,7 +186,7 @@ def _said(request: object, name: str) -> str:
 
 # One TubeMQ client's connection: envelope, table, handler, answer. Requests are served side by side.
 #
-# A request that cannot be read, that is too long, or that nobody serves, gets an exception as the real server answers
+# A request that cannot be read, that is too long, or that is not served, gets an exception as the real server answers
 # with; the connection goes on. What is not even a frame ends it. Answers are sent also after the caller's patience,
 # which costs it nothing: it does not know their number any more. Source: TubeMQ 2.x, ``NettyRpcServer``.
 _EXCEPTION: Final = "java.lang.Exception"
@@ -352,7 +353,7 @@ class TubeWording:
             check_name("TubeMQ", "error", error, {*_CODES, *_THROWN})
 
     def api_of(self, frame: Frame) -> str:
-        """The method's name, "" for a request that cannot be read, that nobody serves, or that is HTTP."""
+        """The method's name, "" for a request that cannot be read, that is not served, or that is HTTP."""
         call = _served(frame)
         return METHODS[call.method].name if call else ""
 

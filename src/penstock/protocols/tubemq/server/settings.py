@@ -34,7 +34,7 @@ __all__ = [
 # How many stores a topic has and how many partitions each, and TubeMQ's ids of our partitions in it. Pure arithmetic.
 #
 # A topic that was made otherwise, and one that was made with one partition a store, has each partition in a store of
-# its own: our n is TubeMQ's n * 10000. One that was made with several partitions a store has them as it was told.
+# its own: our n is TubeMQ's n * 10000. One that was made with several partitions a store keeps them so.
 # Partitions keep their ids for life while a topic grows in either direction: so its shapes are kept, from the first one
 # on, and each gives numbers to the ids that are new in it, in their order.
 Steps = tuple[tuple[int, int], ...]
@@ -42,7 +42,7 @@ Steps = tuple[tuple[int, int], ...]
 
 
 class Shape(Struct, frozen=True):
-    """A topic as TubeMQ's clients are told it. ``ids`` are TubeMQ's by our numbers, ``numbers`` ours by TubeMQ's."""
+    """A topic as TubeMQ's clients see it. ``ids`` are TubeMQ's by our numbers, ``numbers`` ours by TubeMQ's."""
 
     stores: int
     partitions: int
@@ -52,10 +52,10 @@ class Shape(Struct, frozen=True):
 
 @functools.lru_cache(maxsize=1_024)
 def shape_of(steps: Steps, total: int) -> Shape:
-    """The shape of a topic that has ``total`` partitions by now, also such as somebody else added to it.
+    """The shape of a topic that has ``total`` partitions by now, also those that another protocol's client added.
 
     Those make its stores larger where there is one, or its stores more where each has one partition. Else they are not
-    shown before the topic is grown by TubeMQ's own means, since its clients can be told whole stores only.
+    shown before the topic is grown by TubeMQ's own means, since its clients can see whole stores only.
 
     >>> shape_of(((2, 2),), 4).ids
     (0, 1, 10000, 10001)
@@ -92,7 +92,7 @@ UNSET: Final = -2
 class FlowRules(Struct, frozen=True):
     """``id`` names this version of the rules for clients; ``text`` is their JSON; ``priority`` a query priority.
 
-    ``dropped``: an operator has taken the rules away; clients that have them are told so by this version.
+    ``dropped``: an operator has taken the rules away; clients that have them learn it by this version.
     """
 
     id: int = UNSET
@@ -102,8 +102,8 @@ class FlowRules(Struct, frozen=True):
     dropped: bool = False
 
     @property
-    def told(self) -> str:
-        """What clients are told: rules that are not in force are none."""
+    def effective(self) -> str:
+        """What clients get: rules that are not in force are none."""
         return self.text if self.enabled else "[]"
 
 
@@ -126,7 +126,7 @@ class GroupSettings(Struct, frozen=True):
 class TopicSettings(Struct, frozen=True):
     """``controlled``: only groups that are allowed may read. The next two: whether the topic may be written and read.
 
-    ``deleted``: hidden until somebody takes that back or the data away. ``max_message_bytes`` 0: the cluster's limit.
+    ``deleted``: hidden until an operator restores it or deletes the data. ``max_message_bytes`` 0: the cluster's limit.
     ``shapes``: what its stores were made with, see `Shape`. ``name_id``: a number that
     an operator has given to the topic, shown and without a meaning here.
     """
@@ -196,7 +196,7 @@ class Settings:
 
     def set_flow(self, rules: FlowRules) -> None:
         """Give all clients these rules. Raises ProtocolViolation for ones that are none; nothing is changed then."""
-        self.rules = parse_rules(rules.told)
+        self.rules = parse_rules(rules.effective)
         self.flow = rules
         self.unsaved.add(("flow", ""))
 
@@ -228,8 +228,8 @@ class Settings:
 # What operators have set, over a restart: entries of a journal, one for each thing set, the last one counts.
 #
 # A key is a list of protocol, kind and name, a value the setting's fields, both JSON; a record without a value takes
-# the setting away. Who keeps the journal compacts it. What cannot be read (somebody wrote to it) is said aloud and left
-# out: a node that does not start helps nobody.
+# the setting away. Who keeps the journal compacts it. What cannot be read (something else wrote to it) is logged and
+# left out: it is no reason not to start.
 _log = logging.getLogger("penstock.node")
 
 _TOPIC: Final = "__penstock_settings"
@@ -238,7 +238,7 @@ _PROTOCOL: Final = "tubemq"
 
 
 class SettingsLog:
-    """Reads once at start, writes what is unsaved when it is told to."""
+    """Reads once at start, writes what is unsaved when it is called."""
 
     def __init__(self, settings: Settings, journals: Journals, runtime: Runtime) -> None:
         self._settings = settings

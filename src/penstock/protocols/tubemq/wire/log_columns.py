@@ -60,8 +60,8 @@ def bulk_of(
 ) -> Bulk | None:
     """The records of whole batches from ``start`` on, up to a hole or a limit; None where there are none.
 
-    The record that crosses ``most_bytes`` is still in; each counts ``record_bytes`` beside its value. What belongs to
-    transactions of ``aborted`` (producer id, first offset) is left out. Raises CorruptBatch.
+    The record that crosses ``most_bytes`` is still in; each counts ``record_bytes`` on top of its value. What belongs
+    to transactions of ``aborted`` (producer id, first offset) is left out. Raises CorruptBatch.
     """
     rows = decode_v2(data, start=start, columns=_COLUMNS, check_crcs=False, aborted=aborted).batch
     if not rows.num_rows:

@@ -115,7 +115,7 @@ class RspResponseBody(Message):
     data: bytes = required(2, Type.BYTES)
 
 
-# Who somebody is, as messages carry it: signatures, tokens, and what a broker is told to check.
+# Identity as messages carry it: signatures, tokens, and what a broker is to check.
 #
 # Source: Apache InLong TubeMQ 2.x, ``MasterService.proto``; names never go on the wire.
 @message

@@ -207,7 +207,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(kind: type[MessageT], data: bytes | bytearray | memoryview) -> MessageT:
-    """Read one message that fills ``data``. Fields nobody declared are kept and ignored.
+    """Read one message that fills ``data``. Undeclared fields are kept and ignored.
 
     U+FFFD stands for what is not UTF-8 in a text. Raises ProtocolViolation for bytes that are no message, and for
     required fields that are absent.

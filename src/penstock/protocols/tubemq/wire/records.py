@@ -54,7 +54,7 @@ __all__ = [
     "unpack",
 ]
 
-# One message at a time: for a front, which gets them so, and for whoever looks into one.
+# One message at a time: for a front, which gets them so, and for looking into one.
 HAS_ATTRIBUTES: Final = 1
 """The bit of ``flag`` that says that a payload begins with attributes."""
 
@@ -198,7 +198,8 @@ def encode_few(rows: FewRows, zone: MsgTimeZone | None = None) -> FewPayloads:
 # The messages are most of the answer's bytes; the protobuf library would make a Python object of each of them.
 _MESSAGES: Final = 0x22  # field 4, bytes
 _MOST_RUNS: Final = 64
-"""Messages stand together. They need not (protobuf lets fields stand anywhere), but nobody scatters them."""
+"""Messages stand together. They need not (protobuf lets fields stand anywhere), but no known client or server scatters
+them."""
 
 
 class Run(Struct, frozen=True):
@@ -306,7 +307,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Said(NamedTuple):
-    """What a message says beside its body. ``timestamp_ms`` -1: no time. ``is_null``: its empty body stands for null.
+    """What a message says besides its body. ``timestamp_ms`` -1: no time. ``is_null``: its empty body stands for null.
 
     ``size``: how many bytes of the payload stand before the body.
     """

@@ -53,7 +53,7 @@ __all__ = [
 # The table of methods: number, services, request and answer. Its rows are typed, so that a call's answer is too.
 #
 # Source: Apache InLong TubeMQ 2.x, ``RpcConstants`` and ``RpcProtocol``. Numbers 11, 12, 14 and 19 exist there and are
-# served by nobody.
+# served by no server.
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
 
@@ -177,8 +177,8 @@ METHODS: Final[dict[int, Method[Any, Any]]] = {
 # | ``StandbyException`` | Standby | nothing: the master is not the active one |
 # | ``ServerNotReadyException``, ``OutOfMemoryError`` where the call was not made (FATAL) | Unready | nothing: the
 #   server starts, stops (a broker for some seconds, on connections that are still open) or has no memory just now |
-# | ``ServiceStoppingException`` | Stopping | nobody knows: the server goes on to work the call off |
-# | any other | RpcFailure | FATAL: nothing; ERROR: nobody knows, and asking again is not known to help |
+# | ``ServiceStoppingException`` | Stopping | unknown: the server goes on to work the call off |
+# | any other | RpcFailure | FATAL: nothing; ERROR: unknown, and asking again is not known to help |
 PROTOCOL_VERSION: Final = 3
 
 STANDBY_EXCEPTION: Final = "org.apache.inlong.tubemq.corerpc.exception.StandbyException"

@@ -423,7 +423,7 @@ def gather_texts(data: Bytes, at: Int32s, ends: Int32s, texts: Bytes, first: int
             copy_bytes(out, to, _FILTER_HEADER, int64(0), stop - to)
 
 
-# Write TubeMQ payloads: what a record has beside its value becomes attributes.
+# Write TubeMQ payloads: what a record has besides its value becomes attributes.
 
 _OURS: Final = np.frombuffer(OURS, np.uint8)
 _TYPE_NAME: Final = np.frombuffer(MSG_TYPE, np.uint8)

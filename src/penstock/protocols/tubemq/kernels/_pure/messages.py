@@ -230,7 +230,7 @@ def gather_texts(data: Bytes, at: Int32s, ends: Int32s, texts: Bytes, first: int
             target[to:stop] = decoded(source, int(at[row]), stop - to, int(texts[row]))
 
 
-# Write TubeMQ payloads: what a record has beside its value becomes attributes.
+# Write TubeMQ payloads: what a record has besides its value becomes attributes.
 def encode_payloads(
     keys: Bytes, key_ends: Int32s, key_valid: Bytes, values: Bytes, value_ends: Int32s, value_valid: Bytes,
     timestamps: Int64s, header_ends: Int32s, names: Bytes, name_ends: Int32s,

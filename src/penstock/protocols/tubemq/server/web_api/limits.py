@@ -37,7 +37,7 @@ __all__ = [
 
 # What scripts do to a broker: here it is there already, and online.
 #
-# So that a script for a real cluster runs on: configuring the one broker again is told as what it is, a record that
+# So that a script for a real cluster runs on: configuring the one broker again is answered as what it is, a record that
 # exists; bringing it online, or reloading it, succeeds and changes nothing. It can be closed for writing and reading.
 _FIXED = ("brokerIp", "brokerPort", "brokerWebPort", "brokerTLSPort", "regionId", "groupId", "manageStatus")
 OF_TOPICS = (
@@ -124,7 +124,7 @@ def _row(call: AdminCall, name: str, refused: Refused | None) -> Answer:
 # Flow control and the cluster's limits: set, taken away, shown.
 #
 # Rules are checked before they are kept, and kept in order; clients learn them by their id with the next heartbeat.
-# Rules that are taken away are told as none at all, under a new id, so that clients forget them.
+# Rules that are taken away are sent as none at all, under a new id, so that clients forget them.
 _MB = 1 << 20
 _MOST_PRIORITY = 333
 _MOST_RATE = 10_000

@@ -412,7 +412,7 @@ REFUSED: Final[Mapping[str, str]] = {
 
 
 class Admin:
-    """Serves one HTTP request after the other, whoever it comes from."""
+    """Serves HTTP requests, of any connection, one after the other."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -430,7 +430,7 @@ class Admin:
         try:
             route = self._route(given)
             found, unread = await self._done(route, given)
-            # With patience: what was done beside it is not done again, and the same call would be told so.
+            # Retried: the rest is already done, and the same call again would be refused for that.
             await retry_while_unreachable(self._shared.services.runtime, self._shared.settings_log.save)
         except PenstockError as error:
             refused = refusal(error)

@@ -44,7 +44,7 @@ async def version(call: AdminCall) -> Answer:
 
 
 async def broker_configure(call: AdminCall) -> Answer:
-    """Serve admin_query_broker_configure: the one broker, which nobody had to configure."""
+    """Serve admin_query_broker_configure: the one broker, which did not have to be configured."""
     settings, wanted = call.shared.settings.broker, call.parameters.names("brokerId")
     shown = {
         **_broker(call),
@@ -219,7 +219,7 @@ async def messages(call: AdminCall) -> Answer:
         return from_broker([])
     shared, limits = call.shared, BatchLimits(_MOST_BYTES, count, sys.maxsize)
     found = await look(shared.enode, partition, begin, _MOST_BYTES)
-    batch = await read_batch(shared.enode, shared.beside, partition, Begin(begin, found), filters, limits)
+    batch = await read_batch(shared.enode, shared.background, partition, Begin(begin, found), filters, limits)
     return from_broker([_shown(row, message) for row, message in enumerate(batch.messages)])
 
 

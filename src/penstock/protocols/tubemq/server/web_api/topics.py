@@ -98,7 +98,7 @@ async def add(call: AdminCall) -> Answer:
         try:
             await _make(call, name, stores * partitions, config)
         except TopicExists as error:
-            # Somebody was quicker; or it is one whose name differs only in "." and "_".
+            # Another client was quicker; or it is one whose name differs only in "." and "_".
             raise error if await call.shared.enode.topic(name) is None else exists from error
         _shape(call.shared, name, ((stores, partitions),) if partitions > 1 else ())
         _open(call.shared, name, given)
@@ -172,7 +172,7 @@ async def remove(call: AdminCall) -> Answer:
         await _check_closed(call, name)
         await _delete(call, name)
         call.shared.settings.forget_topic(name)
-        # With patience: who asks for it again is told that there is no such topic.
+        # Retried: the same call again would only find that there is no such topic.
         await retry_while_unreachable(call.shared.services.runtime, lambda: _forget_offsets(call, name))
 
     return await _each(call, call.parameters.names("topicName", required=True), take_away)
@@ -306,7 +306,7 @@ async def _make(call: AdminCall, name: str, partitions: int, config: Mapping[str
 
 async def _grow(call: AdminCall, name: str, partitions: int) -> None:
     """There were fewer just now: where the answer is lost, and all are there, they were added. Their shape is still to
-    be noted: whoever asked again would find other stores than there were."""
+    be noted: a second call would find other stores than there were."""
     enode = call.shared.enode
     try:
         await enode.add_partitions(name, partitions)
