@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from penstock.config import Address, ClientConfig, OptionValue, ProtocolConfig, parse_endpoints
-from penstock.config.fields import BOOTSTRAP, Spelling, check, flag
+from penstock.config.fields import BOOTSTRAP, Options, Spelling, flag
 
 PORT = 7007
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToyNodeConfig:
+class ToyNodeConfig(Options):
     spoil_sums: bool = flag(False, about="answer with checksums that are wrong")
     hand_on: bool = flag(True, about="over a cluster of toys, frames go on as they came")
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 def bang_address(text: str, role: type[ClientConfig]) -> Address | None:

@@ -6,7 +6,7 @@ One request per connection: what comes after it is an error. Source: RFC 9110 an
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -32,25 +32,28 @@ _NO_BODY: Final = frozenset({204, 304})
 class HttpRequest(Frame):
     """A whole request. ``refused``: the status and the sentence to answer instead of serving it."""
 
-    __slots__ = ("headers", "method", "refused", "target")
-
-    def __init__(self, event: h11.Request | None, body: bytes, refused: tuple[int, str] | None = None) -> None:
-        super().__init__(0, False, memoryview(body))
-        self.method = "" if event is None else event.method.decode("ascii")
-        self.target = "" if event is None else event.target.decode("ascii")
-        self.headers = {} if event is None else _headers(event)
-        self.refused = refused
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    refused: tuple[int, str] | None
 
 
 class HttpResponse(Frame):
     """A whole answer."""
 
-    __slots__ = ("headers", "status")
+    status: int
+    headers: Mapping[str, str]
 
-    def __init__(self, event: h11.Response, body: bytes) -> None:
-        super().__init__(1, True, memoryview(body))
-        self.status = event.status_code
-        self.headers = _headers(event)
+
+def _request(event: h11.Request | None, body: bytes, refused: tuple[int, str] | None = None) -> HttpRequest:
+    if event is None:
+        return HttpRequest(0, False, memoryview(body), "", "", {}, refused)
+    method, target = event.method.decode("ascii"), event.target.decode("ascii")
+    return HttpRequest(0, False, memoryview(body), method, target, _headers(event), refused)
+
+
+def _response(event: h11.Response, body: bytes) -> HttpResponse:
+    return HttpResponse(1, True, memoryview(body), event.status_code, _headers(event))
 
 
 def _headers(event: h11.Request | h11.Response) -> dict[str, str]:
@@ -121,13 +124,13 @@ class RequestFraming:
             elif isinstance(event, h11.EndOfMessage):
                 if self._connection.trailing_data[0]:
                     raise ProtocolViolation("more than one HTTP request on a connection")
-                self._done = HttpRequest(self._request, bytes(self._body))
+                self._done = _request(self._request, bytes(self._body))
                 return self._done
             else:
                 return None
 
     def _refuse(self, status: HTTPStatus, why: str) -> HttpRequest:
-        self._done = HttpRequest(self._request, b"", (status, why))
+        self._done = _request(self._request, b"", (status, why))
         return self._done
 
 
@@ -164,7 +167,7 @@ class ResponseFraming:
                         raise ProtocolViolation(f"an HTTP answer of more than {self._most_body} bytes")
                 elif isinstance(event, h11.EndOfMessage):
                     assert self._response is not None
-                    return HttpResponse(self._response, bytes(self._body))
+                    return _response(self._response, bytes(self._body))
                 elif not isinstance(event, h11.InformationalResponse):
                     if event is h11.PAUSED:
                         raise ProtocolViolation("more than one HTTP answer to a request")

@@ -430,6 +430,7 @@ VERBS: Final[Mapping[str, Sequence[str]]] = {
     "groups delete": ("group",),
     "groups delete-offsets": ("group", "--topic", "topic:0"),
     "groups describe": ("group",),
+    "groups explain": ("group",),
     "groups list": (),
     "groups remove-members": ("group", "--all-members"),
     "groups reset-offsets": _RESET,

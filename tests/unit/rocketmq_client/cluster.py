@@ -220,15 +220,13 @@ class Server:
         at = header.queue_offset
         found = m.Pulled(next_begin_offset=at, min_offset=first, max_offset=end)
         if at < first or at > end:
-            return answer(
-                asked, structs.structs.replace(found, next_begin_offset=first if at < first else end), code=21
-            )
+            return answer(asked, structs.replace(found, next_begin_offset=first if at < first else end), code=21)
         count = min(header.max_msg_nums, self.cluster.most)
         came = self.cluster.queues[queue][at - first : at - first + count]
         if not came:
             return answer(asked, found, code=19)
         body = b"".join(map(write_stored, came))
-        return answer(asked, structs.structs.replace(found, next_begin_offset=at + len(came)), body)
+        return answer(asked, structs.replace(found, next_begin_offset=at + len(came)), body)
 
     async def _answer_30(self, asked: RemotingCommand, header: m.OfQueue) -> Buffers:
         return answer(asked, m.FoundOffset(offset=self.cluster.end((header.topic, self.name, header.queue_id))))

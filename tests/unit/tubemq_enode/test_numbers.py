@@ -140,7 +140,7 @@ def test_options_that_a_node_s_cluster_does_not_have_are_refused_by_name() -> No
 
 
 def test_journals_beside_an_embedded_log_are_refused() -> None:
-    with pytest.raises(ConfigError, match="beside a cluster"):
+    with pytest.raises(ConfigError, match="belong to a store that is a cluster"):
         SnodeConfig(listen=CONFIG.listen, store="file:here", journals="file:there")
 
 
