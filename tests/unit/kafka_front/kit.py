@@ -16,7 +16,7 @@ from penstock.interfaces.node import NodeIdentity, Services
 from penstock.model import Endpoint
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.server.front import KafkaFront, KafkaSession
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.framing import api_of, read_response, request
 from penstock.protocols.kafka.wire.produce import (
     ProduceRequest,

@@ -12,7 +12,7 @@ from penstock.errors import CorruptBatch
 from penstock.model import Codec
 from penstock.net.server import Budget
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 from penstock.records import compression
 from penstock.records.compression import Arena, compress

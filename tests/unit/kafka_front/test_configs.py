@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.server.topic_options import BROKER_NAMES, OPTIONS
 from penstock.protocols.kafka.wire.configs import (
     AlterConfigsRequest,

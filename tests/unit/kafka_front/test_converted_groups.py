@@ -16,7 +16,7 @@ from penstock.protocols.kafka.config import MigrationPolicy
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import Leaver
 from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.consumer_protocol import (
     MemberAssignment,
     Subscription,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.store import open_store
 from tests.unit.kafka_front.group_kit import commit, committed, member
 from tests.unit.kafka_front.kit import Kit, run, serving

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.fetch import (
     FetchRequest,
     FetchRequestForgottenTopic,

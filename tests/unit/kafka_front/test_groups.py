@@ -10,7 +10,7 @@ from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import GroupSettings
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest, ListGroupsRequest
 from penstock.protocols.kafka.wire.groups import (
     HeartbeatRequest,

@@ -21,7 +21,7 @@ from penstock.errors import ProtocolViolation
 from penstock.interfaces.enode import FetchPart, extent, fetch_one
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.metadata import ListOffsetsRequest, ListOffsetsRequestTopic
 from penstock.protocols.kafka.wire.metadata import ListOffsetsRequestPartition as Wanted
 from penstock.records.batch import CRC_START, crc32c, parse_header, verify_crc

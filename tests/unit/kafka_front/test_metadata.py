@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.cluster import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,

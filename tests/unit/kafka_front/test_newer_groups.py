@@ -12,7 +12,7 @@ from penstock.errors import StoreError
 from penstock.protocols.kafka.config import MigrationPolicy
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire import coordinator_admin
 from penstock.protocols.kafka.wire.configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest, ListGroupsRequest

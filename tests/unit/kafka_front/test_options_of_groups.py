@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,

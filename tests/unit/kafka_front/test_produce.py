@@ -9,7 +9,7 @@ from penstock.errors import ProtocolViolation
 from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from penstock.records.batch import HEADER_BYTES
 from tests.unit.kafka_front.kit import Kit, batch, record, run

@@ -10,7 +10,7 @@ import pytest
 from penstock.interfaces.enode import FetchPart, fetch_one
 from penstock.model import Codec, Partition
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.records import decode_v2
 from penstock.records.batch import parse_header, verify_crc
 from penstock.records.compression import compress

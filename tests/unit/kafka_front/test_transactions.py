@@ -9,7 +9,7 @@ from penstock.groups.state_machine import UndefinedTransition
 from penstock.interfaces.enode import extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.server.transaction_service import TransactionLog
 from penstock.protocols.kafka.transactions import TABLE, Event, State
 from penstock.protocols.kafka.wire.coordinator_admin import (

@@ -11,7 +11,7 @@ from penstock.errors import ProtocolViolation
 from penstock.net.flow_control import Budget
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import GROUP_BYTES
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.framing import request
 from penstock.protocols.kafka.wire.groups import (

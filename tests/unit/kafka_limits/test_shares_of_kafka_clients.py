@@ -9,7 +9,7 @@ import pytest
 
 from penstock.net.flow_control import Budget
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from penstock.protocols.kafka.wire.coordinator_admin import DeleteGroupsRequest
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.groups import (

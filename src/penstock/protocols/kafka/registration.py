@@ -34,7 +34,7 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     from penstock.protocols.kafka.groups.classic_group import GroupSettings
     from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
     from penstock.protocols.kafka.server.front import KafkaFront
-    from penstock.protocols.kafka.server.handlers import KafkaFrontOptions
+    from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 
     ours = config.front(KafkaNodeConfig)
     options = KafkaFrontOptions(

@@ -46,7 +46,7 @@ from penstock.protocols.kafka.groups.consumer_group import (
     Topic,
     Wanted,
 )
-from penstock.protocols.kafka.server.handlers import MORE_ROOM
+from penstock.protocols.kafka.server.limits import MORE_ROOM
 from penstock.protocols.kafka.server.refusals import Refused, note
 from penstock.protocols.kafka.server.topic_options import Kind, Option, canonical
 from penstock.protocols.kafka.wire.stored_records import (

@@ -21,18 +21,8 @@ from penstock.protocols.kafka.server import refusals
 from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupService
 from penstock.protocols.kafka.server.fetch_sessions import FetchSessions
 from penstock.protocols.kafka.server.group_service import GroupService, log_rebalance
-from penstock.protocols.kafka.server.handlers import (
-    TABLE,
-    Call,
-    ClientConnection,
-    KafkaFrontOptions,
-    Limits,
-    PartitionQuota,
-    Shared,
-    handler,
-    offered,
-    single,
-)
+from penstock.protocols.kafka.server.handlers import TABLE, Call, Shared, handler, offered, single
+from penstock.protocols.kafka.server.limits import ClientConnection, KafkaFrontOptions, Limits, PartitionQuota
 from penstock.protocols.kafka.server.refusals import CODES, coded_in, codes_in, log_refusals
 from penstock.protocols.kafka.server.transaction_service import GivesProducerIds, ProducerIds, TransactionService
 from penstock.protocols.kafka.wire.codec import decode_prefix

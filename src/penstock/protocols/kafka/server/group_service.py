@@ -32,7 +32,7 @@ from penstock.protocols.kafka.groups.classic_transitions import Moment, stored_v
 from penstock.protocols.kafka.groups.consumer_group import JOIN, Beat, BeatRefused, ConsumerGroup, Topic
 from penstock.protocols.kafka.groups.consumer_transitions import topics_of_group
 from penstock.protocols.kafka.server.consumer_group_service import ConsumerGroupService, CoordinatorTimer
-from penstock.protocols.kafka.server.handlers import MORE_ROOM
+from penstock.protocols.kafka.server.limits import MORE_ROOM
 from penstock.protocols.kafka.server.refusals import Refused, note
 
 __all__ = ["GroupService", "has_expired", "log_rebalance", "newer_has_expired"]

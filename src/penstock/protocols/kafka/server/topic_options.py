@@ -5,15 +5,15 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from penstock.interfaces.enode import Abilities
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import DAY_MS, LARGEST_RECORD
+from penstock.protocols.kafka.server.limits import DAY_MS, LARGEST_RECORD, KafkaFrontOptions
 from penstock.protocols.kafka.server.refusals import Refused
-
-if TYPE_CHECKING:
-    from penstock.protocols.kafka.server.handlers import Shared
+from penstock.records.validation import Target, target_of
 
 __all__ = [
     "BROKER_NAMES",
@@ -22,6 +22,7 @@ __all__ = [
     "Described",
     "Kind",
     "Option",
+    "Rules",
     "Source",
     "Synonym",
     "at_least",
@@ -32,6 +33,7 @@ __all__ = [
     "of_the_broker",
     "one_of",
     "parts_of",
+    "rules_for",
 ]
 
 
@@ -522,11 +524,11 @@ class Described(NamedTuple):
     read_only: bool = False
 
 
-def described(config: Mapping[str, str], shared: Shared, said: Said) -> list[Described]:
+def described(config: Mapping[str, str], node_id: int, front: KafkaFrontOptions, said: Said) -> list[Described]:
     """Every option of a topic that has ``config`` set, by name; ``said`` as in `Enode.node_options`."""
     rows = []
     for name, option in sorted(OPTIONS.items()):
-        synonyms = list(of_the_broker(name, shared, said))
+        synonyms = list(of_the_broker(name, node_id, front, said))
         if name in config:
             synonyms.insert(0, Synonym(name, config[name], Source.TOPIC))
         value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (option.default, Source.DEFAULT)
@@ -536,16 +538,69 @@ def described(config: Mapping[str, str], shared: Shared, said: Said) -> list[Des
     return rows
 
 
-def of_the_broker(name: str, shared: Shared, said: Said) -> Iterator[Synonym]:
+def of_the_broker(name: str, node_id: int, front: KafkaFrontOptions, said: Said) -> Iterator[Synonym]:
     """The broker's defaults for the topic option of that name."""
     option = OPTIONS[name]
     theirs = BROKER_NAMES.get(name)
-    for scope, source in ((str(shared.node_id), Source.DYNAMIC_BROKER), (EVERY_BROKER, Source.DYNAMIC_DEFAULT_BROKER)):
+    for scope, source in ((str(node_id), Source.DYNAMIC_BROKER), (EVERY_BROKER, Source.DYNAMIC_DEFAULT_BROKER)):
         if theirs is not None and theirs in said.get(scope, {}):
             yield Synonym(theirs, said[scope][theirs], source)
     if option.broker is None:
         return
     default = Synonym(*option.broker, Source.DEFAULT)
-    if name == "max.message.bytes" and str(shared.options.max_message_bytes) != option.default:
-        yield Synonym(default.name, str(shared.options.max_message_bytes), Source.STATIC_BROKER)
+    if name == "max.message.bytes" and str(front.max_message_bytes) != option.default:
+        yield Synonym(default.name, str(front.max_message_bytes), Source.STATIC_BROKER)
     yield default
+
+
+# The options that bound what producers may store.
+_AHEAD_MS: Final = 3_600_000
+"""How far a record's time may lie in the future if no option is set: Kafka 4's default."""
+_LIMITS: Final = {"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
+_RATIO: Final = 32
+"""A batch may inflate to this many times the topic's limit: text rarely shrinks to less than a thirtieth."""
+_LEAST_INFLATED: Final = 1 << 20
+_ANY_AGE: Final = 2**63 - 1
+
+
+class Rules(Struct, frozen=True):
+    """A topic's rules for batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now.
+
+    ``timed``: the topic itself sets these. ``append_time``: the log sets the time, so the producer's does not matter.
+    ``target``: the codec of stored batches, if it is not the producer's choice.
+    """
+
+    max_bytes: int
+    keyed: bool
+    oldest_ms: int
+    newest_ms: int
+    check_records: bool
+    max_inflated_bytes: int
+    target: Target | None
+    timed: bool = False
+    append_time: bool = False
+    max_record_bytes: int = LARGEST_RECORD
+    """The limit for each single record of a compressed batch."""
+
+    @property
+    def looks(self) -> bool:
+        """Whether the records themselves are checked."""
+        return self.check_records or self.keyed or self.timed or self.max_record_bytes < LARGEST_RECORD
+
+
+def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
+    """The rules of a topic with these options."""
+    append_time = config.get("message.timestamp.type") == "LogAppendTime"
+    max_bytes = int(config.get("max.message.bytes", options.max_message_bytes))
+    return Rules(
+        max_bytes,
+        "compact" in config.get("cleanup.policy", ""),
+        _ANY_AGE if append_time else int(config.get("message.timestamp.before.max.ms", _ANY_AGE)),
+        _ANY_AGE if append_time else int(config.get("message.timestamp.after.max.ms", _AHEAD_MS)),
+        options.check_records,
+        min(options.max_inflated_bytes, max(_LEAST_INFLATED, _RATIO * max_bytes)),
+        target_of(config),
+        not append_time and not _LIMITS.isdisjoint(config),
+        append_time,
+        int(config.get("max.decompressed.message.bytes", LARGEST_RECORD)),
+    )

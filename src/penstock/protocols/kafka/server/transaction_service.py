@@ -18,7 +18,7 @@ from penstock.errors import PenstockError, StaleProducerEpoch, UnknownPartition,
 from penstock.interfaces.node import Ended, Journals, Look, Noted, Services
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import Limits, no_room
+from penstock.protocols.kafka.server.limits import Limits, no_room
 from penstock.protocols.kafka.transactions import (
     ANSWERS,
     Cause,

@@ -12,7 +12,8 @@ from penstock.interfaces.enode import TopicState
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
 from penstock.protocols.kafka.server.consumer_group_service import SETTABLE, check_group_options
-from penstock.protocols.kafka.server.handlers import Call, is_internal
+from penstock.protocols.kafka.server.handlers import Call
+from penstock.protocols.kafka.server.limits import is_internal
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.server.topic_options import (
     BROKER_NAMES,
@@ -243,7 +244,7 @@ def _of_topics(call: Call, said: Said) -> Iterator[Described]:
     """The defaults of topic options, which can be changed."""
     for name, theirs in BROKER_NAMES.items():
         option = OPTIONS[name]
-        synonyms = tuple(of_the_broker(name, call.shared, said))
+        synonyms = tuple(of_the_broker(name, call.shared.node_id, call.shared.options, said))
         meaning = f"Of a topic that does not say. {option.meaning}"
         mine = next((each for each in synonyms if each.name == theirs), None)
         source = Source.DEFAULT if mine is None else mine.source
@@ -457,7 +458,7 @@ def _row(row: Described, request: DescribeConfigsRequest) -> DescribeConfigsResp
 async def _rows(call: Call, kind: int, name: str) -> list[Described]:
     if kind == _TOPIC:
         topic = await _topic(call, name)
-        return described(topic.config, call.shared, await call.shared.enode.node_options())
+        return described(topic.config, call.shared.node_id, call.shared.options, await call.shared.enode.node_options())
     if kind == _BROKER:
         return await broker_options(call, name)
     if kind == _GROUP:

@@ -17,7 +17,8 @@ from penstock.interfaces.front import Asker
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
-from penstock.protocols.kafka.server.handlers import MORE_ROOM, Call, ClientConnection, Shared
+from penstock.protocols.kafka.server.handlers import Call, Shared
+from penstock.protocols.kafka.server.limits import MORE_ROOM, ClientConnection
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.wire.fetch import (
     FetchRequest,

@@ -29,9 +29,7 @@ from penstock.protocols.kafka.groups.consumer_group import (
     assignor_of,
 )
 from penstock.protocols.kafka.server.apis.metadata import GROUP_OPERATIONS, shown
-from penstock.protocols.kafka.server.handlers import (
-    Call,
-)
+from penstock.protocols.kafka.server.handlers import Call
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.wire.coordinator_admin import (
     DeleteGroupsRequest,

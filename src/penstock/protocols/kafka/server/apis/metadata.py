@@ -9,7 +9,8 @@ from typing import Final
 from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.interfaces.enode import TopicState
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import Call, features, is_internal
+from penstock.protocols.kafka.server.handlers import Call, features
+from penstock.protocols.kafka.server.limits import is_internal
 from penstock.protocols.kafka.server.refusals import Refused, code_of, note
 from penstock.protocols.kafka.wire.declarations import NO_UUID
 from penstock.protocols.kafka.wire.metadata import (

@@ -13,10 +13,8 @@ from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import CommitIdentity
 from penstock.protocols.kafka.server.apis.fetch import partitions_of
 from penstock.protocols.kafka.server.fetch_sessions import Key
-from penstock.protocols.kafka.server.handlers import (
-    Call,
-    no_room,
-)
+from penstock.protocols.kafka.server.handlers import Call
+from penstock.protocols.kafka.server.limits import no_room
 from penstock.protocols.kafka.server.refusals import Refused
 from penstock.protocols.kafka.wire.coordinator_admin import (
     OffsetDeleteRequest,

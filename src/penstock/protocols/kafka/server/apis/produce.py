@@ -22,17 +22,10 @@ from penstock.interfaces.front import Asker
 from penstock.model import Codec, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server import refusals
-from penstock.protocols.kafka.server.handlers import (
-    LARGEST_RECORD,
-    Call,
-    ClientConnection,
-    KafkaFrontOptions,
-    Numbers,
-    Shared,
-    is_internal,
-    numbers_of,
-)
+from penstock.protocols.kafka.server.handlers import Call, Numbers, Shared, numbers_of
+from penstock.protocols.kafka.server.limits import ClientConnection, is_internal
 from penstock.protocols.kafka.server.refusals import Refused, bare, code_of
+from penstock.protocols.kafka.server.topic_options import Rules, rules_for
 from penstock.protocols.kafka.wire.framing import Template, read_header, response
 from penstock.protocols.kafka.wire.produce import (
     InitProducerIdRequest,
@@ -56,20 +49,17 @@ from penstock.records.batch import (
     verify_crc,
 )
 from penstock.records.validation import (
-    Target,
     ValidatedBatch,
     longest_record,
     plain_records,
     recompressed,
     record_heads,
-    target_of,
     true_head,
     walk_records,
 )
 
 __all__ = [
     "QUICK_PLAIN",
-    "Rules",
     "check_batch",
     "inflates_too_far",
     "init_producer_id",
@@ -77,7 +67,6 @@ __all__ = [
     "produce",
     "produce_single",
     "repacked",
-    "rules_for",
 ]
 
 # InitProducerId, for idempotent and for transactional producers.
@@ -128,63 +117,13 @@ _CODEC_AT: Final = 22
 _CODEC: Final = 7
 _KNOWN_CODECS: Final = len(Codec)
 _ZSTD_SINCE: Final = 7
-_ANY_AGE: Final = 2**63 - 1
-_AHEAD_MS: Final = 3_600_000
-"""How far a record's time may lie in the future if no option is set: Kafka 4's default."""
-_LIMITS: Final = {"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
 _NO_TIME: Final = -1
-_RATIO: Final = 32
-"""A batch may inflate to this many times the topic's limit: text rarely shrinks to less than a thirtieth."""
-_LEAST_INFLATED: Final = 1 << 20
 _COUNT: Final = struct.Struct(">i")
 _AT_ONCE, _PACKED_BYTES = 20_000, 3
 """The records of one request that can be checked within a few milliseconds; so many compressed bytes count as one."""
 _ANY_SIZE: Final = 2**63 - 1
 QUICK_PLAIN: Final = 512 << 10
 """The most bytes that a batch may inflate to for being checked on the event loop."""
-
-
-class Rules(Struct, frozen=True):
-    """A topic's rules for batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now.
-
-    ``timed``: the topic itself sets these. ``append_time``: the log sets the time, so the producer's does not matter.
-    ``target``: the codec of stored batches, if it is not the producer's choice.
-    """
-
-    max_bytes: int
-    keyed: bool
-    oldest_ms: int
-    newest_ms: int
-    check_records: bool
-    max_inflated_bytes: int
-    target: Target | None
-    timed: bool = False
-    append_time: bool = False
-    max_record_bytes: int = LARGEST_RECORD
-    """The limit for each single record of a compressed batch."""
-
-    @property
-    def looks(self) -> bool:
-        """Whether the records themselves are checked."""
-        return self.check_records or self.keyed or self.timed or self.max_record_bytes < LARGEST_RECORD
-
-
-def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
-    """The rules of a topic with these options."""
-    append_time = config.get("message.timestamp.type") == "LogAppendTime"
-    max_bytes = int(config.get("max.message.bytes", options.max_message_bytes))
-    return Rules(
-        max_bytes,
-        "compact" in config.get("cleanup.policy", ""),
-        _ANY_AGE if append_time else int(config.get("message.timestamp.before.max.ms", _ANY_AGE)),
-        _ANY_AGE if append_time else int(config.get("message.timestamp.after.max.ms", _AHEAD_MS)),
-        options.check_records,
-        min(options.max_inflated_bytes, max(_LEAST_INFLATED, _RATIO * max_bytes)),
-        target_of(config),
-        not append_time and not _LIMITS.isdisjoint(config),
-        append_time,
-        int(config.get("max.decompressed.message.bytes", LARGEST_RECORD)),
-    )
 
 
 def check_batch(

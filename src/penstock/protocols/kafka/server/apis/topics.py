@@ -15,7 +15,8 @@ from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.interfaces.enode import TopicState, extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import Call, is_internal
+from penstock.protocols.kafka.server.handlers import Call
+from penstock.protocols.kafka.server.limits import is_internal
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.server.topic_options import OPTIONS, check_options, described
 from penstock.protocols.kafka.wire.declarations import NO_UUID
@@ -107,7 +108,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
         replication_factor=1,
         configs=[
             CreateTopicsResponseConfig(name=each.name, value=each.value, config_source=each.source)
-            for each in described(options, call.shared, said)
+            for each in described(options, call.shared.node_id, call.shared.options, said)
         ],
     )
 

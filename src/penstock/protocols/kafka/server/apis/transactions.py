@@ -12,7 +12,8 @@ from penstock.protocols.kafka.groups.classic_group import CommitIdentity
 from penstock.protocols.kafka.groups.consumer_transitions import flaw_of, matching
 from penstock.protocols.kafka.server.apis.fetch import partitions_of
 from penstock.protocols.kafka.server.fetch_sessions import Key
-from penstock.protocols.kafka.server.handlers import Call, is_internal, no_room
+from penstock.protocols.kafka.server.handlers import Call
+from penstock.protocols.kafka.server.limits import is_internal, no_room
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.transactions import State
 from penstock.protocols.kafka.wire.coordinator_admin import (
