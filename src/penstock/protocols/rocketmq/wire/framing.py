@@ -15,6 +15,8 @@ from json.scanner import make_scanner
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.interfaces.channel import Connection
 from penstock.interfaces.framing import HTTP_2, Buffer, Buffers, Frame, SizedBodies, not_ours, spoken
@@ -151,7 +153,8 @@ _WITHOUT_FIELDS: Final = 4 << 10
 """Code, number and flag of a header that is too long are searched for in this many bytes at each of its ends."""
 _FIELDS_BEGIN: Final = re.compile(rb"""(["'])extFields\1\s*:""")
 _OPAQUE: Final = re.compile(rb"""(["'])opaque\1\s*:""")
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_JSON: Final = msgspec.json.Encoder().encode
+_NO_BYTES: Final = "has a lone surrogate, which no bytes stand for"
 
 
 class RemotingCommand(NamedTuple):
@@ -307,15 +310,17 @@ def _json(command: RemotingCommand) -> tuple[bytes, bytes]:
     Names are in alphabetical order; empty fields are left out.
     """
     said = command.fields
-    if isinstance(said, Written):
-        fields = f'"extFields":{said.text},'
-    else:
-        fields = f'"extFields":{_JSON(dict(said))},' if said else ""
-    remark = "" if command.remark is None else f',"remark":{_JSON(command.remark)}'
-    language = f'"{command.language}"' if command.language in _LANGUAGE_NUMBER else _JSON(command.language)
-    before = f'{{"code":{command.code},{fields}"flag":{command.flag},"language":{language},"opaque":'
-    after = f'{remark},"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
-    return _utf8(before, "a header"), _utf8(after, "a remark")
+    try:
+        if isinstance(said, Written):
+            fields = b'"extFields":%b,' % said.text.encode()
+        else:
+            fields = b'"extFields":%b,' % _JSON(said if type(said) is dict else dict(said)) if said else b""
+        remark = b"" if command.remark is None else b',"remark":%b' % _JSON(command.remark)
+        language = _JSON(command.language)
+    except UnicodeEncodeError:
+        raise UsageError(f"a header {_NO_BYTES}") from None
+    before = b'{"code":%d,%b"flag":%d,"language":%b,"opaque":' % (command.code, fields, command.flag, language)
+    return before, b'%b,"serializeTypeCurrentRPC":"JSON","version":%d}' % (remark, command.version)
 
 
 def _of_json(header: bytes, body: memoryview) -> RemotingCommand:
@@ -403,7 +408,7 @@ def _utf8(text: str, what: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{what} has a lone surrogate, which no bytes stand for") from None
+        raise UsageError(f"{what} {_NO_BYTES}") from None
 
 
 def _of_compact(header: bytes, body: memoryview) -> RemotingCommand:
