@@ -13,9 +13,7 @@ from penstock.interfaces.enode import FetchPart, extent, fetch_one
 from penstock.model import Codec, Partition
 from penstock.protocols.rocketmq.errors import Code
 from penstock.protocols.rocketmq.server.cluster import RocketFrontOptions
-from penstock.protocols.rocketmq.server.log_access import sent_answer
 from penstock.protocols.rocketmq.wire import messages as m
-from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from penstock.protocols.rocketmq.wire.message_format import Host, Inner, offset_id, write_batch
 from penstock.protocols.rocketmq.wire.properties import format_properties
 from penstock.protocols.rocketmq.wire.rpc import (
@@ -24,7 +22,6 @@ from penstock.protocols.rocketmq.wire.rpc import (
     SEND_MESSAGE,
     SEND_MESSAGE_V2,
     Method,
-    answer,
     request,
 )
 from penstock.records.batch import batches
@@ -268,12 +265,3 @@ def test_a_compacted_topic_wants_keys() -> None:
             await kit.put(b"x")
 
     run(check)
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_the_quick_answer_is_the_long_one(host: str) -> None:
-    at, asked = Host.of(host, 9_876), RemotingCommand(310, -7, version=493)
-    for place, queue, offset in ((0, 0, 0), (5 << 39 | 77, 3, 77), ((1 << 63) - 1, 1, (1 << 39) - 1)):
-        header = m.Sent(msg_id=offset_id(at, place), queue_id=queue, queue_offset=offset)
-        assert sent_answer(asked, at, place, queue, offset) == b"".join(answer(asked, header))
-    assert sent_answer(RemotingCommand(310, compact=True), at, 0, 0, 0) is None

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from penstock.concurrency.background import BackgroundWorker, LoopBudget
 from penstock.concurrency.limits import Shares
@@ -32,8 +31,9 @@ from penstock.protocols.rocketmq.wire.rpc import ACCESS_KEY, UNSIGNED_KEY, is_si
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.server.clients import Clients, Counts, QueueLocks
     from penstock.protocols.rocketmq.server.ledger import Ledger, Places, Positions, Settings
-    from penstock.protocols.rocketmq.server.log_access import Reader, Writing
     from penstock.protocols.rocketmq.server.parked_messages import Delays, Transactions
+    from penstock.protocols.rocketmq.server.read_requests import Reader
+    from penstock.protocols.rocketmq.server.send_requests import Writing
 
 __all__ = [
     "IDLE_S",
@@ -295,7 +295,7 @@ class ClientConnection(WaiterSet):
             heard(None)
 
 
-class OfConnected(Struct, frozen=True):
+class OfConnected(msgspec.Struct, frozen=True):
     """The context of one request; ``asked`` is the whole request with its body."""
 
     shared: Connected
@@ -309,14 +309,14 @@ class Call(OfConnected, frozen=True):
     shared: Shared
 
 
-class Reply(Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True):
     """A response: header, body (bytes or declared), code, remark and extra fields."""
 
     header: object = None
     body: object = b""
     code: int = Code.SUCCESS
     remark: str | None = None
-    extra: Mapping[str, str] = msgspec.field(default_factory=dict)
+    extra: Mapping[str, str] | None = None
 
 
 async def read_large(beside: BackgroundWorker, kind: type[B], body: Buffer) -> B:
@@ -333,5 +333,5 @@ async def written(beside: BackgroundWorker, body: object, entries: int) -> objec
     return await beside.run(lambda: write_body(body), entries * _ENTRY_BYTES)
 
 
-Handler = Callable[[Call, Any], Awaitable["Reply | bytes"]]
-"""Takes the call and the request's header. Returns the response, or bytes that are framed already. Raises Refused."""
+Handler = Callable[[Call, Any], Awaitable[Reply]]
+"""Takes the call and the request's header. Returns the response. Raises Refused."""

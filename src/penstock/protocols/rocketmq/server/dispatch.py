@@ -19,14 +19,11 @@ from penstock.protocols.rocketmq.server.call import (
     Call,
     ClientConnection,
     Handler,
-    Reply,
     Shared,
     is_of_5x,
     is_snode_pull,
 )
 from penstock.protocols.rocketmq.server.clients import tell
-from penstock.protocols.rocketmq.server.log_access import SINGLE
-from penstock.protocols.rocketmq.server.log_access import send_single as single
 from penstock.protocols.rocketmq.wire import rpc
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand, RocketFraming, code_of, command_of
 from penstock.protocols.rocketmq.wire.rpc import METHODS, SNODE_PULL_MESSAGE, Method, answer, read_request
@@ -219,21 +216,13 @@ class RocketSession:
         try:
             if shared.admission is not None:
                 shared.admission.check(asked, shared.now)
-            if asked.code == SINGLE and (packed := await single(self._shared, asked, self.line.born_host)) is not None:
-                return (packed,)
             method, serve = found
             header = read_request(method, asked)
             said = await serve(Call(self._shared, self.line, asked), header)
         except PenstockError as error:
             no = refusal(error)
             return refused(asked, no.code, no.message)
-        if isinstance(said, bytes):
-            return (said,)
-        return _framed(asked, said)
-
-
-def _framed(asked: RemotingCommand, said: Reply) -> Buffers:
-    return answer(asked, said.header, said.body, code=said.code, remark=said.remark, extra=said.extra or None)
+        return answer(asked, said.header, said.body, code=said.code, remark=said.remark, extra=said.extra)
 
 
 # Fault injection in tests; nothing else uses this part.

@@ -16,9 +16,10 @@ from penstock.protocols.rocketmq.server.clients import Clients, Counts, QueueLoc
 from penstock.protocols.rocketmq.server.cluster import Cluster, RocketFrontOptions, open_vip_port
 from penstock.protocols.rocketmq.server.dispatch import RocketSession
 from penstock.protocols.rocketmq.server.ledger import Ledger, Places, Positions, Settings
-from penstock.protocols.rocketmq.server.log_access import Reader, Writing
 from penstock.protocols.rocketmq.server.parked_messages import HALF, Delays, Transactions, header_of
+from penstock.protocols.rocketmq.server.read_requests import Reader
 from penstock.protocols.rocketmq.server.relayed.front import RelayedFront
+from penstock.protocols.rocketmq.server.send_requests import Writing
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import MessageEncoder
 from penstock.protocols.rocketmq.wire.message_format import offset_id

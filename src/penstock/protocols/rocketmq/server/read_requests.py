@@ -4,22 +4,26 @@ to another client: an operator's questions to a consumer (307, 309) and replies 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from penstock.concurrency.background import BackgroundWorker
 from penstock.errors import LogOffsetOutOfRange
 from penstock.interfaces.channel import Outgoing
-from penstock.interfaces.enode import TopicState, extent
+from penstock.interfaces.enode import Enode, Extent, FetchPart, TopicState, extent, fetch_one
 from penstock.interfaces.framing import Buffer
-from penstock.model import Partition
+from penstock.model import Codec, Partition
 from penstock.protocols.rocketmq.errors import Code, Refused
 from penstock.protocols.rocketmq.server.call import Call, ClientConnection, OfConnected, Reply
 from penstock.protocols.rocketmq.server.filters import Wanted, wanted_by
 from penstock.protocols.rocketmq.server.group_requests import made_group
 from penstock.protocols.rocketmq.server.ledger import READ
-from penstock.protocols.rocketmq.server.log_access import Limits, Piece
 from penstock.protocols.rocketmq.server.parked_messages import header_of, record_at
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand, framed
@@ -28,9 +32,13 @@ from penstock.protocols.rocketmq.wire.message_format import parse_offset_id
 from penstock.protocols.rocketmq.wire.properties import parse_properties
 from penstock.protocols.rocketmq.wire.rpc import ACCESS_KEY, PUSH_REPLY_MESSAGE_TO_CLIENT, SECURITY_TOKEN, SIGNATURE
 from penstock.protocols.rocketmq.wire.rpc import request as pushing
-from penstock.records.scalar_codec import Stored
+from penstock.records.batch import batches
+from penstock.records.scalar_codec import MAX_INFLATED_BYTES, Stored, stored_records
 
 __all__ = [
+    "Limits",
+    "Piece",
+    "Reader",
     "ask_running_info",
     "ask_to_consume",
     "asked_of",
@@ -43,6 +51,132 @@ __all__ = [
     "view_message",
 ]
 
+# Reading a queue: partly read batches stay open for the next pull.
+_PIECE_BYTES: Final = 256 << 10
+_MOST_OPEN: Final = 256
+_MOST_OPEN_BYTES: Final = 32 << 20
+_RATIO: Final = 32
+"""The ratio up to which a compressed batch is expected to inflate: text rarely shrinks below a thirtieth."""
+
+
+class Limits(NamedTuple):
+    """Limits of one response. A message larger than ``size`` goes alone; ``examined`` counts filtered ones, too."""
+
+    messages: int
+    size: int
+    examined: int
+
+
+class Piece(Struct):
+    """The result of a pull: concatenated messages, the next pull's offset, and the queue's offsets.
+
+    ``end`` is where the first open transaction begins, if there is one: later records are not visible. ``log_end`` is
+    the end of the log itself.
+    """
+
+    messages: list[bytes]
+    next_offset: int
+    start: int
+    end: int
+    log_end: int
+
+
+class _Open(NamedTuple):
+    records: Iterator[Stored]
+    next_offset: int
+    size: int
+
+
+class Reader:
+    """One per front. Open pieces are bounded, in number and bytes."""
+
+    def __init__(self, enode: Enode, beside: BackgroundWorker) -> None:
+        self._enode = enode
+        self._beside = beside
+        self._open: OrderedDict[tuple[bytes, int, int], _Open] = OrderedDict()
+        self._open_bytes = 0
+
+    async def read(
+        self,
+        topic: TopicState,
+        partition: Partition,
+        offset: int,
+        dress: MessageEncoder,
+        wanted: Wanted | None,
+        limits: Limits,
+    ) -> Piece:
+        """Read from ``offset`` on. Raises LogOffsetOutOfRange, StoreError, CorruptBatch."""
+        opened = self._take(topic, partition, offset)
+        if opened is None:
+            found = await fetch_one(self._enode, FetchPart(partition, offset, _PIECE_BYTES, stable=True))
+            where = Extent(found.start, found.end, found.stable, found.epoch)
+            if not len(found.data):
+                return _nothing(max(offset, found.next_offset) if found.next_offset <= found.stable else offset, where)
+            opened = await self._opened(found.read(), found.aborted, offset, found.next_offset)
+        else:
+            where = await extent(self._enode, partition)
+        return self._taken(topic, partition, opened, offset, where, dress, wanted, limits)
+
+    def _taken(
+        self,
+        topic: TopicState,
+        partition: Partition,
+        opened: _Open,
+        offset: int,
+        where: Extent,
+        dress: MessageEncoder,
+        wanted: Wanted | None,
+        limits: Limits,
+    ) -> Piece:
+        piece = _nothing(offset, where)
+        size = 0
+        for examined, record in enumerate(opened.records, 1):
+            message = dress.stored(record) if wanted is None or wanted(record) else None
+            if message is not None and piece.messages and size + len(message) > limits.size:
+                self._put(
+                    topic, partition, piece.next_offset, opened._replace(records=chain((record,), opened.records))
+                )
+                return piece
+            piece.next_offset = record.offset + 1
+            if message is not None:
+                piece.messages.append(message)
+                size += len(message)
+            if len(piece.messages) >= limits.messages or examined >= limits.examined:
+                self._put(topic, partition, piece.next_offset, opened)
+                return piece
+        piece.next_offset = opened.next_offset
+        return piece
+
+    async def _opened(self, data: Buffer, aborted: object, offset: int, next_offset: int) -> _Open:
+        records = partial(stored_records, data, offset, aborted)  # type: ignore[arg-type]
+        packed = sum(header.length for header in batches(data) if header.codec is not Codec.NONE)
+        if not packed:
+            return _Open(records(), next_offset, len(data))
+        every = await self._beside.run(lambda: list(records()), min(MAX_INFLATED_BYTES, _RATIO * packed))
+        return _Open(iter(every), next_offset, sum(sys.getsizeof(record.value) for record in every))
+
+    # Open pieces.
+
+    def _take(self, topic: TopicState, partition: Partition, offset: int) -> _Open | None:
+        opened = self._open.pop((topic.id, partition.id, offset), None)
+        if opened is not None:
+            self._open_bytes -= opened.size
+        return opened
+
+    def _put(self, topic: TopicState, partition: Partition, offset: int, opened: _Open) -> None:
+        self._take(topic, partition, offset)
+        self._open[topic.id, partition.id, offset] = opened
+        self._open_bytes += opened.size
+        while self._open and (len(self._open) > _MOST_OPEN or self._open_bytes > _MOST_OPEN_BYTES):
+            _, oldest = self._open.popitem(last=False)
+            self._open_bytes -= oldest.size
+
+
+def _nothing(offset: int, where: Extent) -> Piece:
+    return Piece([], offset, where.start, where.stable, where.end)
+
+
+# Pulls.
 _FOUND: Final = "FOUND"
 _NO_MATCH: Final = "NO_MATCHED_MESSAGE"
 _AT_END: Final = "OFFSET_OVERFLOW_ONE"

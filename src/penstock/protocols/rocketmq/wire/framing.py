@@ -15,6 +15,8 @@ from json.scanner import make_scanner
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.interfaces.channel import Connection
 from penstock.interfaces.framing import HTTP_2, Buffer, Buffers, Frame, SizedBodies, not_ours, spoken
@@ -43,6 +45,7 @@ __all__ = [
     "encode",
     "field_of",
     "framed",
+    "plain_fields",
     "unheard",
 ]
 
@@ -151,7 +154,8 @@ _WITHOUT_FIELDS: Final = 4 << 10
 """Code, number and flag of a header that is too long are searched for in this many bytes at each of its ends."""
 _FIELDS_BEGIN: Final = re.compile(rb"""(["'])extFields\1\s*:""")
 _OPAQUE: Final = re.compile(rb"""(["'])opaque\1\s*:""")
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_JSON: Final = msgspec.json.Encoder().encode
+_NO_BYTES: Final = "has a lone surrogate, which no bytes stand for"
 
 
 class RemotingCommand(NamedTuple):
@@ -200,12 +204,20 @@ def field_of(command: RemotingCommand, name: str) -> str | None:
     return fields.said(name) if isinstance(fields, Written) else fields.get(name)
 
 
+def plain_fields(command: RemotingCommand) -> Mapping[str, str]:
+    """All ext fields, parsed, for a reader that needs most of them."""
+    fields = command.fields
+    return fields.read() if isinstance(fields, Written) else fields
+
+
 def encode(command: RemotingCommand) -> Buffers:
     """Return the whole frame: its head, and the body without a copy.
 
     A code that does not fit the compact form makes the header JSON. Raises UsageError if it exceeds a frame's limits.
     """
-    return framed(command)(command.opaque)
+    compact = command.compact and -0x8000 <= command.code < 0x8000
+    before, after = _parts(command, compact)
+    return _frame(before, after, command.body, compact, command.opaque)
 
 
 class Framed:
@@ -213,18 +225,13 @@ class Framed:
 
     __slots__ = ("_after", "_before", "_compact", "command")
 
-    def __init__(self, command: RemotingCommand, before: bytes, after: bytes, compact: bool) -> None:
+    def __init__(self, command: RemotingCommand) -> None:
         self.command = command
-        self._before = before
-        self._after = after
-        self._compact = compact
+        self._compact = command.compact and -0x8000 <= command.code < 0x8000
+        self._before, self._after = _parts(command, self._compact)
 
     def __call__(self, number: int) -> Buffers:
-        said = _INT32.pack(number) if self._compact else b"%d" % number
-        before, after, body = self._before, self._after, self.command.body
-        size = len(before) + len(said) + len(after)
-        head = _WORD.pack(4 + size + len(body), self._compact << 24 | size) + before + said + after
-        return [head, body] if len(body) else [head]
+        return _frame(self._before, self._after, self.command.body, self._compact, number)
 
 
 def framed(command: RemotingCommand) -> Framed:
@@ -232,16 +239,26 @@ def framed(command: RemotingCommand) -> Framed:
 
     Everything but the number is encoded right away. Raises UsageError as `encode`.
     """
-    compact = command.compact and -0x8000 <= command.code < 0x8000
+    return Framed(command)
+
+
+def _parts(command: RemotingCommand, compact: bool) -> tuple[bytes, bytes]:
+    """Return what comes before and after the number. Raises UsageError."""
     before, after = _compact(command) if compact else _json(command)
-    body = command.body
-    rest = len(before) + len(after)
-    if rest + _LONGEST_NUMBER > MAX_HEADER_BYTES or 4 + rest + _LONGEST_NUMBER + len(body) > MAX_FRAME_BYTES:
+    rest, body = len(before) + len(after), len(command.body)
+    if rest + _LONGEST_NUMBER > MAX_HEADER_BYTES or 4 + rest + _LONGEST_NUMBER + body > MAX_FRAME_BYTES:
         raise UsageError(
-            f"a frame with {rest} bytes of header and {len(body)} of body; "
+            f"a frame with {rest} bytes of header and {body} of body; "
             f"{MAX_HEADER_BYTES} and {MAX_FRAME_BYTES} together are allowed"
         )
-    return Framed(command, before, after, compact)
+    return before, after
+
+
+def _frame(before: bytes, after: bytes, body: Buffer, compact: bool, number: int) -> Buffers:
+    said = _INT32.pack(number) if compact else b"%d" % number
+    size = len(before) + len(said) + len(after)
+    head = _WORD.pack(4 + size + len(body), compact << 24 | size) + before + said + after
+    return [head, body] if len(body) else [head]
 
 
 def code_of(written: Buffers) -> int:
@@ -307,15 +324,17 @@ def _json(command: RemotingCommand) -> tuple[bytes, bytes]:
     Names are in alphabetical order; empty fields are left out.
     """
     said = command.fields
-    if isinstance(said, Written):
-        fields = f'"extFields":{said.text},'
-    else:
-        fields = f'"extFields":{_JSON(dict(said))},' if said else ""
-    remark = "" if command.remark is None else f',"remark":{_JSON(command.remark)}'
-    language = f'"{command.language}"' if command.language in _LANGUAGE_NUMBER else _JSON(command.language)
-    before = f'{{"code":{command.code},{fields}"flag":{command.flag},"language":{language},"opaque":'
-    after = f'{remark},"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
-    return _utf8(before, "a header"), _utf8(after, "a remark")
+    try:
+        if isinstance(said, Written):
+            fields = b'"extFields":%b,' % said.text.encode()
+        else:
+            fields = b'"extFields":%b,' % _JSON(said if type(said) is dict else dict(said)) if said else b""
+        remark = b"" if command.remark is None else b',"remark":%b' % _JSON(command.remark)
+        language = _JSON(command.language)
+    except UnicodeEncodeError:
+        raise UsageError(f"a header {_NO_BYTES}") from None
+    before = b'{"code":%d,%b"flag":%d,"language":%b,"opaque":' % (command.code, fields, command.flag, language)
+    return before, b'%b,"serializeTypeCurrentRPC":"JSON","version":%d}' % (remark, command.version)
 
 
 def _of_json(header: bytes, body: memoryview) -> RemotingCommand:
@@ -403,7 +422,7 @@ def _utf8(text: str, what: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{what} has a lone surrogate, which no bytes stand for") from None
+        raise UsageError(f"{what} {_NO_BYTES}") from None
 
 
 def _of_compact(header: bytes, body: memoryview) -> RemotingCommand:

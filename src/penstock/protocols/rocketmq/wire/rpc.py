@@ -26,6 +26,7 @@ from penstock.protocols.rocketmq.wire.framing import (
     command_of,
     encode,
     framed,
+    plain_fields,
 )
 from penstock.protocols.rocketmq.wire.messages import read_fields, write_body, write_fields
 
@@ -291,7 +292,7 @@ def read_answer(
     if command.code not in accept:
         raise error_of(command.code, command.remark, topic=topic, partition=partition, offset=offset, node=node)
     try:
-        return Answered(command.code, read_fields(method.answer, command.fields), command)
+        return Answered(command.code, read_fields(method.answer, plain_fields(command)), command)
     except ProtocolViolation as error:
         error.topic, error.partition, error.node = topic, partition, node
         raise
@@ -302,7 +303,7 @@ def read_request(method: Method[Req, Ans], command: RemotingCommand) -> Req:
 
     Raises ProtocolViolation that names the field.
     """
-    return read_fields(method.request, command.fields, letters=method.letters)
+    return read_fields(method.request, plain_fields(command), letters=method.letters)
 
 
 def answer(

@@ -477,7 +477,7 @@ class RelayedSession:
             return await all_names(self._around, asked)
         header = read_request(METHODS[asked.code], asked)
         said: Reply = await _handler(way)(RelayedCall(self._around, self.line, asked), header)
-        return answer(asked, said.header, said.body, code=said.code, remark=said.remark, extra=said.extra or None)
+        return answer(asked, said.header, said.body, code=said.code, remark=said.remark, extra=said.extra)
 
 
 def _plan(line: RelayedLine, way: Way, asked: RemotingCommand, broker: Broker) -> Plan:
