@@ -42,8 +42,8 @@ def of_this_machine() -> list[Finding]:
 
 def extras() -> list[Finding]:
     """The extras that are not installed; Spark and the kernel have findings of their own."""
-    told = [each for each in absent() if each.name not in {"fast", "spark"}]
-    return [Finding(f"extra {each.name}", "absent", f"would bring {each.brings}: {each.command}") for each in told]
+    missing = [each for each in absent() if each.name not in {"fast", "spark"}]
+    return [Finding(f"extra {each.name}", "absent", f"would bring {each.brings}: {each.command}") for each in missing]
 
 
 def installed(name: str) -> str | None:
@@ -85,11 +85,11 @@ def java(environment: Mapping[str, str]) -> Finding:
     if command is None:
         return Finding("java", "missing", "Spark needs Java 17 or newer: install one, or set JAVA_HOME")
     try:
-        told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False, timeout=30)
+        ran = subprocess.run([command, "-version"], capture_output=True, text=True, check=False, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
         where = f"JAVA_HOME={home} has no working bin/java" if home else f"{command} does not run"
         return Finding("java", "missing", f"{where} ({error.__class__.__name__}); Spark needs Java 17 or newer")
-    match = re.search(r'version "(\d+)', told.stderr)
+    match = re.search(r'version "(\d+)', ran.stderr)
     version = int(match[1]) if match else 0
     if version < JAVA_NEEDS:
         return Finding("java", "missing", f"{command} is version {version or 'unknown'}; Spark needs 17 or newer")

@@ -73,8 +73,8 @@ def describe(
     rows: list[Row] = []
     absent = []
     with Admin(address, **client_options(address, option)) as admin:
-        told = admin.describe_groups(chosen_groups(admin, groups, all_groups))
-        for name, described in told.items():
+        found = admin.describe_groups(chosen_groups(admin, groups, all_groups))
+        for name, described in found.items():
             if described.state == "Dead":
                 absent.append(name)
                 continue
@@ -82,15 +82,15 @@ def describe(
                 note(_summary(described))
             rows += view.rows(admin, described, verbose)
     columns = [*view.columns, *(view.verbose if verbose else ())]
-    if rows or not (absent or told.failed):
+    if rows or not (absent or found.failed):
         shown = with_nodes(rows, columns) if "partition" in columns else columns
         show(rows, shown, as_json=json, as_csv=csv, header=header, title=view.title)
-    _tell_failed(told.failed)
+    _report_failed(found.failed)
     if absent:
         raise UsageError(f"no group named {', '.join(absent)}", hint="`penstock groups list` shows what there is")
 
 
-def _tell_failed(failed: Mapping[str, PenstockError]) -> None:
+def _report_failed(failed: Mapping[str, PenstockError]) -> None:
     """Print the groups that could not be described, and raise the first one's error; the others have been shown."""
     for group, error in failed.items():
         note(f"group {group} is not described: {error.message}")
@@ -235,11 +235,11 @@ def explain(
     show([_row(each) for each in found], ("began", "rebalance"), as_json=False, header=header, title=f"Group {group}")
 
 
-def _row(told: Rebalance) -> dict[str, Cell]:
+def _row(rebalance: Rebalance) -> dict[str, Cell]:
     from penstock.groups.rebalance_history import sentence
 
-    began = datetime.fromtimestamp(told.began_ms / 1_000).astimezone()
-    return {"began": began.isoformat(" ", "milliseconds"), "rebalance": sentence(told)}
+    began = datetime.fromtimestamp(rebalance.began_ms / 1_000).astimezone()
+    return {"began": began.isoformat(" ", "milliseconds"), "rebalance": sentence(rebalance)}
 
 
 def list_groups(

@@ -81,7 +81,7 @@ def arguments() -> argparse.ArgumentParser:
         metavar="SCHEME://HOST:PORT[,HOST:PORT][?OPTION=VALUE]",
         help="a cluster that keeps everything, so that nothing is kept here: kafka://HOST:9092; rocketmq://HOST:9876, "
         "its name servers; tubemq://HOST:8715, its masters; access_key, secret_key, tls, tls_... are options as in a "
-        "client's address; several, and a --store beside them, by --topics",
+        "client's address; several of them, also with a --store, by --topics",
     )
     add(
         "--topics",
@@ -94,7 +94,7 @@ def arguments() -> argparse.ArgumentParser:
     add(
         "--journals",
         metavar="file:DIRECTORY",
-        help="beside a cluster: what the node itself remembers (groups, offsets) is kept there, not in the cluster",
+        help="with a cluster: the node itself keeps groups and offsets there, not in the cluster",
     )
     add(
         "--listen",
@@ -106,7 +106,7 @@ def arguments() -> argparse.ArgumentParser:
         "--advertise",
         action="append",
         metavar="SCHEME://HOST:PORT",
-        help="the address that clients are told, if it differs",
+        help="the address that clients get, if it differs",
     )
     add(
         "--metrics",
@@ -118,7 +118,7 @@ def arguments() -> argparse.ArgumentParser:
     add(
         "--repair",
         action="store_true",
-        help="start with a damaged log; what is cut off is kept beside it; the node's own topics are read in full",
+        help="start with a damaged log; what is cut off is kept next to it; the node's own topics are read in full",
     )
     add("--allow-remote", action="store_true", help="permit listeners that other machines can reach")
     add("--processes", metavar="N", help="share the listeners, to use more cores; only with an --enode")
@@ -182,7 +182,7 @@ def _kept(store: str | None, enodes: list[str] | None) -> tuple[str, list[str]]:
         return store, enodes or []
     if not enodes:
         raise UsageError(
-            "nobody said where topics are kept",
+            "no place for topics is given",
             hint="--store file:DIRECTORY keeps them here, --enode kafka://HOST:9092 in a cluster",
         )
     return enodes[0], enodes[1:]

@@ -98,17 +98,17 @@ def differences(found: pa.Table, expected: pa.Table) -> list[str]:
     if found.schema != expected.schema:
         return [f"the columns are {found.schema}, expected {expected.schema}"]
     ours, theirs = _by_key(found), _by_key(expected)
-    told = [] if len(ours) == found.num_rows else [f"{found.num_rows - len(ours)} windows are there twice"]
-    told += [f"window {key} is missing" for key in sorted(theirs.keys() - ours.keys())]
-    told += [f"window {key} is not in the package's table" for key in sorted(ours.keys() - theirs.keys())]
+    lines = [] if len(ours) == found.num_rows else [f"{found.num_rows - len(ours)} windows are there twice"]
+    lines += [f"window {key} is missing" for key in sorted(theirs.keys() - ours.keys())]
+    lines += [f"window {key} is not in the package's table" for key in sorted(ours.keys() - theirs.keys())]
     names = [name for name in SCHEMA.names if name not in KEYS]
     for key in sorted(ours.keys() & theirs.keys()):
-        told += [
+        lines += [
             f"window {key}: {name} is {mine}, expected {wanted}"
             for name, mine, wanted in zip(names, ours[key], theirs[key], strict=True)
             if mine != wanted
         ]
-    return told if len(told) <= _SHOWN else [*told[:_SHOWN], f"and {len(told) - _SHOWN} more differences"]
+    return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more differences"]
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

@@ -57,8 +57,8 @@ def _wall_clock_ms() -> int:
 class AsyncioChannel(Generic[State]):
     """``penstock.interfaces.channel.Channel`` over asyncio. Create it inside the loop that it will run on.
 
-    ``network`` None is TCP with ``options.ssl``. ``dice`` (random numbers) and ``wall_clock_ms`` are replaced where
-    time is simulated. ``contact`` is shared by all channels of a client; None: the first answer has no deadline of its
+    ``network`` None is TCP with ``options.ssl``. ``random_number`` and ``wall_clock_ms`` are replaced where time is
+    simulated. ``contact`` is shared by all channels of a client; None: the first answer has no deadline of its
     own.
     """
 
@@ -68,7 +68,7 @@ class AsyncioChannel(Generic[State]):
         *,
         options: TransportOptions | None = None,
         network: Network | None = None,
-        dice: Callable[[], float] = random.random,
+        random_number: Callable[[], float] = random.random,
         wall_clock_ms: Callable[[], int] = _wall_clock_ms,
         contact: FirstContact | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class AsyncioChannel(Generic[State]):
         self._dialect = dialect
         self._options = options or TransportOptions()
         self._network = network or Tcp(ssl=self._options.ssl, tls_server_name=self._options.tls_server_name)
-        self._dice = dice
+        self._random_number = random_number
         self._wall_clock_ms = wall_clock_ms
         self._loop = asyncio.get_running_loop()
         self._backoff = EndpointBackoff(self._options)
@@ -211,7 +211,7 @@ class AsyncioChannel(Generic[State]):
 
     def random(self) -> float:
         """Uniform in [0, 1)."""
-        return self._dice()
+        return self._random_number()
 
     async def close(self) -> None:
         """Close all connections; returns when they are gone."""
@@ -247,19 +247,19 @@ class AsyncioChannel(Generic[State]):
             connection.abort()
             self._gone.failed += 1
             self._connections.discard(connection)
-            told: BaseException = error
+            failure: BaseException = error
             if isinstance(error, TimeoutError) and not error.errno:
                 why = f"not ready within {limit_s:g} s"
-                told = silent(endpoint, limit_s) if connected else no_connection(endpoint, why)
+                failure = silent(endpoint, limit_s) if connected else no_connection(endpoint, why)
             elif isinstance(error, NO_ADDRESS):
-                told = no_connection(endpoint, error, tls=self._options.ssl is not None)
-            self._backoff.failed(endpoint, self._loop.time(), self._dice(), told)
-            if isinstance(told, PenstockError):
-                self._away.failed(endpoint, begun, self._loop.time(), told.message)
-                self._contact.failed(endpoint, told)
-            if told is error:
+                failure = no_connection(endpoint, error, tls=self._options.ssl is not None)
+            self._backoff.failed(endpoint, self._loop.time(), self._random_number(), failure)
+            if isinstance(failure, PenstockError):
+                self._away.failed(endpoint, begun, self._loop.time(), failure.message)
+                self._contact.failed(endpoint, failure)
+            if failure is error:
                 raise
-            raise told from None  # its text contains the system's error
+            raise failure from None  # its text contains the system's error
         self._gone.opened += 1
         self._backoff.succeeded(endpoint)
         self._away.answered(endpoint, self._loop.time())

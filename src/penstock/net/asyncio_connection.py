@@ -1,7 +1,7 @@
 """One connection of AsyncioChannel: requests out, answers matched by correlation id, one deadline per request.
 
-`AsyncioPending`, `AsyncioTold` and `AsyncioMany` are requests under way. `DetachedSocketReader` lets another thread
-read the socket.
+`AsyncioPending`, `CallbackRequest` and `CallbackRequests` are requests under way. `DetachedSocketReader` lets another
+thread read the socket.
 """
 
 from __future__ import annotations
@@ -33,7 +33,14 @@ from penstock.net.connecting import (
     timed_out,
 )
 
-__all__ = ["AsyncioConnection", "AsyncioMany", "AsyncioPending", "AsyncioTold", "DetachedSocketReader", "own_socket"]
+__all__ = [
+    "AsyncioConnection",
+    "AsyncioPending",
+    "CallbackRequest",
+    "CallbackRequests",
+    "DetachedSocketReader",
+    "own_socket",
+]
 
 
 # Requests under way: awaited, with a callback, or several with one callback.
@@ -68,14 +75,14 @@ class AsyncioPending:
         return await self.future
 
 
-class AsyncioTold:
+class CallbackRequest:
     """A request whose answer goes to a callback."""
 
     __slots__ = ("_loop", "settle", "timeout_s", "until")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, told: OnAnswer, now: float, timeout_s: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, settle: OnAnswer, now: float, timeout_s: float) -> None:
         self._loop = loop
-        self.settle = told
+        self.settle = settle
         """Called directly: another iteration of the loop would cost more than all the rest."""
         self.timeout_s = timeout_s
         self.until = now + timeout_s
@@ -85,18 +92,18 @@ class AsyncioTold:
         self._loop.call_soon(self.settle, error)
 
 
-class AsyncioMany:
+class CallbackRequests:
     """Requests numbered from ``first`` on, with one callback that gets the index of each."""
 
-    __slots__ = ("_answered", "_first", "_loop", "_over", "_told", "timeout_s", "until")
+    __slots__ = ("_answered", "_first", "_loop", "_over", "_settle", "timeout_s", "until")
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, first: int, count: int, told: OnAnswers, timeout_s: float
+        self, loop: asyncio.AbstractEventLoop, first: int, count: int, settle: OnAnswers, timeout_s: float
     ) -> None:
         self._loop = loop
         self._first = first
         self._answered = bytearray(count)
-        self._told = told
+        self._settle = settle
         self._over = False
         self.timeout_s = timeout_s
         self.until = loop.time() + timeout_s
@@ -105,7 +112,7 @@ class AsyncioMany:
         """Deliver one answer, directly."""
         place = (frame.correlation - self._first) % LARGEST_CORRELATION
         self._answered[place] = 1
-        self._told(place, frame)
+        self._settle(place, frame)
 
     def fail(self, error: PenstockError) -> None:
         """Fail all that are unanswered, in a later iteration."""
@@ -116,7 +123,7 @@ class AsyncioMany:
     def _fail(self, error: PenstockError) -> None:
         for place, answered in enumerate(self._answered):
             if not answered:
-                self._told(place, error)
+                self._settle(place, error)
 
 
 # Socket handover: a thread receives a connection's answers itself, so that no other thread has to wake it for them.
@@ -147,7 +154,7 @@ class DetachedSocketReader:
     """``penstock.interfaces.channel.LentConnection``."""
 
     __slots__ = (
-        "_connection", "_first", "_hold", "_intake", "_loop", "_now", "_rest", "_sock", "_told", "fileno", "held_s",
+        "_connection", "_first", "_hold", "_intake", "_loop", "_now", "_request", "_rest", "_sock", "fileno", "held_s",
         "over",
     )  # fmt: skip
 
@@ -158,16 +165,16 @@ class DetachedSocketReader:
         intake: ReceiveBuffer,
         sock: socket.socket,
         correlation: int,
-        told: AsyncioTold,
+        request: CallbackRequest,
         hold: TryLock,
     ) -> None:
-        """``told`` is waiting for the answer to ``correlation``."""
+        """``request`` waits for the answer to ``correlation``."""
         self._connection = connection
         self._loop = loop
         self._intake = intake
         self._sock = sock
         self._first = self._now = correlation
-        self._told = told
+        self._request = request
         self._hold = hold
         self._rest = select.poll()
         self._rest.register(sock, select.POLLIN)
@@ -236,7 +243,7 @@ class DetachedSocketReader:
         connection.last_used = now = self._loop.time()
         connection.sent += len(data)
         self.held_s = held_s
-        self._told.until = now + timeout_s
+        self._request.until = now + timeout_s
         if count < len(data):
             self._back(correlation, partial(connection.write_rest, bytes(data[count:])))
         return True
@@ -335,7 +342,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._intake = ReceiveBuffer(dialect.framing())
-        self._pending: dict[int, AsyncioPending | AsyncioTold | AsyncioMany] = {}
+        self._pending: dict[int, AsyncioPending | CallbackRequest | CallbackRequests] = {}
         self._clock: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
         self.last = 0
@@ -389,10 +396,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._expect(correlation, pending, held_s)
         return pending
 
-    def tell(self, request: Outgoing, told: OnAnswer, *, timeout_s: float, held_s: float = 0.0) -> None:
-        """Write a request; ``told`` gets its answer. Raises ConnectionLost."""
+    def tell(self, request: Outgoing, settle: OnAnswer, *, timeout_s: float, held_s: float = 0.0) -> None:
+        """Write a request; ``settle`` gets its answer. Raises ConnectionLost."""
         correlation = self._written(request)
-        self._expect(correlation, AsyncioTold(self._loop, told, self.last_used, timeout_s), held_s)
+        self._expect(correlation, CallbackRequest(self._loop, settle, self.last_used, timeout_s), held_s)
 
     def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[AsyncioPending]:
         """Write requests in one go."""
@@ -409,12 +416,12 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._ring_by(pending.until)
         return list(started.values())
 
-    def tell_all(self, count: int, requests: Many, told: OnAnswers, *, timeout_s: float) -> None:
-        """Write requests in one go; ``told`` gets each answer. Raises ConnectionLost."""
+    def tell_all(self, count: int, requests: Many, settle: OnAnswers, *, timeout_s: float) -> None:
+        """Write requests in one go; ``settle`` gets each answer. Raises ConnectionLost."""
         correlations = [self._next_correlation() for _ in range(count)]
         self._write(requests(correlations))
         self._await_answer(0.0)
-        many = AsyncioMany(self._loop, correlations[0], count, told, timeout_s)
+        many = CallbackRequests(self._loop, correlations[0], count, settle, timeout_s)
         self._pending.update(dict.fromkeys(correlations, many))
         self._ring_by(many.until)
 
@@ -450,13 +457,13 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         transport, ready = self._transport, len(self._pending) == 1 and self._end is None and self._lent is None
         if transport is None or not ready or not self.free or self._intake.pending:
             return None
-        ((correlation, told),) = self._pending.items()
-        if not isinstance(told, AsyncioTold) or transport.get_write_buffer_size():
+        ((correlation, request),) = self._pending.items()
+        if not isinstance(request, CallbackRequest) or transport.get_write_buffer_size():
             return None
         if (sock := own_socket(transport)) is None:
             return None
         transport.pause_reading()
-        self._lent = DetachedSocketReader(self, self._loop, self._intake, sock, correlation, told, hold)
+        self._lent = DetachedSocketReader(self, self._loop, self._intake, sock, correlation, request, hold)
         return self._lent
 
     def returned(self, before: int, now: int | None) -> bool:
@@ -466,13 +473,13 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         Returns False if the connection has ended; the callback has got the error then.
         """
         self._lent = None
-        told = self._pending.pop(before, None)
-        if told is None or self._end is not None or self._transport is None:
+        request = self._pending.pop(before, None)
+        if request is None or self._end is not None or self._transport is None:
             return False
         if now is not None:
-            self._pending[now] = told
+            self._pending[now] = request
             self._await_answer(0.0)
-            self._ring_by(told.until)
+            self._ring_by(request.until)
         self._transport.resume_reading()
         return True
 
@@ -540,10 +547,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._window = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        told = (lost if self._any_came else hung_up)(self._endpoint, exc or "the peer closed it")
+        failure = (lost if self._any_came else hung_up)(self._endpoint, exc or "the peer closed it")
         if self._end is None and not self._heard:
-            self._contact.failed(self._endpoint, told)
-        self._finish(told)
+            self._contact.failed(self._endpoint, failure)
+        self._finish(failure)
         self.resume_writing()
         if not self.gone.done():
             self.gone.set_result(None)
@@ -556,7 +563,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._write(request(correlation))
         return correlation
 
-    def _expect(self, correlation: int, pending: AsyncioPending | AsyncioTold, held_s: float) -> None:
+    def _expect(self, correlation: int, pending: AsyncioPending | CallbackRequest, held_s: float) -> None:
         self._await_answer(held_s)
         self._pending[correlation] = pending
         if self._clock is None or pending.until < self._rings_at:

@@ -135,13 +135,15 @@ class EndpointBackoff:
         """Whether any endpoint is in backoff."""
         return bool(self._not_before)
 
-    def failed(self, endpoint: Endpoint, now: float, dice: float, error: BaseException | None = None) -> None:
-        """Note another failure; ``dice`` is a random number, uniform in [0, 1)."""
+    def failed(self, endpoint: Endpoint, now: float, random_number: float, error: BaseException | None = None) -> None:
+        """Note another failure; ``random_number`` is uniform in [0, 1)."""
         if isinstance(error, PenstockError):
             self.troubles[endpoint] = error
         failures = self._failures.get(endpoint, 0)
         self._failures[endpoint] = failures + 1
-        pauses = Backoff(self._options.reconnect_backoff_ms, self._options.reconnect_backoff_max_ms, lambda: dice)
+        pauses = Backoff(
+            self._options.reconnect_backoff_ms, self._options.reconnect_backoff_max_ms, lambda: random_number
+        )
         self._not_before[endpoint] = now + pauses.seconds(failures + 1)
 
     def succeeded(self, endpoint: Endpoint) -> None:
@@ -165,7 +167,7 @@ _FORGOTTEN_S: Final = 60.0
 class _Absence(Struct):
     since: float
     seen: float
-    told: float | None = None
+    logged: float | None = None
 
 
 class UnreachableNodeLog:
@@ -207,15 +209,15 @@ class UnreachableNodeLog:
             absence = self._absences[endpoint] = _Absence(begun, now)
         absence.seen = now
         lasted = now - absence.since
-        if lasted < FIRST_S or (absence.told is not None and now - absence.told < _EVERY_S - _A_TICK_S):
+        if lasted < FIRST_S or (absence.logged is not None and now - absence.logged < _EVERY_S - _A_TICK_S):
             return None
-        absence.told = now
+        absence.logged = now
         return lasted
 
     def _over(self, endpoint: Endpoint, now: float) -> float | None:
         """Return how long it was unreachable, if a line has said so."""
         absence = self._absences.pop(endpoint, None)
-        return now - absence.since if absence is not None and absence.told is not None else None
+        return now - absence.since if absence is not None and absence.logged is not None else None
 
 
 # Silence on open connections.
@@ -228,13 +230,13 @@ _LOOK_EVERY_S: Final = 5.0
 class Silence:
     """How long the peer of one connection has owed an answer and sent nothing. Times are monotonic seconds."""
 
-    __slots__ = ("_away", "_endpoint", "_since", "_told")
+    __slots__ = ("_away", "_endpoint", "_logged", "_since")
 
     def __init__(self, endpoint: Endpoint, away: UnreachableNodeLog) -> None:
         self._endpoint = endpoint
         self._away = away
         self._since = 0.0
-        self._told = False
+        self._logged = False
 
     def asked(self, now: float, held_s: float, *, owed: bool) -> None:
         """A request was written; the peer may hold it for ``held_s``. ``owed``: another answer was due already."""
@@ -246,8 +248,8 @@ class Silence:
     def heard(self, now: float) -> None:
         """Bytes arrived, so the peer is alive, and may be working on the next answer."""
         self._since = max(self._since, now)
-        if self._told:
-            self._told = False
+        if self._logged:
+            self._logged = False
             self._away.spoke(self._endpoint, now)
 
     def look(self, now: float) -> float:
@@ -255,7 +257,7 @@ class Silence:
         left = self._since + FIRST_S - now
         if left > 0:
             return left
-        self._told = True
+        self._logged = True
         self._away.silent(self._endpoint, self._since, now)
         return _LOOK_EVERY_S
 
@@ -331,9 +333,9 @@ def hung_up(endpoint: Endpoint, why: object) -> ConnectionLost:
 
 def lost(endpoint: Endpoint, why: object) -> ConnectionLost:
     """The error for an open connection that broke."""
-    told = reason(why)
-    again = told.startswith(_BROKE)  # another caller has got this error already
-    return ConnectionLost(told if again else f"{_BROKE}: {told}", node=str(endpoint))
+    text = reason(why)
+    again = text.startswith(_BROKE)  # another caller has got this error already
+    return ConnectionLost(text if again else f"{_BROKE}: {text}", node=str(endpoint))
 
 
 def timed_out(endpoint: Endpoint, timeout_s: float) -> RequestTimeout:

@@ -77,14 +77,14 @@ def connections_for(wanted: int, listeners: int) -> tuple[int, int]:
 
 def tell_of_accept_once(loop: asyncio.AbstractEventLoop) -> None:
     """If descriptors run out, log one line a minute instead of a traceback per client."""
-    told = -_EVERY_S
+    logged = -_EVERY_S
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        nonlocal told
+        nonlocal logged
         if context.get("message") != _OUT_OF:
             loop.default_exception_handler(context)
-        elif _clock.monotonic() - told >= _EVERY_S:
-            told = _clock.monotonic()
+        elif _clock.monotonic() - logged >= _EVERY_S:
+            logged = _clock.monotonic()
             _log.error("cannot accept clients: %s; raise the limit of open files (ulimit -n)", context["exception"])
 
     loop.set_exception_handler(handle)

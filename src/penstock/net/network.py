@@ -26,7 +26,7 @@ __all__ = [
     "SharedListenSocket",
     "Tcp",
     "TcpThrough",
-    "doors",
+    "listen_shared",
 ]
 
 ProtocolFactory = Callable[[], asyncio.BufferedProtocol]
@@ -92,7 +92,7 @@ class SharedListenSocket(Struct, frozen=True):
 
     shared: socket.socket
     own: socket.socket
-    beside: Sequence[socket.socket] = ()
+    further: Sequence[socket.socket] = ()
     """Sockets at further ports, which are shared as well."""
 
     @property
@@ -108,7 +108,7 @@ class SharedListenSocket(Struct, frozen=True):
     @property
     def sockets(self) -> Sequence[socket.socket]:
         """All sockets."""
-        return [self.shared, self.own, *self.beside]
+        return [self.shared, self.own, *self.further]
 
     def close(self) -> None:
         """Close all sockets in this process."""
@@ -116,10 +116,10 @@ class SharedListenSocket(Struct, frozen=True):
             each.close()
 
 
-def doors(at: Endpoint, count: int, first_port: int, beside: Sequence[int] = ()) -> list[SharedListenSocket]:
+def listen_shared(at: Endpoint, count: int, first_port: int, further: Sequence[int] = ()) -> list[SharedListenSocket]:
     """Make the sockets for ``count`` processes.
 
-    ``first_port``: the first of the processes' own ports, which are consecutive; 0: any. ``beside``: further ports
+    ``first_port``: the first of the processes' own ports, which are consecutive; 0: any. ``further``: more ports
     that all share. Raises ConfigError if the address is in use, or the system has no such sockets; OSError.
     """
     if not hasattr(socket, "SO_REUSEPORT"):
@@ -138,7 +138,7 @@ def doors(at: Endpoint, count: int, first_port: int, beside: Sequence[int] = ())
                 there = first.getsockname()
             return [listening(there, socket.SO_REUSEPORT) for _ in range(count)]
 
-        main, sides = shared(int(where[1])), [shared(port) for port in beside]
+        main, sides = shared(int(where[1])), [shared(port) for port in further]
         own_ports = range(first_port, first_port + count) if first_port else [0] * count
         owns = [listening((where[0], port, *where[2:]), socket.SO_REUSEADDR) for port in own_ports]
         opened.pop_all()

@@ -491,9 +491,9 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _refuse(self, error: PenstockError) -> None:
         if not self._closing:
-            told = isinstance(error, ForeignProtocol) and self._owner.tells_of_misdirected()
+            warn = isinstance(error, ForeignProtocol) and self._owner.tells_of_misdirected()
             _log.log(
-                logging.WARNING if told else logging.INFO, "closing the connection of %s: %s", self._peer.address, error
+                logging.WARNING if warn else logging.INFO, "closing the connection of %s: %s", self._peer.address, error
             )
         self.hang_up()
 
@@ -516,7 +516,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
 _log = logging.getLogger("penstock.node")
 _CLOSE_SECONDS = 3.0
-_TOLD_EVERY_S = 60.0
+_WARNING_EVERY_S = 60.0
 _LOOKS = 20
 """Checks per idle timeout. A connection notes activity but no time, so it is closed up to two checks late."""
 
@@ -539,7 +539,7 @@ class Listener:
         self.accepted = self.refused = 0
         """Clients that were admitted, and refused, since the node listens."""
         self._gone_received = self._gone_sent = 0
-        self._told = self._misdirected = -_TOLD_EVERY_S
+        self._warned = self._misdirected = -_WARNING_EVERY_S
 
     @property
     def endpoint(self) -> Endpoint:
@@ -561,7 +561,7 @@ class Listener:
         """Bytes sent to clients."""
         return self._gone_sent + sum(each.sent for each in self._connections)
 
-    async def open_beside(self, port: int, who: Opens) -> None:
+    async def open_further(self, port: int, who: Opens) -> None:
         """Serve ``who`` at a further port of the same host. Raises OSError if the port cannot be had."""
         if self._open_at is None:
             raise OSError("the node stops")
@@ -622,14 +622,14 @@ class Listener:
 
     def _refused(self, why: str) -> bool:
         self.refused += 1
-        if self._loop.time() - self._told >= _TOLD_EVERY_S:
-            self._told = self._loop.time()
+        if self._loop.time() - self._warned >= _WARNING_EVERY_S:
+            self._warned = self._loop.time()
             _log.warning("refusing clients (%d so far): %s", self.refused, why)
         return False
 
     def tells_of_misdirected(self) -> bool:
         """See `Owner`."""
-        due = self._loop.time() - self._misdirected >= _TOLD_EVERY_S
+        due = self._loop.time() - self._misdirected >= _WARNING_EVERY_S
         if due:
             self._misdirected = self._loop.time()
         return due
@@ -669,13 +669,13 @@ async def serve(
     network: Network | None = None,
     tap: FaultHook | None = None,
     budget: Budget | None = None,
-    beside: Mapping[int, Opens] | None = None,
+    further: Mapping[int, Opens] | None = None,
     clock: ServingClock | None = None,
 ) -> Listener:
     """Listen on ``endpoint`` (port 0: any free one) and run a Session of ``front`` for each client.
 
     ``network`` None is TCP. ``tap`` gets each frame and answer, for fault injection. Listeners of one node share a
-    ``budget``. ``beside`` has further ports of the same host, and what to serve there. ``clock`` is the node's clock
+    ``budget``. ``further`` has more ports of the same host, and what to serve there. ``clock`` is the node's clock
     for deadlines of clients; None: the listener makes its own. Raises OSError where an address cannot be listened on.
     """
     options = options or ListenerOptions()
@@ -693,7 +693,7 @@ async def serve(
     listener._open_at = open_at
     try:
         await open_at(endpoint, front)
-        for port, who in (beside or {}).items():
+        for port, who in (further or {}).items():
             await open_at(Endpoint(endpoint.host, port), who)
     except BaseException:
         await listener.close(0)

@@ -42,7 +42,7 @@ _BYTES_PER_BATCH: Final = 1 << 20
 _LOST: Final = (UpstreamLost, ConnectionLost, RequestTimeout)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _MAKING: Final = -1
-_NOBODY: Final = Within(-1, -1)
+_NO_PRODUCER: Final = Within(-1, -1)
 
 
 class JournalService:
@@ -222,7 +222,7 @@ class EnodeJournal:
         if not self._is_free(place):
             await self._turn(place)
         entries = compose()
-        producer = within or _NOBODY
+        producer = within or _NO_PRODUCER
         now_ms = self._runtime.now_ms()
         parts = [entries] if len(entries) == 1 else list(_parts(entries))
         bases = await self._write(

@@ -512,7 +512,7 @@ class LocalEnode:
 
     async def compact(self) -> list[str]:
         """Compact the logs for which it is worthwhile; returns a sentence for each."""
-        told = []
+        lines = []
         for compaction in self._store.prepare_compaction(self._runtime.now_ms()):
             try:
                 done = await self._compact(compaction)
@@ -521,8 +521,8 @@ class LocalEnode:
                 continue
             if done is not None:
                 sizes = f"{done.bytes_before} to {done.bytes_after} bytes"
-                told.append(f"compaction took {done.topic}-{done.partition} from {sizes}")
-        return told
+                lines.append(f"compaction took {done.topic}-{done.partition} from {sizes}")
+        return lines
 
     async def _compact(self, compaction: Compaction) -> Compacted | None:
         try:

@@ -151,7 +151,7 @@ _WAY: Final = ("front", "direction")
 
 FAMILIES: Final[Sequence[Family]] = (
     Family("penstock_build_info", _G, "1, with the version that runs.", ("version",)),
-    Family("penstock_ready", _G, "1 where /readyz answers 200; looked at anew every 5 s while somebody scrapes."),
+    Family("penstock_ready", _G, "1 where /readyz answers 200; checked when the page is read, at most every 5 s."),
     Family(
         "penstock_request_seconds",
         _H,
@@ -186,7 +186,12 @@ FAMILIES: Final[Sequence[Family]] = (
     Family("penstock_producers", _G, "Producers that say they are there, where the protocol has them say so.", _FRONT),
     Family("penstock_memory_budget_bytes", _G, "memory_bytes: what all connections together may hold."),
     Family("penstock_memory_held_bytes", _G, "What they hold; those that hold little are not counted."),
-    Family("penstock_enode_up", _G, "1 where it can be reached; told where topics live in several places.", ("enode",)),
+    Family(
+        "penstock_enode_up",
+        _G,
+        "1 where it can be reached; only where topics live in several places.",
+        ("enode",),
+    ),
     Family("penstock_enode_connections", _G, "Connections to the cluster behind that are open now."),
     Family("penstock_enode_connections_opened_total", _C, "Connections to it that were opened."),
     Family("penstock_enode_connections_failed_total", _C, "Attempts to open one that failed."),

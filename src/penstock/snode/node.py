@@ -164,14 +164,14 @@ class Node:
         now = _clock.monotonic if self._given_runtime is None else runtime.monotonic
         self._watched = Watched(self._budget, Meters(now, Refusals(now, runtime.call_later)), listeners=self._listeners)
         await self._open_ops(runtime)
-        beside = await self._open_journals(runtime)
-        enode = self._enode = self._open_enode(runtime, beside)
+        separate = await self._open_journals(runtime)
+        enode = self._enode = self._open_enode(runtime, separate)
         for found in await enode.start():
             _log.warning("%s", found)
         own = enode.identity
-        keeper = enode if isinstance(enode, KeepsOffsets) and beside is None else None
+        keeper = enode if isinstance(enode, KeepsOffsets) and separate is None else None
         kept_in = enode if keeper is None else open_enode("memory:", BackendContext(runtime, config, self._channel_of))
-        journals = beside or _journals_in(kept_in, runtime, own)
+        journals = separate or _journals_in(kept_in, runtime, own)
         own_offsets = OffsetsService(
             journals,
             _offsets_codec(),
@@ -195,18 +195,18 @@ class Node:
         enode.keep_up()
         self._watched.enode, self._watched.stage = enode, Stage.SERVING
 
-    def _open_enode(self, runtime: AsyncioRuntime, beside: JournalService | None) -> OpenedEnode:
+    def _open_enode(self, runtime: AsyncioRuntime, separate: JournalService | None) -> OpenedEnode:
         config = self.config
 
         def around(journals: Journals | None) -> BackendContext:
             return BackendContext(runtime, config, self._channel_of, journals)
 
         if not config.enodes:
-            return open_enode(config.store, around(beside))
+            return open_enode(config.store, around(separate))
         from penstock.snode.several_enodes import open_several  # most nodes have one
 
         return open_several(
-            config, runtime, around, self._journals, lambda kept: beside or _journals_in(kept, runtime, kept.identity)
+            config, runtime, around, self._journals, lambda kept: separate or _journals_in(kept, runtime, kept.identity)
         )
 
     async def _open_ops(self, runtime: AsyncioRuntime) -> None:
@@ -294,7 +294,7 @@ class Node:
                 network=self._network,
                 tap=tap,
                 budget=self._budget,
-                beside=front.side_doors,
+                further=front.side_doors,
                 clock=clock,
             )
             if self._place is not None:
@@ -316,7 +316,7 @@ class Node:
         """
         for front in self._fronts if self._place is None else ():
             listener = self._listeners[front.scheme]
-            await front.open_doors(listener.endpoint.port, listener.open_beside)
+            await front.open_doors(listener.endpoint.port, listener.open_further)
 
     def _failed(self, error: BaseException) -> None:
         self._watched.stage = Stage.FAILED

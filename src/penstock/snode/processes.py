@@ -24,7 +24,7 @@ from penstock import _clock
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
-from penstock.net.network import SharedListenSocket, doors
+from penstock.net.network import SharedListenSocket, listen_shared
 
 __all__ = ["ProcessPart", "run_processes"]
 
@@ -90,7 +90,7 @@ def _places(config: SnodeConfig, lives: int) -> tuple[tuple[ListenAddress, ...],
     first = config.process_port
     for each in config.listen:
         try:
-            made[each.scheme] = doors(each.endpoint, config.processes, first, config.side_ports(each.scheme))
+            made[each.scheme] = listen_shared(each.endpoint, config.processes, first, config.side_ports(each.scheme))
         except OSError as error:
             raise ConfigError(f"cannot listen on {each}: {error.strerror or error}") from error
         first += config.processes if first else 0

@@ -242,20 +242,20 @@ class Member:
 
     def begin_append(self, batches: Batches) -> Promise[list[Appended | PenstockError]]:
         """The same as a promise, so that appends to several logs run at the same time."""
-        told: Promise[list[Appended | PenstockError]] = self._runtime.promise()
+        promise: Promise[list[Appended | PenstockError]] = self._runtime.promise()
         what = f"write to {self.name}"
         if self.enode.near:
-            self._runtime.begin(self._tell(batches, told), what)
+            self._runtime.begin(self._tell(batches, promise), what)
         else:
             self._not_begun += 1
-            self._runtime.spawn(self._tell(batches, told, waited=True), what)
-        return told
+            self._runtime.spawn(self._tell(batches, promise, waited=True), what)
+        return promise
 
     async def _tell(
-        self, batches: Batches, told: Promise[list[Appended | PenstockError]], *, waited: bool = False
+        self, batches: Batches, promise: Promise[list[Appended | PenstockError]], *, waited: bool = False
     ) -> None:
         self._not_begun -= waited
-        told.set(await self._append(batches))
+        promise.set(await self._append(batches))
 
     async def _append(self, batches: Batches) -> list[Appended | PenstockError]:
         if not self._begun:
@@ -364,24 +364,24 @@ class Waiting:
         """See `Enode.arrival`; with no enode at all, the promise is never set."""
         parts = [(enode, enode.arrival(its)) for enode, its in known.items()]
         if len(parts) == 1:
-            told = parts[0][1]
+            promise = parts[0][1]
         else:
-            told = self._runtime.promise()
+            promise = self._runtime.promise()
             for _, part in parts:
-                self._runtime.spawn(_pass_on(part, told), "wait for one of several logs")
-        self._parts[told] = parts
-        return told
+                self._runtime.spawn(_pass_on(part, promise), "wait for one of several logs")
+        self._parts[promise] = parts
+        return promise
 
-    def end(self, told: Promise[None]) -> None:
+    def end(self, promise: Promise[None]) -> None:
         """See `Enode.forget_arrival`."""
-        for enode, part in self._parts.pop(told, ()):
+        for enode, part in self._parts.pop(promise, ()):
             enode.forget_arrival(part)
             part.set(None)  # ends the task of `_pass_on`
 
 
-async def _pass_on(part: Promise[None], told: Promise[None]) -> None:
+async def _pass_on(part: Promise[None], promise: Promise[None]) -> None:
     await part
-    told.set(None)
+    promise.set(None)
 
 
 # Producer ids for several logs. One producer may write to all of them, so its id must be unique in each.
@@ -421,7 +421,7 @@ R = TypeVar("R")
 _log = logging.getLogger("penstock.node")
 
 _MOST_KNOWN: Final = 100_000
-_MOST_TOLD: Final = 10_000
+_MOST_REMEMBERED: Final = 10_000
 _EXAMPLES: Final = 5
 
 
@@ -444,7 +444,7 @@ class Union:
         self._numbers = NumberGiver(runtime.random_bytes)
         self._where: dict[str, Member] = {}
         self._names: dict[bytes, str] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self.abilities = _together([each.enode.abilities for each in members], home.enode.abilities)
 
     @property
@@ -551,16 +551,16 @@ class Union:
         return shown
 
     def _tell_of_hidden(self, member: Member, found: Sequence[TopicState]) -> None:
-        """Warn about hidden topics, once for each (up to `_MOST_TOLD` names are remembered)."""
+        """Warn about hidden topics, once for each (up to `_MOST_REMEMBERED` names are remembered)."""
         hidden = [
             each.name
             for each in found
             if self._of(each.name) is not member
             and not each.name.startswith(self._own)
-            and f"{member.name} {each.name}" not in self._told
+            and f"{member.name} {each.name}" not in self._warned
         ]
-        if hidden and len(self._told) < _MOST_TOLD:
-            self._told.update(f"{member.name} {name}" for name in hidden)
+        if hidden and len(self._warned) < _MOST_REMEMBERED:
+            self._warned.update(f"{member.name} {name}" for name in hidden)
             _log.warning(
                 "topics of %s are not shown, for by the rules those of their names live elsewhere (%d): %s%s",
                 member.name,
@@ -716,19 +716,19 @@ def open_several(
     config: SnodeConfig,
     runtime: Runtime,
     around: Callable[[Journals | None], BackendContext],
-    beside: OpenedEnode | None,
+    separate: OpenedEnode | None,
     journals_in: Callable[[OpenedEnode], Journals],
 ) -> Union:
-    """All logs of ``config`` as one enode, not started. ``beside``: the log with the node's journals, if separate.
+    """All logs of ``config`` as one enode, not started. ``separate``: the log with the node's journals, if separate.
 
     Raises ConfigError; StoreError or a subclass for the node's own log.
     """
     places = config.places
     own = tuple(begin for scheme in schemes() for begin in protocol(scheme).own_topics)
     _check_rules(places, own)
-    at = -1 if beside is not None else _home(places.addresses)
-    kept = beside if beside is not None else open_enode(places.addresses[at], around(None))
-    home = Member(kept, runtime, owned=beside is not None)
+    at = -1 if separate is not None else _home(places.addresses)
+    kept = separate if separate is not None else open_enode(places.addresses[at], around(None))
+    home = Member(kept, runtime, owned=separate is not None)
     journals = journals_in(kept)
     members = [
         home if number == at else Member(open_enode(address, around(journals)), runtime)
@@ -737,7 +737,7 @@ def open_several(
     for each in members:
         if not each.enode.abilities.records:
             raise ConfigError(
-                f"topics of {each.name} cannot be served beside others: only its own protocol goes there",
+                f"topics of {each.name} cannot be served together with others: only its own protocol goes there",
                 hint="Have a node of its own before it",
             )
     _tell_what_is_lost(config, places)

@@ -27,7 +27,7 @@ def test_each_port_has_its_own_front_and_all_connections_are_counted_together() 
     async def body() -> None:
         network, main, side = MemoryNetwork(), ToyFront(), ToyFront()
         options = ListenerOptions(max_connections=2)
-        listener = await serve(main, HERE, options=options, network=network, beside={SIDE.port: side})
+        listener = await serve(main, HERE, options=options, network=network, further={SIDE.port: side})
         channel = AsyncioChannel(ToyDialect(), options=TransportOptions(reconnect_backoff_ms=1), network=network)
         for at, word in ((HERE, b"main"), (SIDE, b"side")):
             link = await channel.link(at)
@@ -51,7 +51,7 @@ def test_a_port_that_is_taken_leaves_nothing_open() -> None:
         network = MemoryNetwork()
         other = await serve(ToyFront(), SIDE, network=network)
         with pytest.raises(OSError):
-            await serve(ToyFront(), HERE, network=network, beside={SIDE.port: ToyFront()})
+            await serve(ToyFront(), HERE, network=network, further={SIDE.port: ToyFront()})
         again = await serve(ToyFront(), HERE, network=network)
         for each in (again, other):
             await each.close()

@@ -327,7 +327,7 @@ class Stage:
         quick = TransportOptions(reconnect_backoff_ms=0, reconnect_backoff_max_ms=0)
         figures = structs.replace(FIGURES, rocket=RocketConfig(**options), publishing=publishing, group=group)
         made = RocketClient(
-            lambda dialect: AsyncioChannel(dialect, network=self.network, options=quick, dice=lambda: 0.0),
+            lambda dialect: AsyncioChannel(dialect, network=self.network, options=quick, random_number=lambda: 0.0),
             self.names,
             figures,
         )

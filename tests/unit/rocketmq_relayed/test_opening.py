@@ -42,7 +42,7 @@ def test_a_cluster_that_is_not_there_is_said_at_the_start() -> None:
 def test_a_node_keeps_its_topics_or_stands_before_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     listen = ["--listen", "rocketmq://127.0.0.1:0"]
     for words, says in (
-        ([], "nobody said where topics are kept"),
+        ([], "no place for topics is given"),
         (["--enode", "rocketmq://127.0.0.1:1", "--store", "memory:"], "no topic lives in rocketmq://127.0.0.1:1"),
         (["--enode", "rocketmq://127.0.0.1:1"], "cannot ask rocketmq://127.0.0.1:1 for its brokers"),
     ):

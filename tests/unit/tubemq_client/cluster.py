@@ -316,7 +316,7 @@ async def stage(
     listeners += [await serve(server(cluster, at.host), at, network=network) for at in addresses[down:]]
     quick = TransportOptions(reconnect_backoff_ms=0, reconnect_backoff_max_ms=0)
     client = TubeClient(
-        lambda dialect: AsyncioChannel(dialect, network=network, options=quick, dice=lambda: 0.0),
+        lambda dialect: AsyncioChannel(dialect, network=network, options=quick, random_number=lambda: 0.0),
         addresses,
         figures or replace(FIGURES, tube=TubeConfig(**options), publishing=publishing),
     )

@@ -231,7 +231,7 @@ async def world(cluster: GroupCluster, server: type[Server] = Server) -> AsyncIt
                 dialect,
                 network=network,
                 options=quick,
-                dice=lambda: next(dice) / 1_000,
+                random_number=lambda: next(dice) / 1_000,
                 wall_clock_ms=lambda: 1_700_000_000_000 + int(loop.time() * 1_000),
             ),
             bootstrap,
