@@ -25,11 +25,10 @@ from penstock.protocols.tubemq.wire.messages import (
     RequestBody,
     RequestHeader,
     RpcConnHeader,
-    RspResponseBody,
     SendMessageRequestP2B,
     SendMessageResponseB2P,
 )
-from penstock.protocols.tubemq.wire.protobuf import decode, encode, varint
+from penstock.protocols.tubemq.wire.protobuf import encode, varint
 from penstock.protocols.tubemq.wire.records import FewPayloads, encode_few
 from penstock.protocols.tubemq.wire.rpc import PROTOCOL_VERSION, SEND_MESSAGE, Stopping, Unready, read_answer, request
 from penstock.protocols.tubemq.wire.strings import MAX_MESSAGE_BYTES, check_topic
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.cluster import Shared
     from penstock.records.scalar_writer import Rows
 
-__all__ = ["Avoidance", "Burst", "BurstEvents", "SendRequests", "TubePacked", "TubeSender", "read_sent"]
+__all__ = ["Avoidance", "Burst", "BurstEvents", "SendRequests", "TubePacked", "TubeSender"]
 
 # Avoidance: which brokers and partitions a producer leaves alone for a while, and why. A pure table with the clock
 # passed in.
@@ -161,7 +160,6 @@ _FLAG: Final = b"\x28"
 _CHECK_SUM: Final = b"\x30"
 _DATA: Final = b"\x22"
 _REQUEST: Final = b"\x1a"
-_SUCCESS: Final = b"\x08\x00"
 _LENGTH_WIDTH: Final = 4
 _CHECK_SUM_WIDTH: Final = 5
 _HEAD: Final = struct.Struct(">Iiii")
@@ -283,21 +281,6 @@ class SendRequests:
             auth_info=self._like.auth_info,
         )
         return request(SEND_MESSAGE, message, timeout_ms=self._timeout_ms)
-
-
-def read_sent(frame: Frame, node: Node) -> SendMessageResponseB2P:
-    """The answer to one request. Those that succeeded, and look as real servers write them, are read by the protobuf
-    library alone: they are many. Raises RpcFailure, ProtocolViolation."""
-    body = bytes(frame.body)
-    # Three units, each behind a length of one byte; the second begins with the status, 0.
-    second = 1 + body[0] if body else 0
-    third = second + 1 + body[second] if second < len(body) else len(body)
-    whole = third + 1 < len(body) and body[third] == len(body) - third - 1 < 128
-    if whole and body[second + 1 : second + 3] == _SUCCESS:
-        wrapped = decode(RspResponseBody, body[third + 1 :])
-        if wrapped.method == SEND_MESSAGE.number:
-            return decode(SendMessageResponseB2P, wrapped.data)
-    return read_answer(SEND_MESSAGE, frame, node=str(node.endpoint))
 
 
 def _put(heads: npt.NDArray[np.uint8], at: int, width: int, numbers: npt.NDArray[np.int64]) -> None:
@@ -701,10 +684,11 @@ class TubeSender(Sender):
         try:
             if isinstance(came, PenstockError):
                 raise came
-            answer = read_sent(came, node)
+            answer = read_answer(SEND_MESSAGE, came)
         except PenstockError as shared:
             error = copy.copy(shared)  # a connection that breaks gives one error to all that wait on it
             error.__cause__ = shared.__cause__
+            error.node = error.node or str(node.endpoint)
             now = self._shared.channel.monotonic()
             self._avoidance.failed(packed.partition, now)
             if isinstance(error, ConnectionLost | RequestTimeout | Unready | Stopping):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -20,11 +19,9 @@ from penstock.protocols.tubemq.server.context import Answered, Call, ClientConne
 from penstock.protocols.tubemq.server.http import TOO_LONG, FrontFraming
 from penstock.protocols.tubemq.server.web_api.routes import Admin
 from penstock.protocols.tubemq.wire.framing import MAX_FRAME_BYTES
-from penstock.protocols.tubemq.wire.messages import SendMessageRequestP2B
 from penstock.protocols.tubemq.wire.protobuf import Message, decode, encode
 from penstock.protocols.tubemq.wire.rpc import (
     METHODS,
-    SEND_MESSAGE,
     STANDBY_EXCEPTION,
     ReceivedCall,
     Service,
@@ -39,7 +36,7 @@ from penstock.protocols.tubemq.wire.rpc import (
 if TYPE_CHECKING:
     from penstock.interfaces.http import HttpRequest
 
-__all__ = ["CODES", "TABLE", "About", "Row", "TubeSession", "TubeWording", "handler", "read_send", "refused", "tell"]
+__all__ = ["CODES", "TABLE", "About", "Row", "TubeSession", "TubeWording", "handler", "refused", "tell"]
 
 
 # Which methods the front serves, by whom, and what a refusal carries besides code and text.
@@ -99,47 +96,6 @@ def refused(method: int, error: Refused) -> Message:
     return made
 
 
-# Send message, the request that a node has most of, as nearly all clients write it: its envelope, known by its bytes.
-#
-# The message within it is read by its declaration, as any other. A request in any other form is read by
-# `penstock.protocols.tubemq.wire.rpc`, and all are served in the same way. Source: TubeMQ 2.x, ``RPC.proto``; protobuf
-# encoding guide.
-_LENGTH: Final = rb"([\x80-\xff]{0,3}[\x00-\x7f])"
-_ENVELOPE: Final = re.compile(
-    rb"\x02\x08\x00"  # the connection's header: a request
-    rb"\x04\x08\x03\x10([\x00-\x7f])"  # the request's: to the broker's writing service, in this version
-    + _LENGTH
-    + rb"\x08\x0d\x10[\x80-\xff]{0,4}[\x00-\x7f]"  # the method, and the caller's patience
-    rb"\x1a" + _LENGTH
-).match
-"""Groups: version, how many bytes the body has, and the method's message in it."""
-
-
-def read_send(body: memoryview) -> tuple[int, SendMessageRequestP2B] | None:
-    """(version of the protocol, message) of a send in the usual form; None for what is not, or cannot be read."""
-    found = _ENVELOPE(body)
-    if found is None:
-        return None
-    version, size, own_size = found.groups()
-    begin = found.end()
-    end = begin + _number(own_size)
-    if end != found.end(2) + _number(size) or end > len(body):
-        return None
-    try:
-        return version[0], decode(SendMessageRequestP2B, body[begin:end])
-    except ProtocolViolation:
-        return None
-
-
-@functools.lru_cache(1_024)
-def _number(written: bytes) -> int:
-    """A length: one client's messages mostly have few of them."""
-    value = 0
-    for byte in reversed(written):
-        value = value << 7 | byte & 127
-    return value
-
-
 # What of a TubeMQ client's request was refused, in words for the node's log: who asked, for what, and why.
 _NAMES: Final = {row.code: row.name for row in rows()}
 
@@ -194,7 +150,6 @@ _CUT_OFF: Final = "java.io.EOFException"
 _UNREADABLE: Final = "com.google.protobuf.InvalidProtocolBufferException"
 _READING: Final = "IPC server unable to read call parameters: "
 _HANDLING: Final = "IPC server handle request error :"
-_SEND: Final = SEND_MESSAGE.number
 _SERVICES: Final = frozenset(Service)
 
 
@@ -236,15 +191,10 @@ class TubeSession:
             return None
         meter, serial = self._shared.meter, frame.correlation
         began = meter.now()
-        request: Message
-        sent = read_send(frame.body)
-        if sent is not None:
-            method, (version, request) = _SEND, sent
-        else:
-            asked = self._read(frame)
-            if not isinstance(asked, _Asked):
-                return asked
-            method, version, request = asked
+        asked = self._read(frame)
+        if not isinstance(asked, _Asked):
+            return asked
+        method, version, request = asked
         call = self._call
         if call.version != version:  # a client says the same each time
             call = self._call = Call(self._shared, version, call.line)

@@ -20,6 +20,7 @@ from penstock.protocols.tubemq.wire.messages import (
     ResponseHeader,
     RpcConnHeader,
     RspExceptionBody,
+    RspResponseBody,
 )
 from penstock.protocols.tubemq.wire.protobuf import Message, decode, delimited, encode, fields, read_varint, varint
 
@@ -371,9 +372,11 @@ def read_answer(method: Method[Req, Ans], frame: Frame, *, node: str | None = No
 def read_payload(method: Method[Req, Ans], frame: Frame, *, node: str | None = None) -> memoryview:
     """Like `read_answer`, but return the method's own message undecoded: `records` reads large ones without copies."""
     _, header_bytes, third = _units(frame.body)
-    header = decode(ResponseHeader, header_bytes)
-    if header.status != Status.SUCCESS:
-        raise _failure_of(decode(RspExceptionBody, third), header.status, node)
+    status = _status_of(bytes(header_bytes))
+    if status != Status.SUCCESS:
+        raise _failure_of(decode(RspExceptionBody, third), status, node)
+    if len(third) <= _SMALL and (small := _small_answer(third, method.number)) is not None:
+        return memoryview(small)
     number, payload = -1, None
     wanted, _ = _PAYLOAD[True]
     for field, value in fields(third):
@@ -384,6 +387,21 @@ def read_payload(method: Method[Req, Ans], frame: Frame, *, node: str | None = N
     if number != method.number or payload is None:
         raise ProtocolViolation(f"an answer of method {number} to method {method.number} ({method.name})", node=node)
     return payload
+
+
+@functools.lru_cache(256)
+def _status_of(data: bytes) -> int:
+    """The status in an answer's header: servers send the same few again and again."""
+    return decode(ResponseHeader, data).status
+
+
+def _small_answer(third: memoryview, method: int) -> bytes | None:
+    """The message of a small answer, copied; None for what has to be looked at closely."""
+    try:
+        body = decode(RspResponseBody, third)
+    except ProtocolViolation:
+        return None
+    return body.data if body.method == method else None
 
 
 def _failure_of(body: RspExceptionBody, status: int, node: str | None) -> RpcFailure:
