@@ -213,8 +213,8 @@ def _machine() -> str:
     facts = [sys.implementation.cache_tag or "", platform.machine(), platform.processor()]
     facts += [os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
     facts += ["-OO"] if sys.flags.optimize > 1 else []  # without docstrings, numba confuses functions
-    with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as told:
-        first = itertools.takewhile(str.strip, told)
+    with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as result:
+        first = itertools.takewhile(str.strip, result)
         facts += [line for line in first if line.startswith(("model name", "flags", "Features", "CPU part"))]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 

@@ -178,11 +178,11 @@ def _assembled(
     arrays = [values if name == "value" else batch.column(name) for name in columns]
     names = list(columns)
     if errors is not None:
-        told = pa.array([errors.get(row) for row in range(batch.num_rows)], pa.string()) if errors else None
+        result = pa.array([errors.get(row) for row in range(batch.num_rows)], pa.string()) if errors else None
         raw = batch.column("value")
         good = pa.array(_kept(batch.num_rows, errors))
         arrays += [
-            pa.nulls(batch.num_rows, pa.string()) if told is None else told,
+            pa.nulls(batch.num_rows, pa.string()) if result is None else result,
             pa.compute.if_else(good, pa.scalar(None, raw.type), raw),
         ]
         names += [ERROR, RAW]

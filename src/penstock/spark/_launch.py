@@ -39,9 +39,9 @@ _ESCAPED = re.compile(r"\\(.)")
 
 def settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, str] | None:
     """Names and values of the visible settings, with a master; None if Spark does not seem to have started us."""
-    told = environment.get(TOLD)
-    if told:
-        found: dict[str, str] = json.loads(told)
+    result = environment.get(TOLD)
+    if result:
+        found: dict[str, str] = json.loads(result)
         return found
     for line in ancestors():
         given = of_command_line(line, environment)

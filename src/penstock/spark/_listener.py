@@ -45,13 +45,13 @@ class StreamListener(StreamingQueryListener):
         self._stream(str(event.id), event.name)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        told = with_metrics(event.progress)
-        sources = parse_progress(told)
-        stream = self._stream(str(told["id"]), told.get("name"))
+        result = with_metrics(event.progress)
+        sources = parse_progress(result)
+        stream = self._stream(str(result["id"]), result.get("name"))
         with self._lock:
             stream.running, stream.error = True, None
-            stream.add(int(told["batchId"]), told.get("batchDuration", 0) / 1_000, sources)
-            stream.progress = told
+            stream.add(int(result["batchId"]), result.get("batchDuration", 0) / 1_000, sources)
+            stream.progress = result
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """No new data: the last progress stays."""

@@ -41,12 +41,12 @@ class BatchOffset(Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """The canonical form: equal offsets give equal text, independent of the order of insertion."""
-        told: dict[str, Json] = {"v": VERSION, "from": _tree(self.start), "to": _tree(self.end)}
+        result: dict[str, Json] = {"v": VERSION, "from": _tree(self.start), "to": _tree(self.end)}
         if self.ids:
-            told["ids"] = {topic: self.ids[topic] for topic in sorted(self.ids)}
+            result["ids"] = {topic: self.ids[topic] for topic in sorted(self.ids)}
         if self.epochs:
-            told["epochs"] = _tree(self.epochs)
-        return told
+            result["epochs"] = _tree(self.epochs)
+        return result
 
     @classmethod
     def from_json(cls, stored: object) -> BatchOffset:

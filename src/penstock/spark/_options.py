@@ -140,10 +140,10 @@ def decoded_ddl(columns: Sequence[str], decoding: Decoding | None, more: Mapping
     types = {**KNOWN, **(more or {})}
     if decoding is not None:
         types["value"] = f"struct<{decoding.ddl}>"
-    told = [f"{_quoted(name)} {types[name]}" for name in columns]
+    result = [f"{_quoted(name)} {types[name]}" for name in columns]
     if decoding is not None and decoding.mode is Mode.PERMISSIVE:
-        told += [f"{ERROR} string", f"{RAW} binary"]
-    return ", ".join(told)
+        result += [f"{ERROR} string", f"{RAW} binary"]
+    return ", ".join(result)
 
 
 def _quoted(name: str) -> str:

@@ -106,14 +106,14 @@ def with_metrics(progress: Any) -> dict[str, Any]:
     '1200'
     """
     spelled = getattr(progress, "json", None)
-    told = dict(progress if spelled is None else json.loads(spelled))
-    sources = [(each, _source(each)) for each in told.get("sources", ())]
-    told["sources"] = [each if ours is None else {**each, "metrics": ours.metrics} for each, ours in sources]
-    return told
+    result = dict(progress if spelled is None else json.loads(spelled))
+    sources = [(each, _source(each)) for each in result.get("sources", ())]
+    result["sources"] = [each if ours is None else {**each, "metrics": ours.metrics} for each, ours in sources]
+    return result
 
 
-def _source(told: Mapping[str, Any]) -> SourceProgress | None:
-    ends, latest = (_json(told.get(name)) for name in ("endOffset", "latestOffset"))
+def _source(result: Mapping[str, Any]) -> SourceProgress | None:
+    ends, latest = (_json(result.get(name)) for name in ("endOffset", "latestOffset"))
     try:
         done = BatchOffset.from_json(ends).end
         known = BatchOffset.from_json(latest) if isinstance(latest, dict) and "behind" in latest else None
@@ -127,7 +127,7 @@ def _source(told: Mapping[str, Any]) -> SourceProgress | None:
         key = f"{partition.node}/{partition.id}" if partition.node else str(partition.id)
         lag[partition] = PartitionLag(offset, max(0, end - offset), seconds.get(partition.topic, {}).get(key))
     return SourceProgress(
-        rows=int(told.get("numInputRows", 0)),
+        rows=int(result.get("numInputRows", 0)),
         size_bytes=int(behind.get("batchBytes", 0)),
         lag=lag,
         lost_offsets=int(behind.get("lostOffsets", 0)),

@@ -179,11 +179,11 @@ def register(spark: SparkSession) -> None:
 
     if (context := _context()) is not None:
         given = context.getConf()
-        told = {name: str(given.get(name)) for name in SETTINGS if given.contains(name)}
-        context.environment[TOLD] = json.dumps(told)
+        result = {name: str(given.get(name)) for name in SETTINGS if given.contains(name)}
+        context.environment[TOLD] = json.dumps(result)
         # A stream's planner looks for --py-files in the wrong place (seen in 4.3.0).
         _add_own_home(context.environment)
-        _warn_if_missing(context.pythonExec, told.get(MASTER, ""))
+        _warn_if_missing(context.pythonExec, result.get(MASTER, ""))
     spark.dataSource.register(PenstockDataSource)
 
 

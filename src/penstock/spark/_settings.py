@@ -58,8 +58,8 @@ def slots(settings: Mapping[str, str] | None, *, cores: int) -> Slots:
     if (local := _LOCAL.fullmatch(master)) is not None:
         threads = local[1] or "1"
         return Slots(cores if threads == "*" else max(int(threads), 1), apart=False)
-    if (told := _count(settings, "spark.default.parallelism")) is not None:
-        return Slots(told, apart=True)
+    if (result := _count(settings, "spark.default.parallelism")) is not None:
+        return Slots(result, apart=True)
     if (pretended := _LOCAL_CLUSTER.fullmatch(master)) is not None:
         return Slots(int(pretended[1]) * int(pretended[2]), apart=True)
     all_cores = _cores(settings, managed=master.startswith(_MANAGED))

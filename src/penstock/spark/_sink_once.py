@@ -264,10 +264,10 @@ def abort(log: TransactionalLog, reports: Sequence[Report | None]) -> None:
     Reports are in task order. None is a task that failed or was stopped, perhaps midway: an open transaction of it
     would block readers of committed records until the log's timeout.
     """
-    told = [report for report in reports if report is not None]
-    if not told:
+    result = [report for report in reports if report is not None]
+    if not result:
         return  # the query is unknown without a report
-    place = told[0].place
+    place = result[0].place
     if not place.unnamed:
         log.own(place.query)  # after this, a decision in flight is either stored or refused
         marker = log.marker(place.query)

@@ -155,7 +155,7 @@ async def brokers() -> AsyncIterator[Brokers]:
 
 async def write(engine: ProducerEngine) -> float:
     """Send a row; when it was acknowledged."""
-    outcomes = [engine.intake.put_table(*table) for table in engine.tables(FIRST.topic, ROW)]
+    outcomes = [engine.accumulator.put_table(*table) for table in engine.tables(FIRST.topic, ROW)]
     await BatchDelivery([outcome for outcome in outcomes if outcome is not None])
     return asyncio.get_running_loop().time()
 

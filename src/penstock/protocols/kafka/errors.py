@@ -81,7 +81,7 @@ _ROWS = (
     _moved(9, "REPLICA_NOT_AVAILABLE", "try again shortly: the replica is being moved or is not up yet"),
     _final(10, "MESSAGE_TOO_LARGE", "raise max.message.bytes of the topic or send smaller batches"),
     _final(11, "STALE_CONTROLLER_EPOCH", "ask the newer controller: this one was replaced"),
-    _final(12, "OFFSET_METADATA_TOO_LARGE", "shorten the text beside the offset (offset.metadata.max.bytes)"),
+    _final(12, "OFFSET_METADATA_TOO_LARGE", "shorten the text of the commit (offset.metadata.max.bytes)"),
     _again(13, "NETWORK_EXCEPTION", "try again: the broker lost the connection it needed before it had an answer"),
     _again(14, "COORDINATOR_LOAD_IN_PROGRESS", "try again shortly: the coordinator is loading its groups"),
     _group_moved(15, "COORDINATOR_NOT_AVAILABLE", "try again shortly: no coordinator is ready yet"),

@@ -92,7 +92,7 @@ class Event(enum.Enum):
     TIMED_OUT = "the transaction is open for too long"
     FENCED = "the epoch is raised"
     MARKED = "every partition has its marker"
-    FORGET = "nobody has used it for a long time"
+    FORGET = "it has not been used for a long time"
 
 
 class Effect(enum.Enum):

@@ -62,13 +62,13 @@ _SLACK_S: Final = 1.0
 _WHAT: Final = "writing failed"
 _LEFT_OUT: Final = 7
 
-Told = ProduceResponsePartition | PenstockError
+_Result = ProduceResponsePartition | PenstockError
 
 
 class _Letter(NamedTuple):
     partition: Partition
     data: Buffer
-    told: Promise[Told]
+    promise: Promise[_Result]
 
 
 class ProduceBatcher:
@@ -81,12 +81,12 @@ class ProduceBatcher:
         self._under_way: dict[Endpoint, int] = {}
         self._due: set[Endpoint] = set()
 
-    async def send(self, node: Node, partition: Partition, data: Buffer) -> Told:
+    async def send(self, node: Node, partition: Partition, data: Buffer) -> _Result:
         """The broker's answer for one batch; only one batch of a partition may be in flight."""
-        told: Promise[Told] = self._runtime.promise()
-        self._waiting.setdefault(node.endpoint, []).append(_Letter(partition, data, told))
+        promise: Promise[_Result] = self._runtime.promise()
+        self._waiting.setdefault(node.endpoint, []).append(_Letter(partition, data, promise))
         self._begin_soon(node.endpoint)
-        return await told
+        return await promise
 
     def _begin_soon(self, endpoint: Endpoint) -> None:
         if endpoint not in self._due and self._under_way.get(endpoint, 0) < _UNDER_WAY:
@@ -111,17 +111,17 @@ class ProduceBatcher:
 
     async def _carry(self, endpoint: Endpoint, letters: Sequence[_Letter]) -> None:
         try:
-            told = await self._asked(endpoint, letters)
+            result = await self._asked(endpoint, letters)
         except PenstockError as error:
-            told = [error] * len(letters)
+            result = [error] * len(letters)
         finally:
             self._under_way[endpoint] -= 1
             if self._waiting.get(endpoint):
                 self._begin_soon(endpoint)
-        for letter, each in zip(letters, told, strict=True):
-            letter.told.set(each)
+        for letter, each in zip(letters, result, strict=True):
+            letter.promise.set(each)
 
-    async def _asked(self, endpoint: Endpoint, letters: Sequence[_Letter]) -> list[Told]:
+    async def _asked(self, endpoint: Endpoint, letters: Sequence[_Letter]) -> list[_Result]:
         topics: dict[str, list[ProduceRequestPartition]] = {}
         for letter in letters:
             part = ProduceRequestPartition(index=letter.partition.id, records=letter.data)
@@ -177,16 +177,16 @@ def count_that_fit(headers: Iterable[BatchHeader]) -> int:
 
 def merged(batches: Iterable[tuple[BatchHeader, Buffer]]) -> bytearray:
     """One batch of all records, in order; the caller writes its checksum with its number. Raises CorruptBatch."""
-    told = list(batches)
-    first = told[0][0].base_timestamp
+    result = list(batches)
+    first = result[0][0].base_timestamp
     out = bytearray(HEADER_BYTES)
     count = 0
-    for header, data in told:
+    for header, data in result:
         plain = bytes(data)
         for record in _moved(header, plain, count, header.base_timestamp - first):
             out += record
         count += header.record_count
-    newest = max(header.max_timestamp for header, _ in told)
+    newest = max(header.max_timestamp for header, _ in result)
     length = len(out) - _LENGTH_AFTER
     BATCH_HEADER.pack_into(out, 0, 0, length, -1, _MAGIC, 0, 0, count - 1, first, newest, -1, -1, -1, count)
     return out
@@ -298,7 +298,7 @@ _IN_DOUBT: Final = frozenset((-1, 7, 13, 20))
 class _Waiting(Struct, eq=False):
     data: Buffer
     header: BatchHeader
-    told: Promise[Appended | PenstockError]
+    promise: Promise[Appended | PenstockError]
     until_s: float
     identity: ProducerIdentity = NOT_IDEMPOTENT
     in_doubt: bool = False
@@ -330,21 +330,21 @@ class Writing:
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
         """``penstock.interfaces.enode.Enode.append_all``; all batches are queued before the first await."""
-        told = [self._put(partition, batch) for partition, batch in batches]
-        return [each if isinstance(each, PenstockError) else await each for each in told]
+        result = [self._put(partition, batch) for partition, batch in batches]
+        return [each if isinstance(each, PenstockError) else await each for each in result]
 
     def _put(self, partition: Partition, batch: Batch) -> Promise[Appended | PenstockError] | PenstockError:
         try:
             checked = batch if isinstance(batch, ValidatedBatch) else ValidatedBatch(batch)
         except PenstockError as error:
             return as_log_says(error, partition)
-        told: Promise[Appended | PenstockError] = self._runtime.promise()
+        promise: Promise[Appended | PenstockError] = self._runtime.promise()
         line = self._lines.setdefault(partition, _Line())
-        line.waiting.append(_Waiting(checked.data, checked.header, told, self._runtime.monotonic() + PATIENCE_S))
+        line.waiting.append(_Waiting(checked.data, checked.header, promise, self._runtime.monotonic() + PATIENCE_S))
         if not line.moves:
             line.moves = True
             self._runtime.spawn(self._move(partition, line), f"write to {partition.topic}-{partition.id}")
-        return told
+        return promise
 
     async def _move(self, partition: Partition, line: _Line) -> None:
         try:
@@ -353,7 +353,7 @@ class Writing:
                 taken = [line.waiting[at] for at in range(count)]
                 for each, outcome in zip(taken, await self._together(partition, line, taken), strict=True):
                     line.waiting.popleft()
-                    each.told.set(outcome)
+                    each.promise.set(outcome)
         finally:
             line.moves = False
 
@@ -367,7 +367,7 @@ class Writing:
             except PenstockError:
                 pass  # one of them is corrupt: alone it gets its own error
             else:
-                whole = _Waiting(data, parse_header(data), taken[0].told, min(each.until_s for each in taken))
+                whole = _Waiting(data, parse_header(data), taken[0].promise, min(each.until_s for each in taken))
                 stored = await self._stored(partition, line, whole)
                 if not isinstance(stored, PenstockError):
                     return list(_parts(stored, taken))
@@ -401,16 +401,16 @@ class Writing:
         node = await self._asking.leader(partition)
         if batch.own and batch.identity == NOT_IDEMPOTENT:
             await self._number(line, batch)
-        told = await self._couriers.send(node, partition, batch.data)
-        if isinstance(told, PenstockError):
-            raise told
-        if told.error_code not in (NONE, _DUPLICATE):
-            raise _refusal(partition, told, node.name)
+        result = await self._couriers.send(node, partition, batch.data)
+        if isinstance(result, PenstockError):
+            raise result
+        if result.error_code not in (NONE, _DUPLICATE):
+            raise _refusal(partition, result, node.name)
         if batch.own:
             line.next = (line.next + batch.header.last_offset_delta + 1) % _SEQUENCES
-        duplicate = told.error_code == _DUPLICATE
-        last = -1 if told.base_offset < 0 else told.base_offset + batch.header.last_offset_delta
-        return Stored(told.base_offset, last, told.log_append_time_ms, told.log_start_offset, duplicate)
+        duplicate = result.error_code == _DUPLICATE
+        last = -1 if result.base_offset < 0 else result.base_offset + batch.header.last_offset_delta
+        return Stored(result.base_offset, last, result.log_append_time_ms, result.log_start_offset, duplicate)
 
     async def _number(self, line: _Line, batch: _Waiting) -> None:
         """Give the batch the next number of the current epoch. Raises if the cluster gives no id."""
@@ -476,9 +476,9 @@ def _may_be_stored(error: PenstockError) -> bool:
     return isinstance(error, ConnectionLost | RequestTimeout | ProtocolViolation)
 
 
-def _refusal(partition: Partition, told: ProduceResponsePartition, node: str) -> ServerError:
-    records = (f"record {each.batch_index}: {each.batch_index_error_message}" for each in told.record_errors)
-    detail = "; ".join([told.error_message or "", *records]).strip("; ") or None
+def _refusal(partition: Partition, result: ProduceResponsePartition, node: str) -> ServerError:
+    records = (f"record {each.batch_index}: {each.batch_index_error_message}" for each in result.record_errors)
+    detail = "; ".join([result.error_message or "", *records]).strip("; ") or None
     return error_for(
-        told.error_code, "writing failed", topic=partition.topic, partition=partition.id, node=node, detail=detail
+        result.error_code, "writing failed", topic=partition.topic, partition=partition.id, node=node, detail=detail
     )

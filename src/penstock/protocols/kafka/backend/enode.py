@@ -167,9 +167,9 @@ class TopicOptions:
         resource = IncrementalAlterConfigsRequestResource(resource_type=_TOPIC, resource_name=name, configs=changes)
         message = IncrementalAlterConfigsRequest(resources=[resource])
         what = "setting a topic's options failed"
-        told = only((await self._cluster.ask_anyone(message, IncrementalAlterConfigsResponse)).responses, what)
-        if told.error_code != NONE:
-            raise error_for(told.error_code, what, topic=name, detail=told.error_message)
+        result = only((await self._cluster.ask_anyone(message, IncrementalAlterConfigsResponse)).responses, what)
+        if result.error_code != NONE:
+            raise error_for(result.error_code, what, topic=name, detail=result.error_message)
         await self._show(name, config)
 
     async def _show(self, name: str, config: Mapping[str, str]) -> None:

@@ -141,7 +141,7 @@ class Asking:
         node = self.cluster.leader(partition)
         if node is None:
             self.cluster.distrust(partition)
-            raise self.cluster.no_leader(partition, "nobody leads the partition now")
+            raise self.cluster.no_leader(partition, "the partition has no leader now")
         return node
 
     async def each(
@@ -198,15 +198,17 @@ class Asking:
             except PenstockError as error:
                 answers[row] = error
         found = await self.cluster.calls.channel.gather([_awaited(ask(node, rows)) for node, rows in of_node.items()])
-        for (node, asked), told in zip(of_node.items(), found, strict=True):
-            if isinstance(told, BaseException) and not isinstance(told, PenstockError):
-                raise told
+        for (node, asked), result in zip(of_node.items(), found, strict=True):
+            if isinstance(result, BaseException) and not isinstance(result, PenstockError):
+                raise result
             missing = (
-                told
-                if isinstance(told, PenstockError)
+                result
+                if isinstance(result, PenstockError)
                 else error_for(_LEFT_OUT, f"{what}: the answer leaves it out", node=str(node.endpoint))
             )
-            answers |= {row: missing if isinstance(told, PenstockError) else told.get(row, missing) for row in asked}
+            answers |= {
+                row: missing if isinstance(result, PenstockError) else result.get(row, missing) for row in asked
+            }
         return self._sorted(partitions, answers, done)
 
     def _sorted(

@@ -105,8 +105,8 @@ class Arrivals:
 
     def wait(self, known: Mapping[Partition, int]) -> Promise[None]:
         """``penstock.interfaces.enode.Enode.arrival``."""
-        told: Promise[None] = self._runtime.promise()
-        self._of[told] = tuple(known)
+        promise: Promise[None] = self._runtime.promise()
+        self._of[promise] = tuple(known)
         for partition, end in known.items():
             watched = self._watched.get(partition)
             if watched is None:
@@ -115,12 +115,12 @@ class Arrivals:
                 self._wake(watched)  # this reader knows a later end than the waiting ones
                 watched.end = end
             elif end < watched.end:
-                self.forget(told)
-                told.set(None)
-                return told
-            watched.waiting.add(told)
+                self.forget(promise)
+                promise.set(None)
+                return promise
+            watched.waiting.add(promise)
             self._place(partition, watched)
-        return told
+        return promise
 
     def forget(self, promise: Promise[None]) -> None:
         """``penstock.interfaces.enode.Enode.forget_arrival``."""
@@ -258,33 +258,33 @@ class Arrivals:
             if asked is not None:
                 session.lost(asked)
             raise
-        told: dict[Key, FetchResponsePartition] = {
+        result: dict[Key, FetchResponsePartition] = {
             (topic.topic or topic.topic_id, each.partition_index): each
             for topic in answer.responses
             for each in topic.partitions
         }
         if asked is not None:
-            session.answered(asked, answer.error_code, answer.session_id, told)
+            session.answered(asked, answer.error_code, answer.session_id, result)
         if answer.error_code != NONE and not row(answer.error_code).retriable:
             raise error_for(answer.error_code, "waiting for records failed", node=watch.node.name)
-        for key, each in told.items():
+        for key, each in result.items():
             if key in names:
                 self._heard(names[key], each)
 
-    def _heard(self, partition: Partition, told: FetchResponsePartition) -> None:
+    def _heard(self, partition: Partition, result: FetchResponsePartition) -> None:
         watched = self._watched.get(partition)
         if watched is None:
             return
-        if told.error_code != NONE:
+        if result.error_code != NONE:
             error = error_for(
-                told.error_code, "waiting for records failed", topic=partition.topic, partition=partition.id
+                result.error_code, "waiting for records failed", topic=partition.topic, partition=partition.id
             )
             self._refused(partition, watched, error)
             return
-        moved = watched.start >= 0 and told.log_start_offset != watched.start
-        watched.start = told.log_start_offset
-        if told.high_watermark > watched.end or moved:
-            watched.end = max(watched.end, told.high_watermark)
+        moved = watched.start >= 0 and result.log_start_offset != watched.start
+        watched.start = result.log_start_offset
+        if result.high_watermark > watched.end or moved:
+            watched.end = max(watched.end, result.high_watermark)
             self._wake(watched)
 
     def _refused(self, partition: Partition, watched: _Watched, error: ServerError) -> None:
@@ -362,8 +362,8 @@ class Ends:
                     raise each
             starts, ends, stables = (each for each in found if not isinstance(each, BaseException))
             return {
-                row: self._extent(partitions[row], *told)
-                for row, *told in zip(rows, starts, ends, stables, strict=True)
+                row: self._extent(partitions[row], *result)
+                for row, *result in zip(rows, starts, ends, stables, strict=True)
             }
 
         return await self._asking.each(partitions, ask, _OFFSETS_FAILED)
@@ -415,12 +415,12 @@ class Ends:
             topics=[ListOffsetsRequestTopic(name=name, partitions=asked) for name, asked in topics.items()],
         )
         answer = await self._cluster.calls.call(node.endpoint, message, ListOffsetsResponse)
-        told = {
+        result = {
             Partition(topic.name, part.partition_index): part for topic in answer.topics for part in topic.partitions
         }
         found: list[_Found | PenstockError] = []
         for partition in partitions:
-            part = told.get(partition)
+            part = result.get(partition)
             if part is None or part.error_code != NONE:
                 code = _LEFT_OUT if part is None else part.error_code
                 found.append(
@@ -441,10 +441,10 @@ class Ends:
 
         async def ask(node: Node) -> tuple[int, int] | PenstockError:
             answer = await self._cluster.calls.call(node.endpoint, message, OffsetForLeaderEpochResponse)
-            told = only(only(answer.topics, what).partitions, what)
-            if told.error_code != NONE:
-                return error_for(told.error_code, what, topic=partition.topic, partition=partition.id)
-            return told.leader_epoch, told.end_offset
+            result = only(only(answer.topics, what).partitions, what)
+            if result.error_code != NONE:
+                return error_for(result.error_code, what, topic=partition.topic, partition=partition.id)
+            return result.leader_epoch, result.end_offset
 
         return await self._asking.one(partition, ask, what)
 
@@ -456,9 +456,9 @@ class Ends:
 
         async def ask(node: Node) -> list[Writer] | PenstockError:
             answer = await self._cluster.calls.call(node.endpoint, message, DescribeProducersResponse)
-            told = only(only(answer.topics, what).partitions, what)
-            if told.error_code != NONE:
-                return error_for(told.error_code, what, topic=partition.topic, partition=partition.id)
+            result = only(only(answer.topics, what).partitions, what)
+            if result.error_code != NONE:
+                return error_for(result.error_code, what, topic=partition.topic, partition=partition.id)
             return [
                 Writer(
                     each.producer_id,
@@ -467,7 +467,7 @@ class Ends:
                     each.last_timestamp,
                     each.current_txn_start_offset,
                 )
-                for each in told.active_producers
+                for each in result.active_producers
             ]
 
         return await self._asking.one(partition, ask, what)
@@ -486,10 +486,10 @@ class Ends:
             answer = await self._cluster.calls.call(
                 node.endpoint, message, DeleteRecordsResponse, timeout_s=2 * options.request_timeout_s
             )
-            told = only(only(answer.topics, what).partitions, what)
-            if told.error_code != NONE:
-                return error_for(told.error_code, what, topic=partition.topic, partition=partition.id, offset=before)
-            return told.low_watermark
+            result = only(only(answer.topics, what).partitions, what)
+            if result.error_code != NONE:
+                return error_for(result.error_code, what, topic=partition.topic, partition=partition.id, offset=before)
+            return result.low_watermark
 
         return await self._asking.one(partition, ask, what)
 
@@ -525,8 +525,8 @@ class Reading:
         found: dict[int, Fetched | PenstockError] = {}
         for stable in {part.stable for part in parts}:
             rows = [row for row, part in enumerate(parts) if part.stable is stable]
-            told = await self._read([parts[row] for row in rows], stable, max(1, min(budget.left, _MOST_BYTES)))
-            found.update(zip(rows, told, strict=True))
+            result = await self._read([parts[row] for row in rows], stable, max(1, min(budget.left, _MOST_BYTES)))
+            found.update(zip(rows, result, strict=True))
         return [_within(part, found[row], budget) for row, part in enumerate(parts)]
 
     async def _read(self, parts: Sequence[FetchPart], stable: bool, most: int) -> list[Fetched | PenstockError]:
@@ -552,26 +552,26 @@ class Reading:
         answer = await cluster.calls.call(node.endpoint, message, FetchResponse, lane=_FETCH_LANE)
         if answer.error_code != NONE:
             raise error_for(answer.error_code, _READING_FAILED, node=str(node.endpoint))
-        told = _told(cluster, answer)
-        nothing = not any(each.records for each in told.values())
-        return [self._fetched(node, part, told.get(part.partition), nothing) for part in parts]
+        result = _results(cluster, answer)
+        nothing = not any(each.records for each in result.values())
+        return [self._fetched(node, part, result.get(part.partition), nothing) for part in parts]
 
     def _fetched(
-        self, node: Node, part: FetchPart, told: FetchResponsePartition | None, nothing: bool
+        self, node: Node, part: FetchPart, result: FetchResponsePartition | None, nothing: bool
     ) -> Fetched | PenstockError:
         topic, number = part.partition.topic, part.partition.id
-        if told is None or told.error_code != NONE:
-            code = _LEFT_OUT if told is None else told.error_code
+        if result is None or result.error_code != NONE:
+            code = _LEFT_OUT if result is None else result.error_code
             where = str(node.endpoint)
             return error_for(code, _READING_FAILED, topic=topic, partition=number, offset=part.offset, node=where)
-        start, end = told.log_start_offset, told.high_watermark
-        stable = end if told.last_stable_offset < 0 else told.last_stable_offset
+        start, end = result.log_start_offset, result.high_watermark
+        stable = end if result.last_stable_offset < 0 else result.last_stable_offset
         epoch = self._cluster.leader_epoch(part.partition)
-        parted = told.diverging_epoch
+        parted = result.diverging_epoch
         if parted.end_offset >= 0:
             return Fetched(b"", part.offset, start, end, stable, epoch, parted=(parted.epoch, parted.end_offset))
         try:
-            data, beyond = _whole(told.records or b"")
+            data, beyond = _whole(result.records or b"")
         except Unsupported as error:
             error.topic, error.partition = topic, number
             return error
@@ -580,7 +580,7 @@ class Reading:
             # A broker sends at least one batch if it has any, however little is asked for: compaction has left none
             # here.
             beyond = bound
-        aborted = [(each.producer_id, each.first_offset) for each in told.aborted_transactions or ()]
+        aborted = [(each.producer_id, each.first_offset) for each in result.aborted_transactions or ()]
         return Fetched(data, max(part.offset, beyond), start, end, stable, epoch, aborted if part.stable else ())
 
     async def _placed(self, part: FetchPart, found: Fetched | PenstockError) -> Fetched | PenstockError:
@@ -638,7 +638,7 @@ def _fetch_request(
     )
 
 
-def _told(cluster: Cluster, answer: FetchResponse) -> dict[Partition, FetchResponsePartition]:
+def _results(cluster: Cluster, answer: FetchResponse) -> dict[Partition, FetchResponsePartition]:
     return {
         Partition(topic.topic or cluster.topic_name(topic.topic_id) or "", each.partition_index): each
         for topic in answer.responses

@@ -184,10 +184,10 @@ _SPEAKS: Final = {0: False, 1: True}
 
 async def describe_group(cluster: Cluster, group: str) -> GroupDescription:
     """One group; ``state`` is "Dead" if it does not exist. Raises ServerError, ConnectionLost."""
-    told = await describe_groups(cluster, [group])
-    for error in told.failed.values():
+    result = await describe_groups(cluster, [group])
+    for error in result.failed.values():
         raise error
-    return told[group]
+    return result[group]
 
 
 async def describe_groups(cluster: Cluster, groups: Collection[str]) -> GroupDescriptions:
@@ -199,10 +199,10 @@ async def describe_groups(cluster: Cluster, groups: Collection[str]) -> GroupDes
     done: Descriptions = {}
     left = list(dict.fromkeys(groups))
     while left:
-        told = await _round(cluster, left)
-        again = {group: each for group, each in told.items() if isinstance(each, PenstockError) and each.retriable}
+        result = await _round(cluster, left)
+        again = {group: each for group, each in result.items() if isinstance(each, PenstockError) and each.retriable}
         await _wait(retry, again)
-        done |= {group: each for group, each in told.items() if group not in again}
+        done |= {group: each for group, each in result.items() if group not in again}
         left = [*again]
     described = GroupDescriptions()
     for group in dict.fromkeys(groups):
@@ -230,36 +230,36 @@ def _alike(one: PenstockError, other: PenstockError) -> bool:
 async def _round(cluster: Cluster, groups: Sequence[str]) -> Descriptions:
     """Ask each coordinator once."""
     at: dict[Node, list[str]] = {}
-    told: Descriptions = {}
+    result: Descriptions = {}
     for group, found in (await coordinators(cluster, groups, Kind.GROUP)).items():
         if isinstance(found, PenstockError):
-            told[group] = found
+            result[group] = found
         else:
             at.setdefault(found, []).append(group)
     asked = [_at_node(cluster, node, here) for node, here in at.items()]
     for answered in await cluster.calls.channel.gather(asked):
         if isinstance(answered, BaseException):
             raise answered
-        told |= answered
-    return told
+        result |= answered
+    return result
 
 
 async def _at_node(cluster: Cluster, node: Node, groups: Sequence[str]) -> Descriptions:
     """Descriptions from one coordinator; after an error of the whole request, all remaining groups share it."""
-    told: Descriptions = {}
+    result: Descriptions = {}
     for first in range(0, len(groups), _AT_ONCE):
         try:
-            told |= await _of_both_kinds(cluster, node, groups[first : first + _AT_ONCE])
+            result |= await _of_both_kinds(cluster, node, groups[first : first + _AT_ONCE])
         except PenstockError as error:
-            return told | dict.fromkeys(groups[first:], error)
-    return told
+            return result | dict.fromkeys(groups[first:], error)
+    return result
 
 
 async def _of_both_kinds(cluster: Cluster, node: Node, groups: Sequence[str]) -> Descriptions:
     answer = await _ask(cluster, node, DescribeGroupsRequest(groups=groups), DescribeGroupsResponse)
-    told = {group: _classic(each, node) for group, each in _matched(answer.groups, groups).items()}
-    dead = [group for group, each in told.items() if isinstance(each, GroupDescription) and each.state == _DEAD]
-    return told | await _newer(cluster, node, dead) if dead else told
+    result = {group: _classic(each, node) for group, each in _matched(answer.groups, groups).items()}
+    dead = [group for group, each in result.items() if isinstance(each, GroupDescription) and each.state == _DEAD]
+    return result | await _newer(cluster, node, dead) if dead else result
 
 
 async def _ask(cluster: Cluster, node: Node, message: object, response: type[T]) -> T:
@@ -269,33 +269,33 @@ async def _ask(cluster: Cluster, node: Node, message: object, response: type[T])
 
 def _matched(answers: Sequence[Answer], groups: Sequence[str]) -> Mapping[str, Answer]:
     """Answers by group, in the order of the request. Raises ProtocolViolation if they do not match it."""
-    told = {each.group_id: each for each in answers}
-    if told.keys() != set(groups) or len(answers) != len(groups):
+    result = {each.group_id: each for each in answers}
+    if result.keys() != set(groups) or len(answers) != len(groups):
         raise ProtocolViolation(
             f"describing groups failed: {len(answers)} answers to {len(groups)} questions, or to others"
         )
-    return {group: told[group] for group in groups}
+    return {group: result[group] for group in groups}
 
 
-def _classic(told: DescribeGroupsResponseGroup, node: Node) -> GroupDescription | PenstockError:
-    if told.error_code not in (NONE, _GROUP_ID_NOT_FOUND):
-        return _refused(told)
-    if told.error_code == _GROUP_ID_NOT_FOUND or told.group_state == _DEAD:
-        return GroupDescription(told.group_id, _DEAD, "", node, ())
-    members = tuple(_member(each) for each in told.members)
-    return GroupDescription(told.group_id, told.group_state, told.protocol_data, node, members, _CLASSIC)
+def _classic(result: DescribeGroupsResponseGroup, node: Node) -> GroupDescription | PenstockError:
+    if result.error_code not in (NONE, _GROUP_ID_NOT_FOUND):
+        return _refused(result)
+    if result.error_code == _GROUP_ID_NOT_FOUND or result.group_state == _DEAD:
+        return GroupDescription(result.group_id, _DEAD, "", node, ())
+    members = tuple(_member(each) for each in result.members)
+    return GroupDescription(result.group_id, result.group_state, result.protocol_data, node, members, _CLASSIC)
 
 
-def _refused(told: DescribeGroupsResponseGroup | ConsumerGroupDescribeResponseGroup) -> ServerError:
-    return error_for(told.error_code, f"describing group {told.group_id!r} failed", detail=told.error_message)
+def _refused(result: DescribeGroupsResponseGroup | ConsumerGroupDescribeResponseGroup) -> ServerError:
+    return error_for(result.error_code, f"describing group {result.group_id!r} failed", detail=result.error_message)
 
 
-def _member(told: DescribeGroupsResponseMember) -> GroupMember:
+def _member(result: DescribeGroupsResponseMember) -> GroupMember:
     try:
-        partitions = partitions_assigned(told.member_assignment)
+        partitions = partitions_assigned(result.member_assignment)
     except PenstockError:
         partitions = frozenset()  # a protocol type other than "consumer" has its own format
-    return GroupMember(told.member_id, told.group_instance_id, told.client_id, told.client_host, partitions)
+    return GroupMember(result.member_id, result.group_instance_id, result.client_id, result.client_host, partitions)
 
 
 async def _newer(cluster: Cluster, node: Node, groups: Sequence[str]) -> Descriptions:
@@ -319,34 +319,34 @@ async def _newer(cluster: Cluster, node: Node, groups: Sequence[str]) -> Descrip
     }
 
 
-def _newer_group(told: ConsumerGroupDescribeResponseGroup, node: Node) -> GroupDescription:
+def _newer_group(result: ConsumerGroupDescribeResponseGroup, node: Node) -> GroupDescription:
     return GroupDescription(
-        told.group_id,
-        told.group_state,
-        told.assignor_name,
+        result.group_id,
+        result.group_state,
+        result.assignor_name,
         node,
-        tuple(map(_newer_member, told.members)),
+        tuple(map(_newer_member, result.members)),
         _CONSUMER,
-        told.group_epoch,
-        told.assignment_epoch,
+        result.group_epoch,
+        result.assignment_epoch,
     )
 
 
-def _newer_member(told: ConsumerGroupDescribeResponseMember) -> GroupMember:
+def _newer_member(result: ConsumerGroupDescribeResponseMember) -> GroupMember:
     return GroupMember(
-        told.member_id,
-        told.instance_id,
-        told.client_id,
-        told.client_host,
-        _partitions(told.assignment.topic_partitions),
-        told.member_epoch,
-        _partitions(told.target_assignment.topic_partitions),
-        _SPEAKS.get(told.member_type),
+        result.member_id,
+        result.instance_id,
+        result.client_id,
+        result.client_host,
+        _partitions(result.assignment.topic_partitions),
+        result.member_epoch,
+        _partitions(result.target_assignment.topic_partitions),
+        _SPEAKS.get(result.member_type),
     )
 
 
-def _partitions(told: Iterable[ConsumerGroupDescribeResponseTopicPartition]) -> frozenset[Partition]:
-    return frozenset(Partition(topic.topic_name, number) for topic in told for number in topic.partitions)
+def _partitions(result: Iterable[ConsumerGroupDescribeResponseTopicPartition]) -> frozenset[Partition]:
+    return frozenset(Partition(topic.topic_name, number) for topic in result for number in topic.partitions)
 
 
 # Topics: create, grow, delete, read and change configuration, delete records.
@@ -392,10 +392,10 @@ async def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> None:
         ],
     )
 
-    def told(answer: CreateTopicsResponse) -> TopicErrors:
+    def on_result(answer: CreateTopicsResponse) -> TopicErrors:
         return ((each.name, each.error_code, each.error_message) for each in answer.topics)
 
-    await _change(cluster, message, CreateTopicsResponse, told, "creating a topic failed", repeated=_EXISTS)
+    await _change(cluster, message, CreateTopicsResponse, on_result, "creating a topic failed", repeated=_EXISTS)
     names = [topic.name for topic in topics]
     await _wait_until(cluster, names, lambda known: len(known) == len(names) and all(map(_is_led, known.values())))
 
@@ -409,11 +409,11 @@ async def delete_topics(cluster: Cluster, names: Collection[str]) -> None:
         topics = [DeleteTopicsRequestTopic(name=name) for name in names]
         return DeleteTopicsRequest(topics=topics, timeout_ms=_CHANGE_TIMEOUT_MS)
 
-    def told(answer: DeleteTopicsResponse) -> TopicErrors:
+    def on_result(answer: DeleteTopicsResponse) -> TopicErrors:
         return ((each.name or "", each.error_code, each.error_message) for each in answer.responses)
 
     message = ByVersion(DeleteTopicsRequest, build)
-    await _change(cluster, message, DeleteTopicsResponse, told, "deleting a topic failed", repeated=_UNKNOWN_TOPIC)
+    await _change(cluster, message, DeleteTopicsResponse, on_result, "deleting a topic failed", repeated=_UNKNOWN_TOPIC)
     await _wait_until(cluster, names, lambda known: not known)
 
 
@@ -423,11 +423,11 @@ async def add_partitions(cluster: Cluster, name: str, total: int) -> None:
         topics=[CreatePartitionsRequestTopic(name=name, count=total, assignments=None)], timeout_ms=_CHANGE_TIMEOUT_MS
     )
 
-    def told(answer: CreatePartitionsResponse) -> TopicErrors:
+    def on_result(answer: CreatePartitionsResponse) -> TopicErrors:
         return ((each.name, each.error_code, each.error_message) for each in answer.results)
 
     what = "adding partitions failed"
-    await _change(cluster, message, CreatePartitionsResponse, told, what, repeated=_INVALID_PARTITIONS)
+    await _change(cluster, message, CreatePartitionsResponse, on_result, what, repeated=_INVALID_PARTITIONS)
 
     def grown(known: Mapping[str, TopicInfo]) -> bool:
         return name in known and len(known[name].partitions) >= total and _is_led(known[name])
@@ -534,7 +534,7 @@ async def _change(
     cluster: Cluster,
     message: object,
     response: type[Response],
-    told: Callable[[Response], TopicErrors],
+    on_result: Callable[[Response], TopicErrors],
     what: str,
     *,
     repeated: int,
@@ -545,7 +545,7 @@ async def _change(
         try:
             controller = await cluster.controller()
             answer = await cluster.calls.call(controller, message, response, timeout_s=_CHANGE_TIMEOUT_MS / 1_000 + 5)
-            for name, code, detail in told(answer):
+            for name, code, detail in on_result(answer):
                 if code != NONE and not (code == repeated and retry.attempts):
                     raise error_for(code, what, topic=name, detail=detail)
         except PenstockError as error:

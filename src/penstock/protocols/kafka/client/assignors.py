@@ -132,21 +132,21 @@ def _with_memory(member: Subscriber) -> Subscriber:
     if member.user_data is not None:
         for version in (1, 0):
             try:
-                told = codec.decode(_Remembered, version, Reader(member.user_data))
+                result = codec.decode(_Remembered, version, Reader(member.user_data))
             except ProtocolViolation:
                 continue
-            had = frozenset(Partition(each.topic, n) for each in told.previous_assignment for n in each.partitions)
-            return replace(member, owned=had, generation=told.generation)
+            had = frozenset(Partition(each.topic, n) for each in result.previous_assignment for n in each.partitions)
+            return replace(member, owned=had, generation=result.generation)
     return replace(member, owned=frozenset(), generation=NO_GENERATION)
 
 
 def _with_generation(member: Subscriber) -> Subscriber:
     if member.generation == NO_GENERATION and member.user_data is not None:
         try:
-            told = codec.decode_prefix(_Joined, 0, Reader(member.user_data))
+            result = codec.decode_prefix(_Joined, 0, Reader(member.user_data))
         except ProtocolViolation:
             return member
-        return replace(member, generation=told.generation)
+        return replace(member, generation=result.generation)
     return member
 
 
@@ -250,15 +250,15 @@ def subscription_bytes(
 
 def subscriber_of(member: JoinGroupResponseMember) -> Subscriber:
     """A member as the coordinator describes it to the leader. Raises ProtocolViolation."""
-    told = read_subscription(member.metadata)
+    result = read_subscription(member.metadata)
     return Subscriber(
         member.member_id,
-        frozenset(told.topics),
+        frozenset(result.topics),
         member.group_instance_id,
-        frozenset(_partitions(told.owned_partitions)),
-        told.generation_id,
-        told.rack_id,
-        None if told.user_data is None else bytes(told.user_data),
+        frozenset(_partitions(result.owned_partitions)),
+        result.generation_id,
+        result.rack_id,
+        None if result.user_data is None else bytes(result.user_data),
     )
 
 
@@ -289,5 +289,5 @@ def _topic_partitions(partitions: Collection[Partition]) -> list[TopicPartitions
     ]
 
 
-def _partitions(told: Iterable[TopicPartitions]) -> Iterable[Partition]:
-    return (Partition(each.topic, number) for each in told for number in each.partitions)
+def _partitions(result: Iterable[TopicPartitions]) -> Iterable[Partition]:
+    return (Partition(each.topic, number) for each in result for number in each.partitions)

@@ -95,7 +95,7 @@ class Effect(enum.Enum):
     FIND_COORDINATOR = "ask who the coordinator is"
     BACK_OFF = "wait before the next attempt"
     LOSE = "what this member owned belongs to others"
-    REJOIN = "the engine is told to join again"
+    REJOIN = "the engine joins again"
     RAISE = "the error is the caller's"
 
 
@@ -331,10 +331,10 @@ class KafkaMembership(Membership):
         if self.state is not State.STABLE:
             return False
 
-        def told(first: First | None) -> None:
+        def on_result(first: First | None) -> None:
             heard(None if first is None else partial(self.commit, offsets, first))
 
-        return commit_at_once(self._coordinator, offsets, self._identity, told)
+        return commit_at_once(self._coordinator, offsets, self._identity, on_result)
 
     async def commit(self, offsets: Mapping[Partition, Committed], first: First | None = None) -> None:
         """Commit in this generation. Raises ServerError; FencedError when another process took this identity.
@@ -408,7 +408,7 @@ class KafkaMembership(Membership):
     async def _join(self, owned: Collection[Partition], reason: str) -> PenstockError | None:
         options, identity = self._options, self._identity
         rack = self._calls.options.rack
-        told = {
+        result = {
             name: subscription_bytes(
                 self._joined_topics, owned, identity.generation, rack, assignor.user_data(self._joined_topics)
             )
@@ -421,7 +421,7 @@ class KafkaMembership(Membership):
             member_id=identity.member_id,
             group_instance_id=options.instance_id,
             protocol_type=_PROTOCOL_TYPE,
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in told.items()],
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in result.items()],
             reason=reason[:_LONGEST_REASON],
         )
         try:

@@ -79,7 +79,7 @@ class KafkaClient(LogClient):
 
     def trouble(self, partition: Partition) -> PenstockError | None:
         """``penstock.interfaces.client.TellsOfTrouble``."""
-        node = self._cluster.told_leader(partition)
+        node = self._cluster.known_leader(partition)
         return None if node is None else self._channel.trouble(node.endpoint)
 
     def reads_at(self, partition: Partition) -> Node | None:

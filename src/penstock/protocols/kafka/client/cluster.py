@@ -201,7 +201,7 @@ class Cluster:
         self._leaders: dict[Partition, PartitionInfo] = {}
         self._lineages: dict[Partition, LeaderEpochs] = {}
         self._moved: set[Partition] = set()
-        self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.told_leader)
+        self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.known_leader)
         self.leader = self._routing.leader
         """The known leader; None after ``distrust`` until its topic was asked for again."""
 
@@ -237,7 +237,7 @@ class Cluster:
         code = _UNKNOWN_TOPIC_OR_PARTITION if partition not in self._leaders else _LEADER_NOT_AVAILABLE
         return error_for(code, what, topic=partition.topic, partition=partition.id)
 
-    def told_leader(self, partition: Partition) -> Node | None:
+    def known_leader(self, partition: Partition) -> Node | None:
         """The leader in the last metadata, in doubt or not."""
         known = self._leaders.get(partition)
         return None if known is None else known.leader
@@ -267,8 +267,8 @@ class Cluster:
         node that refuses a partition which it claims to lead needs a metadata refresh.
         """
         known = self._leaders.get(partition)
-        told = {each.node_id: Node(str(each.node_id), Endpoint(each.host, each.port), each.rack) for each in nodes}
-        node = told.get(leader.leader_id) or self._nodes.get(leader.leader_id)
+        result = {each.node_id: Node(str(each.node_id), Endpoint(each.host, each.port), each.rack) for each in nodes}
+        node = result.get(leader.leader_id) or self._nodes.get(leader.leader_id)
         if known is None or node is None or leader.leader_epoch < known.leader_epoch:
             return False
         same_word = known.leader is not None and by.name != node.name == known.leader.name
@@ -349,14 +349,14 @@ class Cluster:
             errors: list[PenstockError] = []
             candidates = self._candidates()
             for endpoint in candidates:
-                beside = within_s if len(candidates) > 1 else None
+                limit_s = within_s if len(candidates) > 1 else None
                 try:
-                    return await self.calls.call(endpoint, message, response, at_most=at_most, within_s=beside)
+                    return await self.calls.call(endpoint, message, response, at_most=at_most, within_s=limit_s)
                 except (ConnectionLost, ProtocolViolation, RequestTimeout) as error:
                     errors.append(error)
             within_s *= 2
-            nobody = ConnectionLost("there is nobody to ask", hint="Give at least one bootstrap server.")
-            await retry.after(max(reversed(errors), key=lambda error: error.retriable, default=nobody))
+            nothing_left = ConnectionLost("there is no server to ask", hint="Give at least one bootstrap server.")
+            await retry.after(max(reversed(errors), key=lambda error: error.retriable, default=nothing_left))
 
     def _candidates(self) -> list[Endpoint]:
         """Known nodes, the least loaded first, then the bootstrap servers, in case all known nodes have moved.
@@ -409,20 +409,20 @@ class Cluster:
             for gone in self._topics.keys() - {topic.name for topic in answer.topics}:
                 self._forget(gone)
         creating: set[str] = set()
-        told: list[str] = []
+        result: list[str] = []
         creates = self._options.auto_create_topics and names is not None
         for topic in answer.topics:
             name = topic.name or self._names_by_id.get(topic.topic_id, "")
             if topic.error_code == NONE:
                 self._keep(name, topic)
-                told.append(name)
+                result.append(name)
             elif topic.error_code == _LEADER_NOT_AVAILABLE:
                 creating.add(name)
             elif topic.error_code in _ABSENT and not (creates and topic.error_code == _INVALID_NAME):
                 self._forget(name)
             elif names is not None:
                 raise error_for(topic.error_code, "asking for a topic failed", topic=name)
-        self._routing.answered(told)
+        self._routing.answered(result)
         return creating
 
     def _keep(self, name: str, topic: MetadataResponseTopic) -> None:
@@ -449,14 +449,14 @@ class Cluster:
             parts = (info if each.partition == info.partition else each for each in topic.partitions)
             self._topics[topic.name] = replace(topic, partitions=tuple(parts))
 
-    def _newer(self, name: str, told: MetadataResponsePartition, *, same: bool) -> PartitionInfo:
-        partition = Partition(name, told.partition_index)
+    def _newer(self, name: str, result: MetadataResponsePartition, *, same: bool) -> PartitionInfo:
+        partition = Partition(name, result.partition_index)
         known = self._leaders.get(partition)
-        if same and known is not None and told.leader_epoch < known.leader_epoch:
+        if same and known is not None and result.leader_epoch < known.leader_epoch:
             return known
-        nodes = (self._nodes.get(each) for each in told.replica_nodes)
+        nodes = (self._nodes.get(each) for each in result.replica_nodes)
         racks = frozenset(node.rack for node in nodes if node is not None and node.rack)
-        return PartitionInfo(partition, self._nodes.get(told.leader_id), told.leader_epoch, racks)
+        return PartitionInfo(partition, self._nodes.get(result.leader_id), result.leader_epoch, racks)
 
     def _forget(self, name: str | None) -> None:
         topic = self._topics.pop(name or "", None)

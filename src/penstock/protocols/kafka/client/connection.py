@@ -196,16 +196,22 @@ class Calls:
         return self.read(link, response, version, frame)
 
     def tell(
-        self, link: PromptLink[Versions], outgoing: Outgoing, told: OnAnswer, *, timeout_s: float, held_s: float = 0.0
+        self,
+        link: PromptLink[Versions],
+        outgoing: Outgoing,
+        on_result: OnAnswer,
+        *,
+        timeout_s: float,
+        held_s: float = 0.0,
     ) -> None:
-        """Write an encoded request; ``told`` is called with the response's bytes. Raises ConnectionLost."""
+        """Write an encoded request; ``on_result`` is called with the response's bytes. Raises ConnectionLost."""
         endpoint = link.connection.endpoint
 
         def heard(answer: Frame | PenstockError) -> None:
             self._in_flight[endpoint] -= 1
             if isinstance(answer, PenstockError):
                 self._reached.discard(endpoint)
-            told(answer)
+            on_result(answer)
 
         link.connection.tell(outgoing, heard, timeout_s=timeout_s, held_s=held_s)
         self._in_flight[endpoint] += 1

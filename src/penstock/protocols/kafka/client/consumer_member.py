@@ -23,7 +23,7 @@ from penstock.interfaces.client import Beat, CommitHeard, Dropped, GroupOptions,
 from penstock.model import Assignment, Committed, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.connection import ByVersion
-from penstock.protocols.kafka.client.coordinator import NOBODY, Coordinator, First, Identity, commit, commit_at_once
+from penstock.protocols.kafka.client.coordinator import NO_MEMBER, Coordinator, First, Identity, commit, commit_at_once
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.wire.groups import (
     ConsumerGroupHeartbeatRequest,
@@ -89,7 +89,7 @@ class Event(enum.Enum):
     NO_GROUP = "GROUP_ID_NOT_FOUND: there is no such group of this protocol"
     REPLACED = "FENCED_INSTANCE_ID: another process has this instance id"
     HELD = "UNRELEASED_INSTANCE_ID: another process has this instance id, and is there"
-    HELD_BY_ITSELF = "UNRELEASED_INSTANCE_ID: whoever has it is this member, as the coordinator last heard of it"
+    HELD_BY_ITSELF = "UNRELEASED_INSTANCE_ID: this member has it, by the coordinator's last knowledge"
     LOADING = "the coordinator is not ready yet"
     MOVED = "the coordinator is another one, or out of reach"
     REFUSED = "any other error: it will not pass by itself"
@@ -103,7 +103,7 @@ class Effect(enum.Enum):
     BACK_OFF = "wait before the next attempt"
     STEP_ASIDE = "tell the coordinator that this static member is away for the moment"
     LOSE = "what this member owned belongs to others"
-    REJOIN = "the engine is told to give up what is not this member's, and to join again"
+    REJOIN = "the engine gives up what is not this member's, and joins again"
     RAISE = "the error is the caller's"
 
 
@@ -254,14 +254,14 @@ class Telling:
     def __init__(self, options: GroupOptions, rack: str, member_id: str) -> None:
         self._options = options
         self._rack = rack
-        self._told: tuple[Wanted, Owned | None] | None = None
+        self._last_sent: tuple[Wanted, Owned | None] | None = None
         self._patterned = False
         self.member_id = member_id
 
     def beat(self, epoch: int, wanted: Wanted, owned: Owned) -> ConsumerGroupHeartbeatRequest:
         """A heartbeat in this epoch; with all fields after `forget`, and with epoch 0."""
-        whole = epoch == JOIN_EPOCH or self._told is None
-        told, told_owned = self._told or (Wanted(), None)
+        whole = epoch == JOIN_EPOCH or self._last_sent is None
+        result, sent_owned = self._last_sent or (Wanted(), None)
         options = self._options
         return ConsumerGroupHeartbeatRequest(
             group_id=options.group,
@@ -270,10 +270,10 @@ class Telling:
             instance_id=options.instance_id,
             rack_id=self._rack or None if whole else None,
             rebalance_timeout_ms=options.rebalance_timeout_ms if whole else -1,
-            subscribed_topic_names=sorted(wanted.names) if whole or wanted.names != told.names else None,
-            subscribed_topic_regex=self._pattern(epoch, wanted) if whole or wanted.pattern != told.pattern else None,
+            subscribed_topic_names=sorted(wanted.names) if whole or wanted.names != result.names else None,
+            subscribed_topic_regex=self._pattern(epoch, wanted) if whole or wanted.pattern != result.pattern else None,
             server_assignor=options.remote_assignor if whole else None,
-            topic_partitions=_by_id(owned) if whole or owned != told_owned else None,
+            topic_partitions=_by_id(owned) if whole or owned != sent_owned else None,
         )
 
     def goodbye(self) -> ConsumerGroupHeartbeatRequest:
@@ -300,15 +300,15 @@ class Telling:
         If the answer changes the target, the owned partitions must be sent again even if they have not changed: the
         coordinator cannot know otherwise that a partition which was assigned for a moment only has not been taken.
         """
-        self._told = (wanted, None if another_target else owned)
+        self._last_sent = (wanted, None if another_target else owned)
 
     def forget(self) -> None:
         """The coordinator's knowledge is uncertain: the next heartbeat sends all fields."""
-        self._told = None
+        self._last_sent = None
 
     def knows(self, owned: Owned) -> bool:
         """Whether the coordinator has acknowledged exactly these owned partitions."""
-        return self._told is not None and self._told[1] == owned
+        return self._last_sent is not None and self._last_sent[1] == owned
 
 
 class Target:
@@ -319,11 +319,11 @@ class Target:
         self._places: frozenset[tuple[bytes, int]] = frozenset()
         self._names: dict[bytes, str] = {}
 
-    def set(self, told: ConsumerGroupHeartbeatResponseAssignment | None) -> bool:
+    def set(self, result: ConsumerGroupHeartbeatResponseAssignment | None) -> bool:
         """Take an answer's assignment (None leaves the target unchanged); returns whether the target has changed."""
         before = self._places
-        if told is not None:
-            self._places = frozenset((each.topic_id, n) for each in told.topic_partitions for n in each.partitions)
+        if result is not None:
+            self._places = frozenset((each.topic_id, n) for each in result.topic_partitions for n in each.partitions)
         return self._places != before
 
     @property
@@ -413,7 +413,7 @@ class KafkaEpochMembership(Membership):
     """``penstock.interfaces.client.Membership``, ``HasEpoch`` and ``MatchesPatterns``.
 
     ``member_id`` is chosen here, not by the coordinator. ``_known``: the coordinator may know this member.
-    ``_unanswered``: a request to join may have succeeded without an answer. ``_untold``: the next heartbeat has news
+    ``_unanswered``: a request to join may have succeeded without an answer. ``_has_news``: the next heartbeat has news
     for the engine. ``_in_vain``: the number of heartbeats in a row without a lasting result: no answer, a retriable
     error, or topics without a known name.
     """
@@ -426,13 +426,13 @@ class KafkaEpochMembership(Membership):
         self._options = options
         self._telling = Telling(options, self._calls.options.rack, member_id)
         self._target = Target(coordinator.cluster)
-        self._identity = NOBODY
+        self._identity = NO_MEMBER
         self._wanted = Wanted()
         self._pattern: str | None = None
         self._owned: Owned = {}
         self._interval_s = _FIRST_INTERVAL_S
         self._known = self._unanswered = False
-        self._untold = False
+        self._has_news = False
         self._in_vain = 0
         self._beat: Beat | None = None
         self.state = State.UNJOINED
@@ -456,7 +456,7 @@ class KafkaEpochMembership(Membership):
             backoff_ms = limits.retry_backoff_ms * 2.0 ** min(self._in_vain - 1, 30)
             return min(self._interval_s, backoff_ms / 1_000, limits.retry_backoff_max_ms / 1_000)
         to_tell = self.state is State.STABLE and not self._telling.knows(self._owned)
-        return 0.0 if to_tell or self._untold else self._interval_s
+        return 0.0 if to_tell or self._has_news else self._interval_s
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
         """Partitions that the coordinator wants to give to others; none without an epoch: all are lost already."""
@@ -482,7 +482,7 @@ class KafkaEpochMembership(Membership):
             raise Dropped("the group has gone on without this member")
         self._owned = {each: topic_id for each, topic_id in self._owned.items() if each in owned}
         self._wanted = Wanted(frozenset(topics), self._pattern)
-        self._beat, self._untold = None, False
+        self._beat, self._has_news = None, False
         self._step(Event.JOIN)
         retry = Retry(self._calls.channel, self._calls.options)
         try:
@@ -515,13 +515,13 @@ class KafkaEpochMembership(Membership):
 
     def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
         """``penstock.interfaces.client.CommitsAtOnce``."""
-        if self._identity is NOBODY:
+        if self._identity is NO_MEMBER:
             return False
 
-        def told(first: First | None) -> None:
+        def on_result(first: First | None) -> None:
             heard(None if first is None else partial(self.commit, offsets, first))
 
-        return commit_at_once(self._coordinator, offsets, self._identity, told)
+        return commit_at_once(self._coordinator, offsets, self._identity, on_result)
 
     async def commit(self, offsets: Mapping[Partition, Committed], first: First | None = None) -> None:
         """Commit in this member's epoch. Raises ServerError; FencedError if another process took this identity.
@@ -532,7 +532,7 @@ class KafkaEpochMembership(Membership):
         retry = Retry(self._calls.channel, self._calls.options, begun=None if first is None else first.begun)
         while True:
             sent = self._identity if first is None else first.identity
-            if sent is NOBODY:
+            if sent is NO_MEMBER:
                 raise error_for(_UNKNOWN_MEMBER, f"committing offsets of group {self._options.group!r} failed")
             try:
                 await commit(self._coordinator, offsets, sent, first)
@@ -649,7 +649,7 @@ class KafkaEpochMembership(Membership):
         self.state = row.next
         for effect in row.effects:
             if effect is Effect.FORGET_EPOCH:
-                self._be(NOBODY)
+                self._be(NO_MEMBER)
                 self._unanswered = True  # until it has joined again, the coordinator may still keep its place
                 self._target.clear()
                 self._owned = {}
@@ -658,7 +658,7 @@ class KafkaEpochMembership(Membership):
             elif effect is Effect.LOSE:
                 self._beat = Beat(Verdict.LOST, reason=event.value)
             elif effect is Effect.REJOIN:
-                self._beat, self._untold = Beat(Verdict.REJOIN, reason="the coordinator has shared out anew"), True
+                self._beat, self._has_news = Beat(Verdict.REJOIN, reason="the coordinator has shared out anew"), True
             elif effect is Effect.RAISE and error is not None:
                 raise error
         return row
@@ -669,7 +669,7 @@ class KafkaEpochMembership(Membership):
 
     def _standing(self) -> Beat:
         """The result of a heartbeat for the engine."""
-        self._untold = False
+        self._has_news = False
         if self._beat is not None:
             return self._beat
         lost = self.state in (State.UNJOINED, State.LEFT, State.REPLACED)

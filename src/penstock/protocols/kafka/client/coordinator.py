@@ -48,7 +48,7 @@ from penstock.protocols.kafka.wire.offsets import (
 )
 
 __all__ = [
-    "NOBODY",
+    "NO_MEMBER",
     "Coordinator",
     "First",
     "HeldOffsets",
@@ -71,7 +71,7 @@ class Identity(Struct, frozen=True):
     instance_id: str | None = None
 
 
-NOBODY = Identity()
+NO_MEMBER = Identity()
 
 # Held offsets: a warning in the log when an open transaction holds a group's offsets for long.
 #
@@ -94,7 +94,7 @@ class HeldOffsets:
         self._asked = 0.0
         self._said: float | None = None
 
-    def told(self, held: Collection[Partition], now: float) -> None:
+    def reported(self, held: Collection[Partition], now: float) -> None:
         """Note the held partitions of a coordinator's answer."""
         if self._since is not None and now - self._asked > _FORGOTTEN_S:
             self._since = self._said = None
@@ -103,7 +103,9 @@ class HeldOffsets:
             self._held(held, now)
         elif self._since is not None:
             if self._said is not None:
-                self._log.warning("the offsets of group %s are told again after %.0f s", self._group, now - self._since)
+                self._log.warning(
+                    "the offsets of group %s are reported again after %.0f s", self._group, now - self._since
+                )
             self._since = self._said = None
 
     def _held(self, held: Collection[Partition], now: float) -> None:
@@ -154,7 +156,7 @@ class Coordinator:
         self._node: Node | None = None
         self._connection: Connection | None = None
         self._aside: Connection | None = None
-        self.asks_as: Identity = NOBODY
+        self.asks_as: Identity = NO_MEMBER
         """The identity for OffsetFetch: the member of a KIP-848 group, while this client is one."""
         self.held_offsets = HeldOffsets(cluster.calls.options.client_id, key)
 
@@ -242,13 +244,13 @@ class Coordinator:
             self._connection = link.connection
         return link
 
-    def tell(self, link: PromptLink[Versions], outgoing: Outgoing, told: OnAnswer) -> None:
-        """Send one request without waiting; ``told`` gets the answer, and has to pass an error to ``note``.
+    def tell(self, link: PromptLink[Versions], outgoing: Outgoing, result: OnAnswer) -> None:
+        """Send one request without waiting; ``on_result`` gets the answer, and has to pass an error to ``note``.
 
         Raises ConnectionLost.
         """
         calls = self.cluster.calls
-        calls.tell(link, outgoing, told, timeout_s=calls.options.request_timeout_s)
+        calls.tell(link, outgoing, result, timeout_s=calls.options.request_timeout_s)
 
     async def versions(self) -> Versions:
         """The versions that the coordinator supports. Raises as ``find`` does, and ConnectionLost."""
@@ -282,12 +284,12 @@ async def coordinators(
         if answer.coordinators == ():  # the default, before v4
             found[left[0]] = _node(answer, left[0], kind)
             continue
-        told = {each.key: each for each in answer.coordinators}
-        if told.keys() != set(left) or len(answer.coordinators) != len(left):
+        result = {each.key: each for each in answer.coordinators}
+        if result.keys() != set(left) or len(answer.coordinators) != len(left):
             raise ProtocolViolation(
                 f"{_what(left[0], kind)}: {len(answer.coordinators)} answers to {len(left)} questions, or to others"
             )
-        found |= {key: _node(told[key], key, kind) for key in left}
+        found |= {key: _node(result[key], key, kind) for key in left}
     return found
 
 
@@ -302,13 +304,13 @@ def _what(key: str, kind: Kind) -> str:
 
 
 def _node(
-    told: FindCoordinatorResponse | FindCoordinatorResponseCoordinator, key: str, kind: Kind
+    result: FindCoordinatorResponse | FindCoordinatorResponseCoordinator, key: str, kind: Kind
 ) -> Node | PenstockError:
-    if told.error_code != NONE:
-        return error_for(told.error_code, _what(key, kind), detail=told.error_message)
-    if not told.host:
-        return ProtocolViolation(f"{_what(key, kind)}: the answer names nobody")
-    return Node(str(told.node_id), Endpoint(told.host, told.port))
+    if result.error_code != NONE:
+        return error_for(result.error_code, _what(key, kind), detail=result.error_message)
+    if not result.host:
+        return ProtocolViolation(f"{_what(key, kind)}: the answer names no node")
+    return Node(str(result.node_id), Endpoint(result.host, result.port))
 
 
 # OffsetCommit and OffsetFetch: a group's offsets, kept by its coordinator.
@@ -342,7 +344,7 @@ FirstHeard: TypeAlias = Callable[[First | None], None]
 async def commit(
     coordinator: Coordinator,
     offsets: Mapping[Partition, Committed],
-    identity: Identity = NOBODY,
+    identity: Identity = NO_MEMBER,
     first: First | None = None,
 ) -> None:
     """Commit; returns when the coordinator has stored it. Raises ServerError (FencedError) and ConnectionLost.
@@ -423,7 +425,7 @@ def commit_at_once(
             return False
         outgoing, version = calls.encoded(link, _commit_request(coordinator.key, complete, identity))
 
-        def told(answer: Frame | PenstockError) -> None:
+        def on_result(answer: Frame | PenstockError) -> None:
             try:
                 if isinstance(answer, PenstockError):
                     raise answer
@@ -433,7 +435,7 @@ def commit_at_once(
             else:
                 heard(None)
 
-        coordinator.tell(link, outgoing, told)
+        coordinator.tell(link, outgoing, on_result)
     except PenstockError:
         return False  # `commit` meets the same error, and can raise it to its caller
     return True
@@ -519,14 +521,14 @@ async def committed(coordinator: Coordinator, partitions: Collection[Partition] 
         try:
             message = _fetch_request(coordinator.key, partitions, asks_as, ids if len(ids) == len(known) else {})
             answer = await coordinator.call(message, OffsetFetchResponse)
-            coordinator.held_offsets.told(_held(answer, names), calls.channel.monotonic())
+            coordinator.held_offsets.reported(_held(answer, names), calls.channel.monotonic())
             return dict(_found(coordinator, answer, names))
         except PenstockError as error:
             coordinator.note(error)
             code = error.code if isinstance(error, ServerError) else None
-            if asks_as is not NOBODY and code in (_UNKNOWN_MEMBER, _STALE_EPOCH):
+            if asks_as is not NO_MEMBER and code in (_UNKNOWN_MEMBER, _STALE_EPOCH):
                 await retry.pause(error)
-                asks_as = coordinator.asks_as if code == _STALE_EPOCH else NOBODY
+                asks_as = coordinator.asks_as if code == _STALE_EPOCH else NO_MEMBER
             else:
                 await retry.after(error)
                 if code == _UNKNOWN_TOPIC_ID:
@@ -552,7 +554,7 @@ def _fetch_request(
                 OffsetFetchRequestGroupTopic(name=name, topic_id=ids.get(name, NO_UUID), partition_indexes=of_topic)
                 for name, of_topic in numbers.items()
             ]
-        member = (asks_as.member_id, asks_as.generation) if asks_as is not NOBODY else (None, -1)
+        member = (asks_as.member_id, asks_as.generation) if asks_as is not NO_MEMBER else (None, -1)
         groups = [OffsetFetchRequestGroup(group_id=group, topics=of_group, member_id=member[0], member_epoch=member[1])]
         return OffsetFetchRequest(groups=groups, require_stable=stable)
 
@@ -581,10 +583,10 @@ def _found(
 ) -> Iterator[tuple[Partition, Committed]]:
     what = f"asking for the offsets of group {coordinator.key!r} failed"
     # Before v8 the answer itself has one group; its list of groups is then the default, not an empty list.
-    told = only(answer.groups, what) if answer.groups != () else answer
-    if told.error_code != NONE:
-        raise error_for(told.error_code, what)
-    for topic in told.topics:
+    result = only(answer.groups, what) if answer.groups != () else answer
+    if result.error_code != NONE:
+        raise error_for(result.error_code, what)
+    for topic in result.topics:
         topic_id = None if isinstance(topic, OffsetFetchResponseTopic) or topic.name else topic.topic_id
         name = topic.name or names.get(topic_id or NO_UUID, "")
         for each in topic.partitions:

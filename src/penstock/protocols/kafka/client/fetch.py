@@ -115,20 +115,20 @@ class KafkaFetched:
     )
 
     def __init__(
-        self, asked: ReadFrom, told: FetchResponsePartition | Part, error: PenstockError | None, options: KafkaOptions
+        self, asked: ReadFrom, result: FetchResponsePartition | Part, error: PenstockError | None, options: KafkaOptions
     ) -> None:
         self.partition = asked.partition
         self.topic_id = asked.topic_id
         self.offset = asked.offset
         self.error = error
         # For a read-committed reader the log ends at the last stable offset.
-        self.high_watermark = told.last_stable_offset if options.read_committed else told.high_watermark
-        self.log_start_offset = told.log_start_offset
-        self._records: Buffer = b"" if error is not None or told.records is None else told.records
+        self.high_watermark = result.last_stable_offset if options.read_committed else result.high_watermark
+        self.log_start_offset = result.log_start_offset
+        self._records: Buffer = b"" if error is not None or result.records is None else result.records
         self.size = len(self._records)
         """Bytes held."""
         # Null if the isolation level is read uncommitted. An empty list would also switch the filter on.
-        aborted = told.aborted_transactions
+        aborted = result.aborted_transactions
         self._aborted: list[tuple[int, int]] | None = None
         if aborted is not None:
             self._aborted = [(each.producer_id, each.first_offset) for each in aborted]
@@ -304,7 +304,7 @@ class State(enum.Enum):
     """The session as this side knows it."""
 
     NONE = "the broker keeps none"
-    KEPT = "the broker keeps one, and knows what it was told"
+    KEPT = "the broker keeps one, and knows its partitions"
     IN_DOUBT = "the broker may keep one that is out of step"
 
 
@@ -427,16 +427,16 @@ class FetchSession:
         self._asked = asked = Asked(self._id, self._epoch, moved)
         return asked
 
-    def answered(self, asked: Asked, error_code: int, session_id: int, told: Collection[Key]) -> None:
-        """Process the response to ``asked``; ``told`` are the partitions in it."""
+    def answered(self, asked: Asked, error_code: int, session_id: int, result: Collection[Key]) -> None:
+        """Process the response to ``asked``; ``result`` has the partitions in it."""
         if asked is not self._asked:
             return
         self._asked = None
         kept = self.state is State.KEPT and asked.epoch > _FULL and session_id == self._id != _NO_SESSION
-        if kept and not error_code and self._known.keys() >= set(told):
+        if kept and not error_code and self._known.keys() >= set(result):
             self._epoch = _FIRST if asked.epoch == _LAST else asked.epoch + 1
             return  # the usual case: GRANTED, and KEPT stays KEPT
-        event = self._meaning(asked, error_code, session_id, told)
+        event = self._meaning(asked, error_code, session_id, result)
         if session_id > 0 and not asked.incremental:
             self._id = session_id
         self._epoch = _FIRST if not asked.incremental or asked.epoch == _LAST else asked.epoch + 1
@@ -460,7 +460,7 @@ class FetchSession:
         self._see(Event.ENDED)
         return left
 
-    def _meaning(self, asked: Asked, error_code: int, session_id: int, told: Collection[Key]) -> Event:
+    def _meaning(self, asked: Asked, error_code: int, session_id: int, result: Collection[Key]) -> Event:
         if error_code == _UNKNOWN_ID:
             return Event.UNKNOWN
         if error_code or session_id < 0:
@@ -468,9 +468,9 @@ class FetchSession:
         if session_id == _NO_SESSION:
             return Event.REFUSED
         if asked.incremental:
-            good = session_id == self._id and all(key in self._known for key in told)
+            good = session_id == self._id and all(key in self._known for key in result)
         else:
-            good = len(told) == len(asked.named) and all(key in asked.named for key in told)
+            good = len(result) == len(asked.named) and all(key in asked.named for key in result)
         return Event.GRANTED if good else Event.OUT_OF_STEP
 
     def _see(self, event: Event) -> None:
@@ -776,7 +776,7 @@ class FetchForm:
             forgotten_topics_data=_forgotten(asked.forgotten),
         )
 
-    def told(self, answer: FetchResponse, version: int) -> dict[Key, FetchResponsePartition]:
+    def partitions_of(self, answer: FetchResponse, version: int) -> dict[Key, FetchResponsePartition]:
         """The response's partitions, by their keys in this version."""
         by_ids = self.by_ids(version)
         return {
@@ -786,13 +786,13 @@ class FetchForm:
         }
 
     def fetched(
-        self, told: Mapping[Key, FetchResponsePartition], nodes: Sequence[NamedNode] = ()
+        self, result: Mapping[Key, FetchResponsePartition], nodes: Sequence[NamedNode] = ()
     ) -> list[KafkaFetched]:
         """The results for the requested partitions; partitions that the response omits have nothing new."""
-        if not told:
+        if not result:
             return []
         asked = dict(zip(self._keys, self._reads, strict=True))
-        answers = [self._fetched(asked[key], part, nodes) for key, part in told.items() if key in asked]
+        answers = [self._fetched(asked[key], part, nodes) for key, part in result.items() if key in asked]
         return [each for each in answers if each is not None]
 
     def _fetched(
@@ -843,7 +843,7 @@ class FetchForm:
 
 def leads(cluster: Cluster, node: Node, partition: Partition) -> bool:
     """Whether this node leads the partition, or its leader is unknown."""
-    known = cluster.told_leader(partition)
+    known = cluster.known_leader(partition)
     return known is None or known.name == node.name
 
 

@@ -121,7 +121,7 @@ async def _leave(
 
     def build(version: int) -> LeaveGroupRequest:
         if version < _FIRST_WITH_MEMBERS:
-            raise error_for(_UNSUPPORTED_VERSION, what, detail="brokers before 2.4 let nobody but members leave")
+            raise error_for(_UNSUPPORTED_VERSION, what, detail="before 2.4 only members themselves can leave")
         return LeaveGroupRequest(group_id=coordinator.key, members=members)
 
     async def ask() -> Sequence[LeaveGroupResponseMember]:

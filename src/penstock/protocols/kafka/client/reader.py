@@ -108,11 +108,11 @@ class RepeatedFetch:
             if each is None:
                 return None
             epoch = each.lineage.epoch_before(read.offset)
-            told = each.place.leader_epoch
-            if epoch not in (UNKNOWN, told):
+            result = each.place.leader_epoch
+            if epoch not in (UNKNOWN, result):
                 return None  # the leader may have to be asked first whether its log has the same past
             each.read = read
-            each.place = named[each.key] = FetchPosition(read.offset, told, epoch, read.max_bytes)
+            each.place = named[each.key] = FetchPosition(read.offset, result, epoch, read.max_bytes)
         asked = self.asked = self.session.ask_again(named)
         return asked
 
@@ -233,11 +233,11 @@ class Read:
     def answered(self, answer: FetchResponse, node: Node) -> Sequence[KafkaFetched] | None:
         """The results; None if the session is gone and the request must be repeated. Raises ServerError."""
         assert self._asked is not None
-        told = self._form.told(answer, self.version)
+        on_result = self._form.partitions_of(answer, self.version)
         if self._session is not None:
-            self._session.answered(self._asked, answer.error_code, answer.session_id, told)
+            self._session.answered(self._asked, answer.error_code, answer.session_id, on_result)
         if answer.error_code == NONE:
-            return self._form.fetched(told, answer.node_endpoints)
+            return self._form.fetched(on_result, answer.node_endpoints)
         if self._asked.incremental:
             return None
         raise error_for(answer.error_code, WHAT, node=str(node.endpoint))
@@ -377,10 +377,10 @@ class KafkaReader:
         changes = self._cluster.changes
         read = self._made(node, reads, limits, self._session(node))
 
-        def told(answer: Frame | PenstockError) -> None:
+        def on_result(answer: Frame | PenstockError) -> None:
             found: Sequence[KafkaFetched] | Exception | None
             try:
-                found = self._told(link, read, answer, reads, node)
+                found = self._results(link, read, answer, reads, node)
                 if found is None:
                     self._tell(link, node, reads, limits, heard)
                     return
@@ -394,12 +394,12 @@ class KafkaReader:
             outgoing, version = self._calls.encoded(link, read.request, read.at_most)
             assert version == read.version
             held_s = limits.max_wait_ms / 1_000
-            self._calls.tell(link, outgoing, told, timeout_s=_patience_s(options, limits), held_s=held_s)
+            self._calls.tell(link, outgoing, on_result, timeout_s=_patience_s(options, limits), held_s=held_s)
         except BaseException:
             read.lost()
             raise
 
-    def _told(
+    def _results(
         self,
         link: PromptLink[Versions],
         read: Read,
@@ -428,7 +428,7 @@ class KafkaReader:
         if self._calls.channel.prompt(node.endpoint, _LANE) is not still.link or (asked := still.ask(moved)) is None:
             return False
 
-        def told(answer: Frame | PenstockError) -> None:
+        def on_result(answer: Frame | PenstockError) -> None:
             found: Sequence[KafkaFetched] | Exception | None
             try:
                 plain = None if isinstance(answer, PenstockError) else read_plain(answer.body, still.requests.version)
@@ -442,7 +442,7 @@ class KafkaReader:
 
         outgoing = partial(still.requests.framed, asked.epoch, asked.named)
         try:
-            self._calls.tell(still.link, outgoing, told, timeout_s=still.timeout_s, held_s=still.held_s)
+            self._calls.tell(still.link, outgoing, on_result, timeout_s=still.timeout_s, held_s=still.held_s)
         except PenstockError:
             self._session(node).lost(asked)
             return False
@@ -467,12 +467,12 @@ class KafkaReader:
     def _unusual(
         self, still: RepeatedFetch, answer: Frame | PenstockError, node: Node
     ) -> Sequence[KafkaFetched] | None:
-        """Process an answer that is not plain, as ``_told``."""
+        """Process an answer that is not plain, as ``_results``."""
         reads = still.reads
         asked, still.asked = still.asked, None
         form = FetchForm(self._cluster, node, reads, self._replicas, still.keys)
         read = Read(form, still.limits, self._sessions.get(node.endpoint), asked, still.requests.version)
-        return self._told(still.link, read, answer, reads, node)
+        return self._results(still.link, read, answer, reads, node)
 
     # Closing.
 

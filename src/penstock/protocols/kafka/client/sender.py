@@ -271,7 +271,7 @@ class KafkaSender(Sender):
             return False
         ours: list[KafkaPacked] = list(batches)  # type: ignore[arg-type]  # all batches come from our `pack`
 
-        def told(answer: Frame | PenstockError) -> None:
+        def on_result(answer: Frame | PenstockError) -> None:
             try:
                 found = self._heard(link, answer, ours, version, node)
             except Exception as bug:
@@ -282,7 +282,7 @@ class KafkaSender(Sender):
         try:
             request = _request(ours, acks, timeout_s, self._transactional_id)
             outgoing, version = self._calls.encoded(link, request, self._highest_produce)
-            self._calls.tell(link, outgoing, told, timeout_s=timeout_s + _SLACK_S)
+            self._calls.tell(link, outgoing, on_result, timeout_s=timeout_s + _SLACK_S)
         except PenstockError:
             return False  # `send` meets the same error, and can raise it to its caller
         return True
@@ -343,28 +343,28 @@ class KafkaSender(Sender):
             numbering.restart(await self._next_epoch())
 
     def _outcomes(self, ours: Sequence[KafkaPacked], answer: ProduceResponse, node: Node) -> Sequence[Sent]:
-        told = {Partition(t.name, each.index): each for t in answer.responses for each in t.partition_responses}
+        result = {Partition(t.name, each.index): each for t in answer.responses for each in t.partition_responses}
         nodes = answer.node_endpoints
-        return [self._outcome(packed, told.get(packed.partition), node, nodes) for packed in ours]
+        return [self._outcome(packed, result.get(packed.partition), node, nodes) for packed in ours]
 
     def _outcome(
-        self, packed: KafkaPacked, told: ProduceResponsePartition | None, node: Node, nodes: Sequence[NamedNode]
+        self, packed: KafkaPacked, result: ProduceResponsePartition | None, node: Node, nodes: Sequence[NamedNode]
     ) -> Sent:
-        if told is not None and told.error_code in (NONE, _DUPLICATE):
-            return self._sent(packed, told.base_offset, told.log_append_time_ms, None)
+        if result is not None and result.error_code in (NONE, _DUPLICATE):
+            return self._sent(packed, result.base_offset, result.log_append_time_ms, None)
         detail: str | None = "the answer leaves it out"
-        if told is not None:
-            records = (f"record {each.batch_index}: {each.batch_index_error_message}" for each in told.record_errors)
-            detail = "; ".join([told.error_message or "", *records]).strip("; ") or None
+        if result is not None:
+            records = (f"record {each.batch_index}: {each.batch_index_error_message}" for each in result.record_errors)
+            detail = "; ".join([result.error_message or "", *records]).strip("; ") or None
         error = error_for(
-            -1 if told is None else told.error_code,
+            -1 if result is None else result.error_code,
             "sending failed",
             topic=packed.partition.topic,
             partition=packed.partition.id,
             node=str(node.endpoint),
             detail=detail,
         )
-        if told is not None and self._cluster.named(packed.partition, node, told.current_leader, nodes):
+        if result is not None and self._cluster.named(packed.partition, node, result.current_leader, nodes):
             return self._sent(packed, -1, -1, error)
         return self._lost(packed, error)
 

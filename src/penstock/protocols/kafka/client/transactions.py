@@ -119,12 +119,12 @@ class Transactions:
         )
 
         def check(answer: AddPartitionsToTxnResponse) -> None:
-            told = {
+            result = {
                 Partition(topic.name, each.partition_index): each.partition_error_code
                 for topic in answer.results_by_topic_v3_and_below
                 for each in topic.results_by_partition
             }
-            _check_all(told, partitions, f"adding partitions to a transaction of {self.transactional_id!r} failed")
+            _check_all(result, partitions, f"adding partitions to a transaction of {self.transactional_id!r} failed")
 
         await self._ask(self._coordinator, request, AddPartitionsToTxnResponse, check, _HIGHEST_ADD_PARTITIONS)
 
@@ -161,12 +161,12 @@ class Transactions:
         )
 
         def check(answer: TxnOffsetCommitResponse) -> None:
-            told = {
+            result = {
                 Partition(topic.name, each.partition_index): each.error_code
                 for topic in answer.topics
                 for each in topic.partitions
             }
-            _check_all(told, offsets, f"committing offsets of group {group.group!r} in a transaction failed")
+            _check_all(result, offsets, f"committing offsets of group {group.group!r} in a transaction failed")
 
         coordinator = self._coordinator_of(group.group)
         await self._ask(coordinator, request, TxnOffsetCommitResponse, check, _HIGHEST_COMMIT[second])
@@ -213,12 +213,12 @@ def _check(code: int, what: str) -> None:
         raise error_for(code, what)
 
 
-def _check_all(told: Mapping[Partition, int], asked: Collection[Partition], what: str) -> None:
+def _check_all(result: Mapping[Partition, int], asked: Collection[Partition], what: str) -> None:
     # A partition with an error keeps out all others, which then have only NOT_ATTEMPTED: report the real error first.
-    for partition, code in sorted(told.items(), key=lambda each: each[1] == _NOT_ATTEMPTED):
+    for partition, code in sorted(result.items(), key=lambda each: each[1] == _NOT_ATTEMPTED):
         if code != NONE:
             raise error_for(code, what, topic=partition.topic, partition=partition.id)
-    if left := sorted(set(asked) - set(told)):
+    if left := sorted(set(asked) - set(result)):
         raise ProtocolViolation(f"{what}: the answer leaves out {', '.join(map(str, left))}")
 
 

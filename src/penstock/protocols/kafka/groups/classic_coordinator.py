@@ -314,8 +314,8 @@ _NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 class Coordinator:
     """``new_id`` makes the unique part of a member id: 36 characters of a random UUID.
 
-    ``told`` is called with each finished rebalance and its group's name. ``held`` counts the members' memory, ``kept``
-    the groups.
+    ``on_rebalance`` is called with each finished rebalance and its group's name. ``held`` counts the members'
+    memory, ``kept`` the groups.
     """
 
     def __init__(
@@ -323,7 +323,7 @@ class Coordinator:
         settings: GroupSettings,
         storage: Storage,
         new_id: Callable[[], str],
-        told: Callable[[str, Rebalance], None] = lambda group, over: None,
+        on_rebalance: Callable[[str, Rebalance], None] = lambda group, over: None,
         held: HeldByMembers | None = None,
         kept: KeptGroups | None = None,
     ) -> None:
@@ -333,7 +333,7 @@ class Coordinator:
         self._new_id = new_id
         self.no_room: Callable[[ErrorCode, str], None] = lambda code, reason: None
         self._groups: dict[str, Group] = {}
-        self._rounds = Rounds(settings, storage, dict(ACTS), told)
+        self._rounds = Rounds(settings, storage, dict(ACTS), on_rebalance)
 
     # Members.
 

@@ -82,7 +82,7 @@ class Event(Key):
     PENDING_GONE = "a member id that was handed out and never joined is given up"
     JOIN_DUE = "the join phase's timer fired"
     JOINED = "the join phase is over, members are there"
-    DESERTED = "the join phase is over, nobody is there"
+    DESERTED = "the join phase is over, without a member"
     SYNCED = "a follower asks for its assignment"
     LEADER_SYNCED = "the leader brings the assignment"
     STORED = "the assignment is in the log"
@@ -90,7 +90,7 @@ class Event(Key):
     SYNC_DUE = "some members did not ask for their assignment in time"
     HEARTBEAT = "a member is alive"
     COMMIT = "a member commits offsets"
-    COMMIT_ALONE = "somebody who is no member commits offsets"
+    COMMIT_ALONE = "a client that is no member commits offsets"
     DELETE = "the group is to be deleted"
 
 
@@ -111,7 +111,7 @@ class Effect(Key):
     START_JOIN_PHASE = "give all members the rebalance timeout to join"
     FAIL_SYNCS = "answer parked syncs with REBALANCE_IN_PROGRESS, forget assignments"
     FAIL_UNSTORED_SYNCS = "answer parked syncs with COORDINATOR_NOT_AVAILABLE, forget assignments"
-    COMPLETE_IF_JOINED = "end the join phase if nobody is missing"
+    COMPLETE_IF_JOINED = "end the join phase if all members are there"
     END_WAIT = "the timer fired: extend the initial delay, or end the join phase with who is there"
     BEGIN_GENERATION = "choose a protocol, answer all parked joins, wait for syncs"
     FORGET_PROTOCOL = "a new generation without members; store it"

@@ -112,7 +112,7 @@ class Rounds(Struct):
     settings: GroupSettings
     storage: Storage
     acts: dict[Effect, Act]
-    told: Callable[[str, Rebalance], None]
+    on_rebalance: Callable[[str, Rebalance], None]
     deadlines: Deadlines[Due] = field(default_factory=Deadlines[Due])
     last_ticket: int = 0
 
@@ -129,7 +129,7 @@ class Rounds(Struct):
     def tell(self, group: Group, over: Rebalance | None) -> None:
         """Report a finished rebalance, if there is one."""
         if over is not None:
-            self.told(group.group_id, over)
+            self.on_rebalance(group.group_id, over)
 
     def ticket(self) -> int:
         """A new number for a record that is being written."""

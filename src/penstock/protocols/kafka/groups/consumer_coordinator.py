@@ -352,16 +352,16 @@ def _known(
 # It answers within the call, never waits and has no clock: the owner calls `expire` at `next_deadline`, and writes the
 # entries of `take_changes` before it sends an answer.
 class ConsumerCoordinator:
-    """``told`` is called with each finished rebalance and its group's name.
+    """``on_rebalance`` is called with each finished rebalance and its group's name.
 
     `OlderMembers` answers members of the older protocol.
     """
 
     def __init__(
-        self, settings: ConsumerGroupSettings, told: Callable[[str, Rebalance], None] = lambda group, over: None
+        self, settings: ConsumerGroupSettings, on_rebalance: Callable[[str, Rebalance], None] = lambda group, over: None
     ) -> None:
         self._settings = settings
-        self._steps = Steps(settings, told)
+        self._steps = Steps(settings, on_rebalance)
         self._groups = self._steps.groups
         self.older_members = OlderMembers(self._steps)
 

@@ -107,7 +107,7 @@ class Event(Key):
     """The result of a heartbeat's comparison with the target."""
 
     ARRIVED = "the member is in the target's epoch"
-    STILL_OWNS = "it has not given up what it was told to"
+    STILL_OWNS = "it has not given up what it must"
     MUST_REVOKE = "it owns partitions that its target gives to others"
     SOME_HELD = "others own some of what its target gives it"
     ALL_FREE = "all that its target gives it is free or its own"

@@ -127,7 +127,7 @@ _ACTS: Final[Mapping[Effect, Callable[[ConsumerGroup, ConsumerMember], None]]] =
 # The history of rebalances: one begins with a new group epoch and ends when all members have reached their targets.
 #
 # A rebalance that is overtaken by another one counts as one with it: no member stops for it.
-Told = Callable[[str, Rebalance], None]
+OnRebalance = Callable[[str, Rebalance], None]
 _PLACE: Final = struct.Struct(">16si")
 
 
@@ -151,7 +151,7 @@ def account_begun(group: ConsumerGroup, now: Moment) -> None:
         group.rebalancing = True
 
 
-def account_moved(group: ConsumerGroup, member: ConsumerMember, now: Moment, told: Told) -> None:
+def account_moved(group: ConsumerGroup, member: ConsumerMember, now: Moment, on_rebalance: OnRebalance) -> None:
     """A member has made a step, perhaps the last one of all."""
     if not group.rebalancing or member.member_id in group.lagging:
         return
@@ -162,16 +162,16 @@ def account_moved(group: ConsumerGroup, member: ConsumerMember, now: Moment, tol
         owned = {each.member_id: _written(each.assigned) for each in group.members.values()}
         over = group.account.assigned(now.monotonic, owned, _reader(group))
         if over is not None:
-            told(group.group_id, over)
+            on_rebalance(group.group_id, over)
 
 
-def account_deserted(group: ConsumerGroup, now: Moment, told: Told) -> None:
+def account_deserted(group: ConsumerGroup, now: Moment, on_rebalance: OnRebalance) -> None:
     """A member has left, perhaps the last one."""
     if group.state == EMPTY and group.rebalancing:
         group.rebalancing = False
         over = group.account.deserted(now.monotonic, group.epoch)
         if over is not None:
-            told(group.group_id, over)
+            on_rebalance(group.group_id, over)
 
 
 def account_restored(group: ConsumerGroup) -> None:
@@ -370,7 +370,7 @@ class Wait(Key):
 
     SESSION = "a member's session"
     REVOCATION = "partitions that a member is to give up"
-    REJOIN = "a member of the older protocol that was told to join again"
+    REJOIN = "a member of the older protocol that must join again"
     SYNC = "a member of the older protocol that joined, and is to ask for its share"
 
 
@@ -397,9 +397,9 @@ def _nobody(group: Group, now: Moment, rests: bool) -> bool:
 class Steps:
     """``groups`` by name; ``adopt`` takes over groups that are converted back; ``own``: settings of single groups."""
 
-    def __init__(self, settings: ConsumerGroupSettings, told: Callable[[str, Rebalance], None]) -> None:
+    def __init__(self, settings: ConsumerGroupSettings, on_rebalance: Callable[[str, Rebalance], None]) -> None:
         self.settings = settings
-        self.told = told
+        self.on_rebalance = on_rebalance
         self.groups: dict[str, ConsumerGroup] = {}
         self.deadlines: Deadlines[Due] = Deadlines()
         self.adopt: Adopt = _nobody
@@ -464,7 +464,7 @@ class Steps:
         if reconcile(group, member, None if owned is None else frozenset(owned)):
             self.note(group, member.member_id)
             self.time_revocation(member, group, now)
-        account_moved(group, member, now, self.told)
+        account_moved(group, member, now, self.on_rebalance)
 
     def bump(self, group: ConsumerGroup, now: Moment) -> None:
         """Begin a new group epoch."""
@@ -482,7 +482,7 @@ class Steps:
             self.note(group, member.member_id)
         if members and not self.give_back(group, now, rests=False):
             self.bump(group, now)
-            account_deserted(group, now, self.told)
+            account_deserted(group, now, self.on_rebalance)
 
     def give_back(self, group: ConsumerGroup, now: Moment, *, rests: bool) -> bool:
         """Convert the group back to a classic group, if all its members use the older protocol; returns whether it was.

@@ -42,7 +42,7 @@ __all__ = [
 # Source: Kafka group coordinator, OffsetCommitKey/Value, GroupMetadataKey/Value. Key v0 and v1: an offset; key v2: a
 # group. We write offset values v3 and group values v3, which other tools read, and read all versions that exist. Of an
 # offset that says when it expires the value is v1, as a real broker's, for no other version can say it. Other key
-# versions (KIP-848 and later) are UnknownKey: somebody else's records, to be left alone.
+# versions (KIP-848 and later) are UnknownKey: other programs' records, to be left alone.
 V = TypeVar("V", "OffsetValue", "GroupValue")
 
 OFFSET_VALUE_VERSION = 3
@@ -252,7 +252,7 @@ def read_transaction_value(data: Buffer) -> TransactionLogValue:
 
 # What a node keeps of groups of the newer protocol: an entry a group, an entry a member. The format is our own.
 #
-# Kafka keeps the same in seven kinds of records beside committed offsets; an entry a member is enough to write only
+# Kafka keeps the same in seven kinds of records besides committed offsets; an entry a member is enough to write only
 # what has changed. Keys and values begin with their version.
 _VERSION = 0
 
