@@ -191,7 +191,7 @@ def test_refusals_say_what_to_do(broker: Broker) -> None:
             pytest.raises(ServerError, match=r"GROUP_MAX_SIZE_REACHED.*fewer members"),
         ):
             third.poll(5)
-        with pytest.raises(UsageError, match="no member's wish"):
+        with pytest.raises(UsageError, match="no member can ask for it"):
             first.enforce_rebalance()
 
 

@@ -25,23 +25,23 @@ LINE = "a transaction that was left open has held the offsets of group group in 
 def test_a_line_after_some_seconds_then_seldom_and_one_when_they_are_free(caplog: pytest.LogCaptureFixture) -> None:
     held = HeldOffsets("me", "group")
     for now in range(100):
-        held.told(EVENTS[1:], float(now))
+        held.reported(EVENTS[1:], float(now))
     assert len(caplog.messages) == 4
     assert caplog.messages[0].startswith(f"[client me, group group] {LINE} for 5 s")
     assert [each.partition(" for ")[2].partition(",")[0] for each in caplog.messages] == ["5 s", "35 s", "65 s", "95 s"]
     assert all("transaction_timeout_ms" in each and "transactional id" in each for each in caplog.messages)
-    held.told((), 100.0)
-    assert "told again after 100 s" in caplog.messages[-1]
-    held.told((), 101.0)
+    held.reported((), 100.0)
+    assert "reported again after 100 s" in caplog.messages[-1]
+    held.reported((), 101.0)
     assert len(caplog.messages) == 5
 
 
 def test_what_lasts_a_moment_or_was_asked_for_long_ago_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
     held = HeldOffsets("me", "group")
-    held.told(EVENTS, 0.0)
-    held.told((), 4.0)
-    held.told(EVENTS, 5.0)
-    held.told(EVENTS, 100.0)  # nobody has asked meanwhile
+    held.reported(EVENTS, 0.0)
+    held.reported((), 4.0)
+    held.reported(EVENTS, 5.0)
+    held.reported(EVENTS, 100.0)  # nobody has asked meanwhile
     assert caplog.messages == []
 
 
@@ -69,4 +69,4 @@ def test_a_look_up_tells_which_partitions_it_waits_for(caplog: pytest.LogCapture
     assert caplog.record_tuples[0][:2] == ("penstock.consumer", logging.WARNING)
     assert LINE in caplog.messages[0]
     assert len(caplog.messages) == 2
-    assert "told again" in caplog.messages[1]
+    assert "reported again" in caplog.messages[1]
