@@ -1,4 +1,4 @@
-"""The synchronous methods are what tools/facades.py makes of the asynchronous ones, and a change of these is noticed."""
+"""Synchronous methods are what tools/facades.py makes of the asynchronous ones; a change of these is noticed."""
 
 from __future__ import annotations
 
