@@ -55,7 +55,7 @@ def pickling_a_reader(world: World) -> None:
         pickle.dumps(reader)
 
 
-@row("this consumer is being used by another thread. Make one consumer a thread")
+@row("this consumer is being used by another thread. Make one consumer per thread")
 def two_threads_with_one_consumer(world: World) -> None:
     with penstock.Consumer(f"{world.address}/orders") as consumer:
         polling = threading.Event()

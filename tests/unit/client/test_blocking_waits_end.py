@@ -66,7 +66,7 @@ def test_another_thread_ends_a_wait_for_an_answer(
         waiting = pool.submit(client.topics)
         silent.has_heard()
         client.close()
-        with pytest.raises(Closed, match=r"was closed while this waited\. What was asked for may have happened"):
+        with pytest.raises(Closed, match=r"was closed while this waited\. The request may have been carried out"):
             waiting.result(GRACE_S)
     client.close()
     with pytest.raises(Closed, match="is closed"):

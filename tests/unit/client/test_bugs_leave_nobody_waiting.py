@@ -137,7 +137,7 @@ def test_a_bug_elsewhere_breaks_the_producer_which_says_so_once(
         await asyncio.wait_for(producer.close(), 5)
 
     run(main())
-    assert len([line for line in caplog.messages if "sends nothing more" in line]) == 1
+    assert len([line for line in caplog.messages if "stops after an internal error" in line]) == 1
 
 
 def test_what_was_stored_stays_stored_when_the_producer_breaks(log: FakeLog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -385,7 +385,7 @@ def test_closing_ends_a_send_that_waits_for_room(log: FakeLog) -> None:
         waiting = asyncio.create_task(producer.send("t", b"x" * 900))
         await passing(1)
         closing = asyncio.create_task(producer.close(timeout_s=10))
-        with pytest.raises(Closed, match="waited for room"):
+        with pytest.raises(Closed, match="waited for memory"):
             await waiting
         assert now() < 1.1
         await closing
