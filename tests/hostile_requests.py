@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from penstock.protocols.kafka.server.handlers import TABLE
+from penstock.protocols.kafka.server.front import TABLE
 from penstock.protocols.kafka.wire.declarations import Wire, all_fields
 from penstock.protocols.kafka.wire.framing import api_of, name_of
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 
 from penstock.protocols.kafka.groups.classic_group import GroupSettings
-from penstock.protocols.kafka.server.handlers import TABLE
+from penstock.protocols.kafka.server.front import TABLE
 from penstock.protocols.kafka.server.limits import KafkaFrontOptions
 from tests.unit.kafka_front.kit import Kit, batch, serving
 from tests.vectors.kafka_frames.recorded import files, recorded

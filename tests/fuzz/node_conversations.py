@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.model import Codec
-from penstock.protocols.kafka.server.handlers import TABLE
+from penstock.protocols.kafka.server.front import TABLE
 from penstock.protocols.kafka.wire import cluster as dt
 from penstock.protocols.kafka.wire import configs as ac
 from penstock.protocols.kafka.wire import coordinator_admin as od

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.protocols.kafka.server.handlers import TABLE
+from penstock.protocols.kafka.server.front import TABLE
 from penstock.protocols.kafka.wire.framing import api_of, read_header, read_response
 from tests.fuzz.memory_taken import no_more_memory
 from tests.fuzz.node_conversations import CONVERSATIONS, TOPIC, Talk, batch, fetched, produced, requests

@@ -8,8 +8,7 @@ from typing import Any
 
 from penstock.store import partition_folder, store
 from penstock.store.errors import StoreDamaged
-from penstock.store.flush import Durability, Flush
-from penstock.store.partition_folder import PartitionFolder
+from penstock.store.partition_folder import Durability, Flush, PartitionFolder
 from penstock.store.recovery import Recoverer
 from penstock.store.segment import Segment
 

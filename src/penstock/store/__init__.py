@@ -9,12 +9,12 @@ from penstock.store.config import StoreConfig as StoreConfig
 from penstock.store.errors import Recovery as Recovery
 from penstock.store.errors import StoreDamaged as StoreDamaged
 from penstock.store.errors import StoreLocked as StoreLocked
-from penstock.store.flush import Flush as Flush
 from penstock.store.log import Appended as Appended
 from penstock.store.log import LogPart as LogPart
 from penstock.store.log import LogSlice as LogSlice
 from penstock.store.log import PartitionLog as PartitionLog
 from penstock.store.log import Trimmed as Trimmed
+from penstock.store.partition_folder import Flush as Flush
 from penstock.store.store import Store as Store
 from penstock.store.store import open_store as open_store
 

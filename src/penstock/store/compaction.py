@@ -38,9 +38,8 @@ from penstock.records.scalar_reader import read_varint
 from penstock.records.scalar_writer import varint
 from penstock.store.config import LogConfig
 from penstock.store.errors import StoreDamaged
-from penstock.store.flush import Durability
 from penstock.store.log_state import LogState, to_bytes
-from penstock.store.partition_folder import PREFIX, PartitionFolder, is_planned, rewriting, swap
+from penstock.store.partition_folder import PREFIX, Durability, PartitionFolder, is_planned, rewriting, swap
 from penstock.store.segment import LENGTH_AFTER, OpenSegments, Segment, Step, VerifiedBatches, segment_name
 
 if TYPE_CHECKING:

@@ -35,9 +35,8 @@ from penstock.store.compaction import Compaction, plan
 from penstock.store.config import FlushPolicy, LogConfig, StoreConfig
 from penstock.store.errors import StoreDamaged
 from penstock.store.filesystem import Buffer, MemoryFile, Reader
-from penstock.store.flush import Durability, Flush
 from penstock.store.log_state import Aborted, Entry, LogState, ProducerTable, check, entry_of, note
-from penstock.store.partition_folder import CleanLog, PartitionFolder
+from penstock.store.partition_folder import CleanLog, Durability, Flush, PartitionFolder
 from penstock.store.segment import LENGTH_AFTER, STAMPED, OpenSegments, Segment, VerifiedBatches, new_step
 
 __all__ = [

@@ -23,9 +23,8 @@ from penstock.store.compaction import Compaction
 from penstock.store.config import FlushPolicy, LogConfig, StoreConfig, log_config, parse_url
 from penstock.store.errors import Recovery, StoreDamaged
 from penstock.store.filesystem import Directory, DiskDirectory, MemoryDirectory
-from penstock.store.flush import Flush
 from penstock.store.log import LogContext, PartitionLog, Trimmed
-from penstock.store.partition_folder import CleanLog, PartitionFolder, load_clean, save_clean, topic_id_of
+from penstock.store.partition_folder import CleanLog, Flush, PartitionFolder, load_clean, save_clean, topic_id_of
 from penstock.store.recovery import Recoverer
 from penstock.store.segment import OpenSegments
 

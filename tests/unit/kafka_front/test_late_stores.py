@@ -35,7 +35,7 @@ class Slow:
 class Nothing:
     """No groups of the newer protocol."""
 
-    def live_beside(self, older: object) -> None:
+    def coexist_with(self, older: object) -> None:
         """Nobody goes over."""
 
     async def save(self, group: str) -> None:

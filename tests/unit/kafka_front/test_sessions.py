@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import ProtocolViolation
 from penstock.protocols.kafka.errors import ROWS, ErrorCode
-from penstock.protocols.kafka.server.handlers import TABLE, handler
+from penstock.protocols.kafka.server.front import TABLE, handler
 from penstock.protocols.kafka.wire.framing import api_of, request, versions
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
 from tests.unit.kafka_front.kit import Kit, run

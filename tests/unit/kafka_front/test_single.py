@@ -1,4 +1,4 @@
-"""Produce of one small batch is answered from its bytes, as the long way would answer it, or is left to that."""
+"""Produce of one small batch is answered from its bytes, as the handler would answer it, or is left to it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ CASES: dict[str, dict[str, Any]] = {
     "idempotent": {"records": batch(producer=(7, 0, 0))},
     "out of order": {"records": batch(producer=(7, 0, 5))},
 }
-LEFT = {
-    "no such topic": {"topic": "nobody"},
+LEFT: dict[str, dict[str, Any]] = {
+    "no such topic": {"topic": "missing"},
     "no such partition": {"partition": 2},
     "an internal topic": {"topic": "__consumer_offsets"},
     "two topics": {"topics": 2},
@@ -70,7 +70,7 @@ def answers(version: int, **given: Any) -> tuple[list[bytes], list[bool]]:
             assert answer is not None
             assert (topic.id in answer) == (version >= 13 and given.get("topic", NAME) == NAME)
             found.append(answer.replace(topic.id, bytes(16)))
-        other = await produce.produce_single(kit.front._shared, client.session.line, memoryview(data)[4:])
+        other = await produce.produce_single(kit.front._shared, client.session.connection, memoryview(data)[4:])
         quick.append(other is not None)
 
     run(test)
@@ -80,7 +80,7 @@ def answers(version: int, **given: Any) -> tuple[list[bytes], list[bool]]:
 @pytest.mark.lossless("bytes of two runs are compared, and what is lost differs between them")
 @pytest.mark.parametrize("version", range(3, 14))
 @pytest.mark.parametrize("case", CASES)
-def test_the_quick_answer_is_the_long_one(case: str, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_quick_answer_is_that_of_the_handler(case: str, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     short, quick = answers(version, **CASES[case])
     monkeypatch.setattr(front, "single", lambda key: None)
     long, _ = answers(version, **CASES[case])
@@ -90,17 +90,17 @@ def test_the_quick_answer_is_the_long_one(case: str, version: int, monkeypatch: 
 
 @pytest.mark.parametrize("version", [7, 12, 13])
 @pytest.mark.parametrize("case", LEFT)
-def test_what_is_unusual_is_left_to_the_long_way(case: str, version: int) -> None:
+def test_what_is_unusual_is_left_to_the_handler(case: str, version: int) -> None:
     _, quick = answers(version, **LEFT[case])
     assert quick == [False]
 
 
-@pytest.mark.lossless("where a look-up is lost, the long way is gone")
+@pytest.mark.lossless("where a look-up is lost, the handler is not asked")
 @pytest.mark.parametrize("version", [7, 12, 13])
-def test_a_request_that_is_cut_off_anywhere_is_left_to_the_long_way(version: int) -> None:
+def test_a_request_that_is_cut_off_anywhere_is_left_to_the_handler(version: int) -> None:
     async def test(kit: Kit) -> None:
         whole = asked(version, kit.store.create_topic(NAME, 2).id)[4:]
-        line = kit.client().session.line
+        line = kit.client().session.connection
         for end in range(8, len(whole)):
             assert await produce.produce_single(kit.front._shared, line, memoryview(whole)[:end]) is None
         assert await produce.produce_single(kit.front._shared, line, memoryview(whole)) is not None

@@ -10,8 +10,8 @@ from penstock.errors import OutOfOrderSequence, PenstockError, UpstreamLost
 from penstock.interfaces.enode import Abilities, Appended, Batch, Stored
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server import handlers
-from penstock.protocols.kafka.server.handlers import FailedSequences, Numbers, numbers_of
+from penstock.protocols.kafka.server import front
+from penstock.protocols.kafka.server.front import FailedSequences, Numbers, numbers_of
 from tests.unit.kafka_front.kit import Kit, batch, run
 
 HOME = Partition("t", 0)
@@ -55,7 +55,7 @@ def test_a_producer_that_began_anew_knows() -> None:
 
 
 def test_so_many_failures_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "MAX_FAILED", 2)
+    monkeypatch.setattr(front, "MAX_FAILED", 2)
     those = FailedSequences()
     for number in range(3):
         those.note(HOME, Numbers(number, 0, 10), LOST)

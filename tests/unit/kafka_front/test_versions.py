@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.protocols.kafka.server.handlers import TABLE
+from penstock.protocols.kafka.server.front import TABLE
 from penstock.protocols.kafka.wire import cluster, configs
 from penstock.protocols.kafka.wire import cluster as placing
 from penstock.protocols.kafka.wire import configs as altering

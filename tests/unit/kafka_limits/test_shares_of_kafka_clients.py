@@ -92,7 +92,7 @@ def test_an_address_has_a_share_of_held_fetches_and_the_next_is_answered_at_once
         again = asyncio.ensure_future(waiting(kit, kit.client(_ELSEWHERE)))
         await until_held(kit, 201)
         for each in kit.front._sessions:
-            each.line.release()
+            each.connection.release()
         await asyncio.gather(*held, other, again)
         assert (kit.front._shared.limits.held, memory.used) == (0, 0)
 
@@ -111,7 +111,7 @@ def test_a_client_that_does_not_obey_the_throttle_time_is_served_after_it_or_goe
         assert (await waiting(kit, client, wait_ms=0)).throttle_time_ms == 0
         assert (await waiting(kit, client)).throttle_time_ms == 1_000
         next_one = asyncio.ensure_future(named(client, "t"))
-        await until(lambda: client.session.line.held == 1)
+        await until(lambda: client.session.connection.held == 1)
         assert not next_one.done()
         client.session.lost()
         assert await asyncio.wait_for(next_one, 0.5) == ErrorCode.NONE

@@ -162,13 +162,13 @@ class Limits:
         self.groups: KeptGroups = kept_groups(options.max_groups, memory, percent)
         self.room = room
 
-    def hold(self, line: ClientConnection, partitions: int = 0) -> str | None:
+    def hold(self, connection: ClientConnection, partitions: int = 0) -> str | None:
         """Register a connection's waiting request. Returns the reason if it may not wait; else ends with `let_go`."""
-        return self._held.put(line, line, _REQUEST_BYTES + partitions * _PARTITION_OF_REQUEST_BYTES)
+        return self._held.put(connection, connection, _REQUEST_BYTES + partitions * _PARTITION_OF_REQUEST_BYTES)
 
-    def let_go(self, line: ClientConnection) -> None:
+    def let_go(self, connection: ClientConnection) -> None:
         """The request no longer waits."""
-        self._held.drop(line)
+        self._held.drop(connection)
 
     @property
     def held(self) -> int:

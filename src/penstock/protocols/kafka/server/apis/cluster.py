@@ -9,7 +9,7 @@ from penstock.interfaces.enode import TopicState, extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.apis.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
-from penstock.protocols.kafka.server.handlers import Call
+from penstock.protocols.kafka.server.front import Call
 from penstock.protocols.kafka.server.limits import is_internal
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.wire.cluster import (

@@ -12,7 +12,7 @@ from penstock.interfaces.enode import TopicState
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.consumer_group import ConsumerGroupSettings
 from penstock.protocols.kafka.server.consumer_group_service import SETTABLE, check_group_options
-from penstock.protocols.kafka.server.handlers import Call
+from penstock.protocols.kafka.server.front import Call
 from penstock.protocols.kafka.server.limits import is_internal
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.server.topic_options import (

@@ -17,7 +17,7 @@ from penstock.interfaces.front import Asker
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
-from penstock.protocols.kafka.server.handlers import Call, Shared
+from penstock.protocols.kafka.server.front import Call, Shared
 from penstock.protocols.kafka.server.limits import MORE_ROOM, ClientConnection
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.wire.fetch import (
@@ -175,8 +175,8 @@ async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
         sessions.remove(request.session_id)
         session = None
         if request.session_epoch == INITIAL_EPOCH:
-            host = call.line.address.host
-            session = sessions.begin(len(parts), by_id, now, host, call.line)
+            host = call.connection.address.host
+            session = sessions.begin(len(parts), by_id, now, host, call.connection)
         if session is not None:
             session.update(parts.items(), ())
             sessions.resized(session, now)
@@ -221,7 +221,7 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[
     while True:
         answers, taken = await _read_all(call, request, plan)
         left = deadline - runtime.monotonic()
-        if left <= _ROUNDING_S or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
+        if left <= _ROUNDING_S or taken >= request.min_bytes or call.connection.over or _is_urgent(answers):
             return answers, 0
         partitions = await partitions_of(shared, plan.parts, pace=call.pace)
         known = {
@@ -229,33 +229,35 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[
             async for key, partition in call.pace.again(partitions.items())
             if isinstance(partition, Partition)
         }
-        if (why := await _news(shared, call.line, known, left)) is not None:
+        if (why := await _news(shared, call.connection, known, left)) is not None:
             _not_held(call, why)
-            call.line.throttled_s = min(left, _LONGEST_THROTTLE_S)
-            return answers, math.ceil(call.line.throttled_s * 1_000)
+            call.connection.throttled_s = min(left, _LONGEST_THROTTLE_S)
+            return answers, math.ceil(call.connection.throttled_s * 1_000)
 
 
 def _not_held(call: Call, why: str) -> None:
     meter = call.shared.meter
     meter.refused(_FETCH, ErrorCode.THROTTLING_QUOTA_EXCEEDED)  # only counted; the response has no code
-    meter.tell(Asker(call.client_id, call.line.address), _FETCH, 0, why=why, advice=MORE_ROOM)
+    meter.tell(Asker(call.client_id, call.connection.address), _FETCH, 0, why=why, advice=MORE_ROOM)
 
 
-async def _news(shared: Shared, line: ClientConnection, known: Mapping[Partition, int], within_s: float) -> str | None:
+async def _news(
+    shared: Shared, connection: ClientConnection, known: Mapping[Partition, int], within_s: float
+) -> str | None:
     """Return when a partition's end has changed, when the time is over, or when the client has disconnected.
 
     Returns the reason at once if the request may not be held.
     """
-    if (why := shared.limits.hold(line, len(known))) is not None:
+    if (why := shared.limits.hold(connection, len(known))) is not None:
         return why
     arrival = shared.enode.arrival(known)
     timer = shared.services.runtime.call_later(within_s, lambda: arrival.set(None))
     try:
-        await line.park(arrival)
+        await connection.park(arrival)
     finally:
         timer.cancel()
         shared.enode.forget_arrival(arrival)
-        shared.limits.let_go(line)
+        shared.limits.let_go(connection)
     return None
 
 

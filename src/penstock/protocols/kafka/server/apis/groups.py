@@ -29,7 +29,7 @@ from penstock.protocols.kafka.groups.consumer_group import (
     assignor_of,
 )
 from penstock.protocols.kafka.server.apis.metadata import GROUP_OPERATIONS, shown
-from penstock.protocols.kafka.server.handlers import Call
+from penstock.protocols.kafka.server.front import Call
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.wire.coordinator_admin import (
     DeleteGroupsRequest,
@@ -114,7 +114,7 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         client_id=call.client_id,
-        client_host=call.line.host,
+        client_host=call.connection.host,
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=max(
             0,
@@ -273,7 +273,7 @@ def _beat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Beat:
         assignor=request.server_assignor,
         owned=None if owns is None else frozenset((bytes(it.topic_id), each) for it in owns for each in it.partitions),
         client_id=call.client_id,
-        client_host=call.line.host,
+        client_host=call.connection.host,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.interfaces.enode import TopicState
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import Call, features
+from penstock.protocols.kafka.server.front import Call, features
 from penstock.protocols.kafka.server.limits import is_internal
 from penstock.protocols.kafka.server.refusals import Refused, code_of, note
 from penstock.protocols.kafka.wire.declarations import NO_UUID
@@ -157,11 +157,11 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
     creates = options.auto_create_topics and enode.abilities_of(topic.name).topics
     if creates and request.allow_auto_topic_creation and not is_internal(topic.name):
         await call.pace.spend(0, _STEPS_TO_MAKE)
-        if call.line.over:  # the client has disconnected
+        if call.connection.over:  # the client has disconnected
             return MetadataResponseTopic(error_code=code, name=topic.name, topic_authorized_operations=operations)
         room = call.shared.limits.room
         try:
-            await room.take(topic.name, options.default_partitions, call.line.address.host)
+            await room.take(topic.name, options.default_partitions, call.connection.address.host)
             found = await enode.create_topic(topic.name, options.default_partitions, {})
         except Refused as error:
             note(code, error)  # a real broker's code if a policy forbids another topic

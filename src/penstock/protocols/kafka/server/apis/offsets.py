@@ -13,7 +13,7 @@ from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.groups.classic_group import CommitIdentity
 from penstock.protocols.kafka.server.apis.fetch import partitions_of
 from penstock.protocols.kafka.server.fetch_sessions import Key
-from penstock.protocols.kafka.server.handlers import Call
+from penstock.protocols.kafka.server.front import Call
 from penstock.protocols.kafka.server.limits import no_room
 from penstock.protocols.kafka.server.refusals import Refused
 from penstock.protocols.kafka.wire.coordinator_admin import (
@@ -145,7 +145,7 @@ def _committed(part: OffsetCommitRequestPartition, now_ms: int, retention_ms: in
 async def _commit(call: Call, request: OffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> ErrorCode:
     try:
         await call.shared.offsets.commit(
-            request.group_id, offsets, lambda: _look(call, request, offsets), call.line.address.host
+            request.group_id, offsets, lambda: _look(call, request, offsets), call.connection.address.host
         )
     except Refused as refused:
         return refused.code
@@ -162,7 +162,7 @@ def _may_commit(call: Call, request: OffsetCommitRequest, partitions: Collection
         request.generation_id_or_member_epoch,
         request.member_id,
         request.group_instance_id,
-        call.line.address.host,
+        call.connection.address.host,
     )
     code = call.shared.groups.may_commit(identity, partitions, knows_epochs=call.version >= _KNOWS_EPOCHS_SINCE)
     if code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < _GROUP_NOT_FOUND_SINCE:

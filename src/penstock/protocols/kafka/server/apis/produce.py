@@ -22,7 +22,7 @@ from penstock.interfaces.front import Asker
 from penstock.model import Codec, Partition
 from penstock.protocols.kafka.errors import ErrorCode
 from penstock.protocols.kafka.server import refusals
-from penstock.protocols.kafka.server.handlers import Call, Numbers, Shared, numbers_of
+from penstock.protocols.kafka.server.front import Call, Numbers, Shared, numbers_of
 from penstock.protocols.kafka.server.limits import ClientConnection, is_internal
 from penstock.protocols.kafka.server.refusals import Refused, bare, code_of
 from penstock.protocols.kafka.server.topic_options import Rules, rules_for
@@ -91,7 +91,7 @@ async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitPr
             request.transaction_timeout_ms,
             request.producer_id,
             request.producer_epoch,
-            call.line.address.host,
+            call.connection.address.host,
         )
     except PenstockError:
         code, producer_id, epoch = ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1
@@ -642,7 +642,7 @@ class _Asked(NamedTuple):
     correlation: int
 
 
-async def produce_single(shared: Shared, line: ClientConnection, body: memoryview) -> Pieces | None:
+async def produce_single(shared: Shared, connection: ClientConnection, body: memoryview) -> Pieces | None:
     """The response, or None for a request that is left to `produce`."""
     asked = _read(body)
     if asked is None:
@@ -664,10 +664,10 @@ async def produce_single(shared: Shared, line: ClientConnection, body: memoryvie
     (result,) = await enode.append_all(((partition, batch),))
     if isinstance(result, PenstockError):
         refusals.begin()  # keeps this request's notes apart
-        said = await _refused(Call(shared, line, asked.version, "", shared.pace()), partition, result)
+        said = await _refused(Call(shared, connection, asked.version, "", shared.pace()), partition, result)
         shared.meter.refused(_PRODUCE, said.error_code)
         shared.meter.tell(
-            Asker(read_header(body)[0].client_id or "", line.address),
+            Asker(read_header(body)[0].client_id or "", connection.address),
             _PRODUCE,
             said.error_code,
             topic=partition.topic,

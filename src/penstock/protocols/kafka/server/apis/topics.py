@@ -15,7 +15,7 @@ from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.interfaces.enode import TopicState, extent
 from penstock.model import Partition
 from penstock.protocols.kafka.errors import ErrorCode
-from penstock.protocols.kafka.server.handlers import Call
+from penstock.protocols.kafka.server.front import Call
 from penstock.protocols.kafka.server.limits import is_internal
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.server.topic_options import OPTIONS, check_options, described
@@ -90,7 +90,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
     created: TopicState | None = None
     if not validate_only:
         try:
-            await limits.room.take(topic.name, partitions, call.line.address.host)
+            await limits.room.take(topic.name, partitions, call.connection.address.host)
             created = await _made(call, topic.name, partitions, options)
         except TopicExists as error:
             if await enode.topic(topic.name) is not None:  # another request was faster
@@ -229,11 +229,11 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
             before = await _check_growth(call, topic)
             if not request.validate_only:
-                await call.shared.limits.room.take(topic.name, topic.count, call.line.address.host)
+                await call.shared.limits.room.take(topic.name, topic.count, call.connection.address.host)
                 try:
                     await _grow(call, topic)
                 except PenstockError:
-                    await call.shared.limits.room.take(topic.name, before, call.line.address.host)
+                    await call.shared.limits.room.take(topic.name, before, call.connection.address.host)
                     raise
         except PenstockError as error:
             code, message = code_of(error), error.message

@@ -12,7 +12,7 @@ from penstock.protocols.kafka.groups.classic_group import CommitIdentity
 from penstock.protocols.kafka.groups.consumer_transitions import flaw_of, matching
 from penstock.protocols.kafka.server.apis.fetch import partitions_of
 from penstock.protocols.kafka.server.fetch_sessions import Key
-from penstock.protocols.kafka.server.handlers import Call
+from penstock.protocols.kafka.server.front import Call
 from penstock.protocols.kafka.server.limits import is_internal, no_room
 from penstock.protocols.kafka.server.refusals import Refused, code_of
 from penstock.protocols.kafka.transactions import State
@@ -118,7 +118,7 @@ async def _add(call: Call, request: AddPartitionsToTxnRequest, partitions: list[
             request.v3_and_below_producer_epoch,
             partitions,
             second=False,
-            host=call.line.address.host,
+            host=call.connection.address.host,
         )
     except PenstockError:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -136,7 +136,7 @@ async def add_offsets(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsets
             request.producer_epoch,
             [place],
             second=False,
-            host=call.line.address.host,
+            host=call.connection.address.host,
         )
     except PenstockError:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -211,7 +211,7 @@ def _may_commit(call: Call, request: TxnOffsetCommitRequest, partitions: Collect
         request.generation_id_or_member_epoch,
         request.member_id,
         request.group_instance_id,
-        call.line.address.host,
+        call.connection.address.host,
     )
     code = call.shared.groups.may_commit_within(identity, partitions)
     return ErrorCode.ILLEGAL_GENERATION if code in _SINCE_IDS and call.version < _IDS_SINCE else code
@@ -258,7 +258,7 @@ async def _commit(
             offsets,
             lambda: _look(call, request, partitions),
             second=call.version >= _SECOND_COMMIT_SINCE,
-            host=call.line.address.host,
+            host=call.connection.address.host,
         )
     except Refused as refused:
         return refused.code
