@@ -250,7 +250,7 @@ class Shared(Connected):
     delays: Delays
     transactions: Transactions
     ledger: Ledger
-    beside: BackgroundWorker
+    background: BackgroundWorker
     turns: LoopBudget
     held: Shares[object]
     meter: Meter
@@ -319,18 +319,18 @@ class Reply(msgspec.Struct, frozen=True):
     extra: Mapping[str, str] | None = None
 
 
-async def read_large(beside: BackgroundWorker, kind: type[B], body: Buffer) -> B:
+async def read_large(background: BackgroundWorker, kind: type[B], body: Buffer) -> B:
     """Read a JSON body. A large one is read in a thread, since that takes up to two seconds. Raises as `read_body`."""
     if len(body) <= _QUICK_BYTES:
         return read_body(kind, body)
-    return await beside.run(lambda: read_body(kind, body), _DECODED * len(body))
+    return await background.run(lambda: read_body(kind, body), _DECODED * len(body))
 
 
-async def written(beside: BackgroundWorker, body: object, entries: int) -> object:
+async def written(background: BackgroundWorker, body: object, entries: int) -> object:
     """A response's body with ``entries`` entries; a long one is written in a thread and returned as bytes."""
     if entries <= _QUICK_ENTRIES:
         return body
-    return await beside.run(lambda: write_body(body), entries * _ENTRY_BYTES)
+    return await background.run(lambda: write_body(body), entries * _ENTRY_BYTES)
 
 
 Handler = Callable[[Call, Any], Awaitable[Reply]]

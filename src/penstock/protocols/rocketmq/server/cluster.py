@@ -147,8 +147,8 @@ class Cluster:
     def host(self) -> Host:
         """The same address as message ids carry it; they have no space for host names."""
         if self._host is None:
-            told = self._services.identity.advertised[_SCHEME]
-            self._host = Host(_packed(told.host), told.port)
+            at = self._services.identity.advertised[_SCHEME]
+            self._host = Host(_packed(at.host), at.port)
         return self._host
 
     # Topics.

@@ -44,7 +44,7 @@ class RocketFront:
         settings = Settings(ledger)
         cluster = Cluster(services, options, settings)
         writing = Writing(enode, runtime, cluster)
-        beside = BackgroundWorker(runtime, services.memory)
+        background = BackgroundWorker(runtime, services.memory)
         percent = options.address_share_percent
         clients = Clients(
             Shares("places in groups", "rocketmq_max_clients", options.max_clients, services.memory, percent),
@@ -64,7 +64,7 @@ class RocketFront:
                 Shares("locks of queues", "rocketmq_max_locks", options.max_locks, services.memory, percent),
             ),
             Positions(services.offsets, runtime.now_ms),
-            Reader(enode, beside),
+            Reader(enode, background),
             writing,
             Delays(enode, runtime, ledger, node_id, writing.deliver, options.delay_scale),
             Transactions(
@@ -78,7 +78,7 @@ class RocketFront:
                 checks=options.transaction_checks,
             ),
             ledger,
-            beside,
+            background,
             LoopBudget(runtime),
             Shares("held pulls", "rocketmq_max_held", options.max_held, services.memory, percent),
             meter_of(services, clients, lambda: sum(each.line.held for each in self._sessions)),

@@ -194,10 +194,10 @@ async def _records(call: Call, request: m.SendMessage, properties: bytes) -> lis
     if _is_batch(call, request):
         if len(asked.body) <= _QUICK_BYTES or _count(asked.body) < _QUICK_MESSAGES:
             return _batched(call, born_ms)
-        return await call.shared.beside.run(partial(_batched, call, born_ms), _RATIO * len(asked.body))
+        return await call.shared.background.run(partial(_batched, call, born_ms), _RATIO * len(asked.body))
     body = bytes(asked.body)
     if request.sys_flag & _COMPRESSED:
-        body = await call.shared.beside.run(partial(_inflated, body, request.sys_flag), _RATIO * len(body))
+        body = await call.shared.background.run(partial(_inflated, body, request.sys_flag), _RATIO * len(body))
     return [
         record_of(
             body,

@@ -280,7 +280,7 @@ _GROUP: Final = b"PGROUP"
 _FLAGS: Final = struct.Struct(">i")
 _FLAGS_AT: Final = 36
 _BEFORE_HOSTS: Final = 48
-_BESIDE_HOSTS: Final = 8 + 4 + 8
+_BETWEEN_HOSTS: Final = 8 + 4 + 8
 """Between the two hosts is the time of storing; after them the number of deliveries and the half message's place."""
 _IPV4, _LONGER = 8, 12
 _BORN_IPV6, _STORE_IPV6 = 0x10, 0x20
@@ -309,7 +309,7 @@ def _group(message: memoryview) -> str:
     try:
         (flags,) = _FLAGS.unpack_from(message, _FLAGS_AT)
         hosts = 2 * _IPV4 + _LONGER * (bool(flags & _BORN_IPV6) + bool(flags & _STORE_IPV6))
-        at = _BEFORE_HOSTS + hosts + _BESIDE_HOSTS
+        at = _BEFORE_HOSTS + hosts + _BETWEEN_HOSTS
         at += 4 + int.from_bytes(message[at : at + 4], "big")
         wide = 1 + (message[7] == _WIDE_TOPICS)
         at += wide + int.from_bytes(message[at : at + wide], "big")
