@@ -22,7 +22,6 @@ from penstock.protocols.rocketmq.server.relayed.front import RelayedFront
 from penstock.protocols.rocketmq.server.send_requests import Writing
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import MessageEncoder
-from penstock.protocols.rocketmq.wire.message_format import offset_id
 from penstock.protocols.rocketmq.wire.rpc import CHECK_TRANSACTION_STATE, request
 from penstock.records.scalar_codec import Stored
 
@@ -134,7 +133,7 @@ class RocketFront:
             commit_log_offset=place | record.offset,
             msg_id=unique,
             transaction_id=unique,
-            offset_msg_id=offset_id(shared.cluster.host, place | record.offset),
+            offset_msg_id=shared.cluster.message_id(place | record.offset),
             topic=HALF,
             broker_name=shared.cluster.broker,
         )
