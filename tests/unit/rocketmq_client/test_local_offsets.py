@@ -119,7 +119,7 @@ def test_an_operator_who_puts_the_group_elsewhere_puts_the_file_there() -> None:
             client = client_of(s, file)
             membership = client.membership(GROUP)
             await membership.join(["demo"], (), "")
-            client.shared.heard.resets.told(told("g", {ZERO: 3}))
+            client.shared.heard.resets.reset(told("g", {ZERO: 3}))
             assert (await membership.heartbeat()).lost == {ZERO}
             await membership.commit({ZERO: Committed(100)})
             await passing(0.1)

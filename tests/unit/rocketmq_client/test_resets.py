@@ -33,8 +33,8 @@ def test_a_member_commits_the_new_place_and_gets_the_queue_anew() -> None:
             one = client.membership(GROUP)
             await one.join(["demo"], (), "")
             resets = client.shared.heard.resets
-            resets.told(told("g", {ZERO: 5, ONE: 7}))
-            resets.told(told("other", {QUEUES[2]: 9}))
+            resets.reset(told("g", {ZERO: 5, ONE: 7}))
+            resets.reset(told("other", {QUEUES[2]: 9}))
             beat = await one.heartbeat()
             assert (beat.verdict, beat.lost, beat.assigned) == (Verdict.STEADY, queues("01"), frozenset())
             await one.commit({ZERO: Committed(100), QUEUES[2]: Committed(3)})
@@ -57,7 +57,7 @@ def test_what_others_read_others_see_to() -> None:
             await one.join(["demo"], (), "")
             await two.join(["demo"], (), "")
             await one.heartbeat()
-            client.shared.heard.resets.told(told("g", {QUEUES[3]: 5}))
+            client.shared.heard.resets.reset(told("g", {QUEUES[3]: 5}))
             await passing(1)
             assert (await one.heartbeat()).lost == frozenset()
             assert not client.shared.heard.resets.due("g", queues("0123"))
@@ -71,7 +71,7 @@ def test_a_broker_that_cannot_be_told_is_told_later() -> None:
             client = s.client(group="g", instance_name="1")
             one = client.membership(GROUP)
             await one.join(["demo"], (), "")
-            client.shared.heard.resets.told(told("g", {ZERO: 5}))
+            client.shared.heard.resets.reset(told("g", {ZERO: 5}))
             s.cluster.refuse[rpc.UPDATE_CONSUMER_OFFSET.code] = lambda _: 2
             with pytest.raises(Exception, match="no"):
                 await one.heartbeat()
@@ -83,6 +83,6 @@ def test_a_broker_that_cannot_be_told_is_told_later() -> None:
 
 def test_what_is_no_reset_is_let_pass() -> None:
     resets = Resets()
-    resets.told(RemotingCommand(220, 1, 0, {}, b"{"))
-    resets.told(RemotingCommand(220, 1, 0, {"topic": "t", "group": "g", "timestamp": "1", "isForce": "true"}, b"[]"))
+    resets.reset(RemotingCommand(220, 1, 0, {}, b"{"))
+    resets.reset(RemotingCommand(220, 1, 0, {"topic": "t", "group": "g", "timestamp": "1", "isForce": "true"}, b"[]"))
     assert resets.due("g", [ZERO]) == {}

@@ -56,7 +56,6 @@ CASES: dict[str, dict[str, Any]] = {
     "second queue": {"queue": 1},
     "with properties and a flag": {"properties": ALL, "flag": 7},
     "with all that Java says": {"reconsume_times": 0, "unit_mode": False, "batch": False, "broker_name": "penstock-1"},
-    "any queue": {"queue": -1},
     "a negative flag": {"flag": -1},
     "many properties": {"properties": "x\x01" + "y" * 9_000},
 }

@@ -295,14 +295,14 @@ def test_a_broker_that_name_servers_forget_keeps_the_numbers_of_its_partitions()
 
 def test_numbers_stay_while_brokers_come_and_go_and_topics_grow() -> None:
     numbering = Numbering()
-    numbering.told({"b": 2, "a": 2})
+    numbering.update({"b": 2, "a": 2})
     first = list(numbering.queues)
     for counts in ({"a": 2}, {"b": 2, "a": 2}, {"c": 1}, {"a": 3, "b": 2, "c": 1}):
-        numbering.told(counts)
+        numbering.update(counts)
         assert numbering.queues[: len(first)] == first
     assert numbering.queues[4:] == [("c", 0), ("a", 2)]
     assert [numbering.number(queue) for queue in numbering.queues] == list(range(6))
-    numbering.told({"a": 1, "b": 2, "c": 1})
+    numbering.update({"a": 1, "b": 2, "c": 1})
     assert numbering.queues == [("a", 0), ("b", 0), ("b", 1), ("c", 0)]
 
 

@@ -270,7 +270,7 @@ class RocketConfig(Options):
     access_key: str | None = optional_text(about="in whose name requests are signed")
     secret_key: str | None = secret(about="with what")
     instance_name: str = text("", about="tells clients with one client_id apart; empty: drawn by lot")
-    heartbeat_broker_ms: int = number(30_000, low=100, high=120_000, about="how often brokers are told of this client")
+    heartbeat_broker_ms: int = number(30_000, low=100, high=120_000, about="time between heartbeats to brokers")
 
     message_model: MessageModel = choice(
         MessageModel.CLUSTERING, MessageModel, about="whether members share a group's messages, or each reads all"
@@ -287,13 +287,15 @@ class RocketConfig(Options):
         about="how a group's members share out queues; the same in all of them, Java's included",
     )
     machine_rooms: str = text("", about="with allocation by rooms: whose brokers are read, separated by commas")
-    rebalance_ms: int = number(20_000, low=50, about="members look so often at who is there, though nobody told them")
+    rebalance_ms: int = number(
+        20_000, low=50, about="time between looks at a group's members without a broker's notice"
+    )
     orderly: bool = flag(False, about="lock queues at their brokers, so that no two members read one")
     suspend_ms: int = number(15_000, low=100, high=60_000, about="how long a broker holds a read that finds nothing")
     pull_batch_size: int = number(32, low=1, high=1_024, about="the most messages of one answer; stock brokers: 32")
     max_reconsume_times: int = number(
         -1, low=-1, high=2**31 - 1, about="after so many deliveries more what is sent back is a dead letter; "
-        "-1: as often as the group is allowed, 16 unless its brokers were told"
+        "-1: as often as the group is allowed, 16 unless its settings say"
     )  # fmt: skip
     all_properties: bool = flag(
         False, about="headers are every property and what brokers know: store time, attempts, queue, node"
@@ -363,13 +365,13 @@ class RocketNodeConfig(Options):
     not in another process of the node, and not after a restart while clients remember the old meaning.
     """
 
-    rocketmq_cluster: str = text("DefaultCluster", about="the name of the cluster that RocketMQ's clients are told")
+    rocketmq_cluster: str = text("DefaultCluster", about="the cluster's name for RocketMQ's clients")
     snode_name: str = text("", about="what it is called among RocketMQ's Snodes; empty: by its number and address")
     register_snode_ms: int = number(
         30_000,
         low=0,
         high=60_000,
-        about="in front of a RocketMQ cluster: how often name servers are told of it; 0: never",
+        about="in front of a RocketMQ cluster: how often it registers at name servers; 0: never",
     )
     rocketmq_timeout_ms: int = number(
         120_000, low=1_000, about="without a heartbeat for so long a RocketMQ client is out"
@@ -377,7 +379,7 @@ class RocketNodeConfig(Options):
     rocketmq_housekeeping_ms: int = number(
         10_000, low=100, about="how often it is looked which RocketMQ clients were silent for too long"
     )
-    rocketmq_notify_members: bool = flag(True, about="RocketMQ consumers are told who else comes and goes")
+    rocketmq_notify_members: bool = flag(True, about="RocketMQ consumers are notified when members join or leave")
     rocketmq_auto_create_groups: bool = flag(
         True, about="any name is a RocketMQ consumer group; else only one that was made (mqadmin updateSubGroup)"
     )
@@ -392,7 +394,7 @@ class RocketNodeConfig(Options):
         10_000, low=1_000, about="in front of a RocketMQ cluster: how often name servers are asked where brokers are"
     )
     producer_beat_ms: int = number(
-        15_000, low=100, high=100_000, about="the same: how often brokers are told whose transactions to ask about here"
+        15_000, low=100, high=100_000, about="the same: how often brokers learn whose transactions to ask about here"
     )
     transaction_check_ms: int = number(
         10_000, low=50, about="how often producers are asked about RocketMQ messages that they did not decide on"

@@ -25,9 +25,8 @@ from penstock.errors import (
     UpstreamLost,
     WriteFailed,
 )
-from penstock.interfaces.framing import Frame
 from penstock.interfaces.wire import CodedRefusal, Where, code_for, server_error
-from penstock.protocols.rocketmq.wire.framing import CommandFrame
+from penstock.protocols.rocketmq.wire.framing import UnreadableHeader
 
 __all__ = ["Code", "ErrorRow", "Refused", "error_of", "refusal", "row_of", "rows", "unmade", "unreadable"]
 
@@ -223,14 +222,11 @@ def refusal(error: PenstockError) -> Refused:
     return Refused(code_for(error, _CODE_OF_ERROR, Code.SYSTEM_ERROR), error.message)
 
 
-def unreadable(frame: Frame) -> Refused | None:
-    """The refusal of a request whose header could not be decoded completely; None for other requests.
+def unreadable(error: UnreadableHeader) -> Refused:
+    """The refusal of a request whose header could not be decoded completely.
 
     If the header of a send is too long, its properties are, which brokers report as an illegal message.
     """
-    error = frame.unreadable if isinstance(frame, CommandFrame) else None
-    if error is None:
-        return None
     illegal = error.too_long and error.command.code in _SENDS
     return Refused(Code.MESSAGE_ILLEGAL if illegal else Code.SYSTEM_ERROR, error.message)
 

@@ -76,7 +76,7 @@ class _Entry(Struct):
     count: int
     lumps: list[Lump]
     until_s: float
-    told: Promise[Stored | PenstockError]
+    result: Promise[Stored | PenstockError]
 
 
 class _Group(Struct):
@@ -134,7 +134,7 @@ class Writing:
             return self._take(home, found)
 
     def _take(self, home: Home, found: list[Lump]) -> Promise[Stored | PenstockError]:
-        told: Promise[Stored | PenstockError] = self._runtime.promise()
+        result: Promise[Stored | PenstockError] = self._runtime.promise()
         groups = self._waiting.get(home)
         begins = groups is None
         if groups is None:
@@ -144,12 +144,12 @@ class Writing:
         if last is not None and len(found) == 1 and last.lumps[0].born_ms == found[0].born_ms and last.takes(found[0]):
             (there,) = last.lumps
             last.lumps = [Lump(there.body + found[0].body, there.messages + count, there.born_ms)]
-            last.entries.append(_Entry(there.messages, count, found, until_s, told))
+            last.entries.append(_Entry(there.messages, count, found, until_s, result))
         else:
-            groups.append(_Group(found, [_Entry(0, count, found, until_s, told)]))
+            groups.append(_Group(found, [_Entry(0, count, found, until_s, result)]))
         if begins:
             self._runtime.spawn(self._drain(home, groups), f"write to {home.topic} at {home.queue.broker}")
-        return told
+        return result
 
     async def _drain(self, home: Home, groups: deque[_Group]) -> None:
         while groups:
@@ -159,21 +159,21 @@ class Writing:
             except BatchTooLarge as error:
                 if len(group.entries) > 1:  # each alone may be small enough
                     for each in reversed(group.entries):
-                        alone = _Entry(0, each.count, each.lumps, each.until_s, each.told)
+                        alone = _Entry(0, each.count, each.lumps, each.until_s, each.result)
                         groups.appendleft(_Group(each.lumps, [alone]))
                 else:
-                    group.entries[0].told.set(error)
+                    group.entries[0].result.set(error)
                 continue
             except PenstockError as error:
                 self._topics.forget(home.topic)
                 for entry in group.entries:
-                    entry.told.set(error)
+                    entry.result.set(error)
                 continue
             last = bases[-1] + group.lumps[-1].messages
             self._ends.note(home, last)
             for entry in group.entries:
                 base = bases[0] + entry.first
-                entry.told.set(Stored(base, base + entry.count - 1 if len(bases) == 1 else last - 1))
+                entry.result.set(Stored(base, base + entry.count - 1 if len(bases) == 1 else last - 1))
         del self._waiting[home]
 
     async def _send_all(self, home: Home, group: _Group) -> list[int]:

@@ -93,7 +93,7 @@ class Brokers:
         self._names: dict[Endpoint, str] = {}
         self.clusters: Mapping[str, tuple[str, ...]] = {}
 
-    def told(self, info: m.ClusterInfo, now_s: float) -> None:
+    def set_cluster(self, info: m.ClusterInfo, now_s: float) -> None:
         """Take over a name server's report. Invalid addresses are skipped, and so is a report without any broker.
 
         ``now_s`` is from a monotonic clock.
@@ -249,7 +249,7 @@ class RocketRelay:
 
     async def hand_over(self, message: Outgoing, node: str | None) -> None:
         if node is None:
-            raise UsageError("nothing is told to name servers without an answer")
+            raise UsageError("a name server is not called without an answer")
         await self.tell(self.brokers.of(node), message)
 
     def hear(self, heard: Heard) -> None:
@@ -258,11 +258,18 @@ class RocketRelay:
     # Brokers.
 
     def begin(
-        self, broker: Broker, request: Outgoing, told: OnAnswer, *, lane: str, held_s: float = 0.0, writes: bool = False
+        self,
+        broker: Broker,
+        request: Outgoing,
+        on_answer: OnAnswer,
+        *,
+        lane: str,
+        held_s: float = 0.0,
+        writes: bool = False,
     ) -> bool:
-        """Write a request now, if a connection is open and no other request waits for it. ``told`` gets the response.
+        """Write a request now, if a connection is open and idle. ``on_answer`` gets the response.
 
-        Errors that ``told`` gets are UpstreamLost; a request that ``writes`` and is not answered in time gets
+        Errors that ``on_answer`` gets are UpstreamLost; a request that ``writes`` and is not answered in time gets
         OutcomeUnknown. Returns False if nothing was written. Raises NoRoom if too many writes wait there.
         """
         link = self._channel.prompt(broker.endpoint, lane)
@@ -272,7 +279,7 @@ class RocketRelay:
             raise NoRoom(f"{_MOST_WRITES} writes wait for broker {broker.name}, more are not taken: try again")
 
         def came(answer: Frame | PenstockError) -> None:
-            told(self._lost(broker.name, answer, writes=writes) if isinstance(answer, PenstockError) else answer)
+            on_answer(self._lost(broker.name, answer, writes=writes) if isinstance(answer, PenstockError) else answer)
 
         timeout_s = WRITE_S if writes else self.timeout_s + held_s
         try:
@@ -383,11 +390,11 @@ class RocketRelay:
         self._looked_s = self._channel.monotonic()
         frame = await self.ask_names(request(GET_BROKER_CLUSTER_INFO, m.NoFields()))
         answered = read_answer(GET_BROKER_CLUSTER_INFO, frame)
-        self.told(m.read_body(m.ClusterInfo, answered.command.body))
+        self.set_cluster(m.read_body(m.ClusterInfo, answered.command.body))
 
-    def told(self, info: m.ClusterInfo) -> None:
+    def set_cluster(self, info: m.ClusterInfo) -> None:
         """Take over a name server's report of brokers."""
-        self.brokers.told(info, self._channel.monotonic())
+        self.brokers.set_cluster(info, self._channel.monotonic())
 
     def looked_within(self, seconds: float) -> bool:
         """Whether name servers were asked within the last ``seconds``."""

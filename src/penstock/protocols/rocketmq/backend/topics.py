@@ -58,10 +58,10 @@ class Numbering:
     numbered behind them.
 
     >>> numbers = Numbering()
-    >>> numbers.told({"b": 1, "a": 2})
+    >>> numbers.update({"b": 1, "a": 2})
     >>> [f"{queue.broker}{queue.number}" for queue in numbers.queues]
     ['a0', 'b0', 'a1']
-    >>> numbers.told({"b": 2})
+    >>> numbers.update({"b": 2})
     >>> [f"{queue.broker}{queue.number}" for queue in numbers.queues]
     ['a0', 'b0', 'a1', 'b1']
     """
@@ -70,7 +70,7 @@ class Numbering:
         self.queues: list[Queue] = list(queues)
         self._numbers = _numbers(self.queues)
 
-    def told(self, counts: Mapping[str, int]) -> None:
+    def update(self, counts: Mapping[str, int]) -> None:
         """Take over the queue counts of the reported brokers. Queues above a smaller count than before were deleted."""
         if any(queue.number >= counts.get(queue.broker, queue.number + 1) for queue in self.queues):
             self.queues = [each for each in self.queues if each.number < counts.get(each.broker, each.number + 1)]
@@ -138,8 +138,8 @@ class Topics:
         """All topics, by name; without brokers' own ones, retry topics and dead letter topics."""
         answer = await self._asking.names(GET_ALL_TOPIC_LIST_FROM_NAMESERVER, m.NoFields())
         own = await self._own_names()
-        told = m.read_body(m.TopicList, answer.body).topic_list
-        names = sorted(each for each in told if not is_internal(each) and each not in own and "%" not in each)
+        listed = m.read_body(m.TopicList, answer.body).topic_list
+        names = sorted(each for each in listed if not is_internal(each) and each not in own and "%" not in each)
         found = await self._asking.gather([self.topic(each) for each in names])
         return [each for each in found if isinstance(each, Topic)]
 
@@ -229,7 +229,7 @@ class Topics:
             return None
         route = m.read_body(m.Route, answer.body)
         known = self._known.setdefault(name, _Known(Numbering(), at_s))
-        known.numbering.told({each.broker_name: _count(each) for each in route.queue_datas})
+        known.numbering.update({each.broker_name: _count(each) for each in route.queue_datas})
         known.since_s = at_s
         self._known.move_to_end(name)
         if len(self._known) > _MOST:
@@ -305,5 +305,5 @@ class Topics:
             await self._runtime.sleep(0.05)
 
 
-def _count(told: m.QueueData) -> int:
-    return max(told.read_queue_nums, told.write_queue_nums, 0)
+def _count(queues: m.QueueData) -> int:
+    return max(queues.read_queue_nums, queues.write_queue_nums, 0)

@@ -156,8 +156,8 @@ class RocketAdmin(AdminClient):
             known = await committed(self._shared, group, None)
             return GroupDescription(group, "Empty" if known else "Dead", "", None, ())
         shares = await self._shares(sorted(members), topics)
-        told = (GroupMember(name, None, name, members[name], shares[name]) for name in sorted(members))
-        return GroupDescription(group, "Stable", self._shared.options.rocket.allocation.value, None, tuple(told))
+        described = (GroupMember(name, None, name, members[name], shares[name]) for name in sorted(members))
+        return GroupDescription(group, "Stable", self._shared.options.rocket.allocation.value, None, tuple(described))
 
     async def _shares(self, members: Sequence[str], topics: Collection[str]) -> Mapping[str, frozenset[Partition]]:
         rule = rule_of(self._shared.options.rocket.allocation, self._shared.options.rocket.rooms)
@@ -197,11 +197,11 @@ class RocketAdmin(AdminClient):
 
     async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
         """Raises UsageError: brokers cannot remove members."""
-        raise _nobody_leaves(group)
+        raise _cannot_remove(group)
 
     async def remove_all_members(self, group: str, *, reason: str) -> None:
         """Raises UsageError: brokers cannot remove members."""
-        raise _nobody_leaves(group)
+        raise _cannot_remove(group)
 
     async def _deal(self, topic: str, total: int, has: Mapping[str, int]) -> None:
         """Spread ``total`` queues of a topic over the brokers, which have ``has``; wait until a name server knows."""
@@ -235,8 +235,8 @@ class RocketAdmin(AdminClient):
         await self._shared.calls.call(node.endpoint, UPDATE_AND_CREATE_TOPIC, header)
 
 
-def _nobody_leaves(group: str) -> UsageError:
+def _cannot_remove(group: str) -> UsageError:
     return UsageError(
-        f"RocketMQ's brokers throw nobody out of group {group}",
+        f"RocketMQ's brokers cannot remove members from group {group}",
         hint="Stop the members' processes: brokers forget a silent one after two minutes",
     )

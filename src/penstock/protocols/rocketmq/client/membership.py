@@ -399,7 +399,7 @@ class RocketMembership(Membership):
         work = [calls.call(node.endpoint, UNREGISTER_CLIENT, header, within_s=_MOMENT_S) for node in nodes]
         for outcome in await self._shared.channel.gather(work):
             if isinstance(outcome, BaseException):
-                self._log.info("a broker was not told that this member goes: %s", outcome)
+                self._log.info("a broker did not hear that this member leaves: %s", outcome)
 
     async def _go_elsewhere(self, offsets: Mapping[Partition, int]) -> Beat:
         """An operator reset the group's offsets: drop these queues; the next heartbeat takes them again."""
@@ -574,14 +574,14 @@ class RocketMembership(Membership):
         nodes = self._shared.topics.routes.masters(topic)
         found: set[str] = set()
         failure: BaseException | None = None
-        for node, told in zip(
-            nodes, await self._shared.channel.gather([self._told(each) for each in nodes]), strict=True
+        for node, members in zip(
+            nodes, await self._shared.channel.gather([self._members_at(each) for each in nodes]), strict=True
         ):
-            if isinstance(told, BaseException):
-                failure = told
+            if isinstance(members, BaseException):
+                failure = members
             else:
-                found.update(told)
-                if self.member_id not in told:  # the broker has restarted or forgotten this member: heartbeat at once
+                found.update(members)
+                if self.member_id not in members:  # the broker does not know this member: heartbeat at once
                     self._beaten.pop(node, None)
         if self.member_id in found:
             return found
@@ -591,7 +591,7 @@ class RocketMembership(Membership):
         text = f"no broker of {topic} knows this member" if nodes else f"no broker has topic {topic}"
         raise ServerError(text, code=code, name=_NAMES[code], retriable=True) from failure
 
-    async def _told(self, node: Node) -> Collection[str]:
+    async def _members_at(self, node: Node) -> Collection[str]:
         answer = await self._shared.calls.call(
             node.endpoint, GET_CONSUMER_LIST_BY_GROUP, m.OfGroup(consumer_group=self._group),
             within_s=_MOMENT_S, timeout_s=_MOMENT_S * 5,

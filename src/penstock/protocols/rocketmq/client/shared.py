@@ -83,7 +83,7 @@ class LocalOffsets:
     def __init__(self) -> None:
         self.file: OffsetsFile | None = None
         self._known: dict[Partition, Committed] | None = None
-        self._told = False
+        self._warned = False
 
     async def committed(self, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         """The offsets in ``partitions`` (None for all). Raises ConfigError."""
@@ -115,8 +115,8 @@ class LocalOffsets:
         return self._known
 
     def _tell(self) -> None:
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             _LOG.warning("what a broadcasting member commits is kept nowhere: name a folder in offsets_folder")
 
 
@@ -127,7 +127,7 @@ def _read(content: bytes) -> dict[Partition, Committed]:
     except ProtocolViolation as error:
         raise ConfigError(
             f"the file of this member's offsets cannot be read: {error}",
-            hint="Put offsets.json.bak, which lies beside it, into its place, or delete it to begin anew",
+            hint="Put offsets.json.bak, in the same folder, into its place, or delete it to begin anew",
         ) from error
     return {partition_of(queue): Committed(offset) for queue, offset in table.items()}
 
@@ -151,7 +151,7 @@ class Resets:
         self._due: dict[tuple[str, Partition], int] = {}
         self._gone: set[tuple[str, Partition]] = set()
 
-    def told(self, asked: RemotingCommand) -> None:
+    def reset(self, asked: RemotingCommand) -> None:
         """Take over a broker's 220; one that cannot be read is ignored."""
         try:
             header = read_request(RESET_CONSUMER_CLIENT_OFFSET, asked)
@@ -238,11 +238,11 @@ class Telling:
             return RemotingCommand(Code.SYSTEM_ERROR, remark=str(error))
         return None
 
-    def _of(self, group: str, told: Said) -> RemotingCommand:
+    def _of(self, group: str, report: Said) -> RemotingCommand:
         member = self.members.get(group)
         if member is None:
             return RemotingCommand(Code.SYSTEM_ERROR, remark=f"The Consumer Group <{group}> not exist in this consumer")
-        return RemotingCommand(Code.SUCCESS, body=m.write_body(told(member)))
+        return RemotingCommand(Code.SUCCESS, body=m.write_body(report(member)))
 
 
 class Said(Protocol):
@@ -296,7 +296,7 @@ class Heard:
         elif asked.code == CHECK_TRANSACTION_STATE.code:
             self.checks.append((connection.endpoint, asked))
         elif asked.code == RESET_CONSUMER_CLIENT_OFFSET.code:
-            self.resets.told(asked)
+            self.resets.reset(asked)
         return self.telling.answer(asked)
 
 

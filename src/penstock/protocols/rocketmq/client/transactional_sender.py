@@ -82,7 +82,7 @@ class Checks:
             try:
                 await self._answer(endpoint, command)
             except PenstockError as error:
-                self._log.warning("a broker was not told what became of a transaction, and asks again: %s", error)
+                self._log.warning("the end of a transaction did not reach a broker, which will ask for it: %s", error)
 
     async def _answer(self, endpoint: Endpoint, command: RemotingCommand) -> None:
         from penstock.protocols.rocketmq.wire.message_format import read_stored
@@ -169,7 +169,7 @@ class RocketTransactionalSender(RocketSender, TransactionalSender):
         self._transaction = Known()
         self._halves: list[_Half] = []
         self._packs = 0
-        self._told = float("-inf")
+        self._heartbeat_at = float("-inf")
         self._knowing: set[Node] = set()
 
     def answer_checks(self, answer: AnswerCheck) -> None:
@@ -183,7 +183,7 @@ class RocketTransactionalSender(RocketSender, TransactionalSender):
     async def beat(self) -> bool:
         """Answer brokers' questions, and send due heartbeats."""
         await self._checks.answer_all()
-        if self._shared.channel.monotonic() >= self._told + self._rocket.heartbeat_broker_ms / 1_000:
+        if self._shared.channel.monotonic() >= self._heartbeat_at + self._rocket.heartbeat_broker_ms / 1_000:
             await self._tell(await self._brokers())
         return False
 
@@ -324,7 +324,7 @@ class RocketTransactionalSender(RocketSender, TransactionalSender):
         if errors and len(errors) == len(outcomes):
             raise errors[0]
         self._knowing |= set(nodes)
-        self._told = self._shared.channel.monotonic()
+        self._heartbeat_at = self._shared.channel.monotonic()
 
     async def _brokers(self) -> Collection[Node]:
         """All brokers. A proxy does not list them; it stands for the brokers of the topics written to."""

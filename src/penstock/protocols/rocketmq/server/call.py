@@ -24,7 +24,7 @@ from penstock.model import Endpoint
 from penstock.protocols.rocketmq.config import OVERALL
 from penstock.protocols.rocketmq.errors import Code, Refused
 from penstock.protocols.rocketmq.server.cluster import Cluster, RocketFrontOptions, Snodes
-from penstock.protocols.rocketmq.wire.framing import RemotingCommand
+from penstock.protocols.rocketmq.wire.framing import CommandFrame, RemotingCommand, RocketFraming
 from penstock.protocols.rocketmq.wire.messages import read_body, write_body
 from penstock.protocols.rocketmq.wire.rpc import ACCESS_KEY, UNSIGNED_KEY, is_signed
 
@@ -43,6 +43,7 @@ __all__ = [
     "Bucket",
     "Call",
     "ClientConnection",
+    "ClientSession",
     "Connected",
     "Flow",
     "Handler",
@@ -250,7 +251,7 @@ class Shared(Connected):
     delays: Delays
     transactions: Transactions
     ledger: Ledger
-    beside: BackgroundWorker
+    background: BackgroundWorker
     turns: LoopBudget
     held: Shares[object]
     meter: Meter
@@ -288,11 +289,37 @@ class ClientConnection(WaiterSet):
         self.broker: str | None = None
         self.asked: dict[int, Callable[[RemotingCommand | None], None]] = {}
 
+    def answered(self, frame: CommandFrame) -> None:
+        """The client has answered a request that the node pushed; most of those need no response."""
+        heard = self.asked.get(frame.command.opaque)
+        if heard is not None:
+            heard(frame.command if frame.unreadable is None else None)
+
     def release(self) -> None:
         """Wake up everything that waits on this connection or for this client's responses."""
         super().release()
         for heard in list(self.asked.values()):
             heard(None)
+
+
+class ClientSession:
+    """What is the same in a client's session over the node's own log and in front of brokers."""
+
+    ordered: bool = False
+
+    def __init__(self, shared: Connected, line: ClientConnection) -> None:
+        self._connected = shared
+        self.line = line
+
+    def framing(self) -> RocketFraming:
+        """A new receiving side."""
+        return RocketFraming(answers=False)
+
+    def lost(self) -> None:
+        """The connection is gone: remove the client from its groups and release its waiting requests."""
+        self.line.release()
+        self._connected.clients.lost(self.line)
+        self._connected.snodes.lost(self.line)
 
 
 class OfConnected(msgspec.Struct, frozen=True):
@@ -319,18 +346,18 @@ class Reply(msgspec.Struct, frozen=True):
     extra: Mapping[str, str] | None = None
 
 
-async def read_large(beside: BackgroundWorker, kind: type[B], body: Buffer) -> B:
+async def read_large(background: BackgroundWorker, kind: type[B], body: Buffer) -> B:
     """Read a JSON body. A large one is read in a thread, since that takes up to two seconds. Raises as `read_body`."""
     if len(body) <= _QUICK_BYTES:
         return read_body(kind, body)
-    return await beside.run(lambda: read_body(kind, body), _DECODED * len(body))
+    return await background.run(lambda: read_body(kind, body), _DECODED * len(body))
 
 
-async def written(beside: BackgroundWorker, body: object, entries: int) -> object:
+async def written(background: BackgroundWorker, body: object, entries: int) -> object:
     """A response's body with ``entries`` entries; a long one is written in a thread and returned as bytes."""
     if entries <= _QUICK_ENTRIES:
         return body
-    return await beside.run(lambda: write_body(body), entries * _ENTRY_BYTES)
+    return await background.run(lambda: write_body(body), entries * _ENTRY_BYTES)
 
 
 Handler = Callable[[Call, Any], Awaitable[Reply]]

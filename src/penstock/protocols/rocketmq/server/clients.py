@@ -82,13 +82,13 @@ class ConsumerGroup(Struct):
 
     def subscribe(self, wanted: Iterable[m.SubscriptionData]) -> bool:
         """Take over a member's subscriptions; returns whether the set of topics has changed."""
-        told = {each.topic: each for each in wanted}
-        changed = told.keys() != self.subscriptions.keys()
-        for topic, each in told.items():
+        by_topic = {each.topic: each for each in wanted}
+        changed = by_topic.keys() != self.subscriptions.keys()
+        for topic, each in by_topic.items():
             known = self.subscriptions.get(topic)
             if known is None or each.sub_version > known.sub_version:
                 self.subscriptions[topic] = each
-        for topic in self.subscriptions.keys() - told.keys():
+        for topic in self.subscriptions.keys() - by_topic.keys():
             del self.subscriptions[topic]
         return changed
 

@@ -27,7 +27,7 @@ from penstock.protocols.rocketmq.errors import Code, Refused
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.framing import RemotingCommand
 from penstock.protocols.rocketmq.wire.log_records import is_hidden, log_name, rocket_name
-from penstock.protocols.rocketmq.wire.message_format import Host
+from penstock.protocols.rocketmq.wire.message_format import Host, offset_id
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.server.call import ClientConnection, Connected
@@ -135,6 +135,7 @@ class Cluster:
         self._options = options
         self._settings = settings
         self._host: Host | None = None
+        self._id_begin = ""
         self.name = options.cluster
         self.broker = f"penstock-{services.identity.node_id}"
 
@@ -147,9 +148,15 @@ class Cluster:
     def host(self) -> Host:
         """The same address as message ids carry it; they have no space for host names."""
         if self._host is None:
-            told = self._services.identity.advertised[_SCHEME]
-            self._host = Host(_packed(told.host), told.port)
+            at = self._services.identity.advertised[_SCHEME]
+            self._host = Host(_packed(at.host), at.port)
         return self._host
+
+    def message_id(self, place: int) -> str:
+        """The id of a stored message, by its place; it has the form of `message_format.offset_id`."""
+        if not self._id_begin:
+            self._id_begin = offset_id(self.host, 0)[:-16]
+        return f"{self._id_begin}{place:016X}"
 
     # Topics.
 
@@ -198,7 +205,8 @@ class Cluster:
 
     async def written(self, name: str, template: str, queues: int) -> TopicState:
         """The topic of a send, created if its producer may create it. Raises Refused (TOPIC_NOT_EXIST)."""
-        topic = await self.topic(name)
+        inner = log_name(name)
+        topic = None if is_hidden(inner) else await self._services.enode.topic(inner)
         if topic is not None:
             return topic
         if name.startswith((RETRY, DEAD_LETTER)):

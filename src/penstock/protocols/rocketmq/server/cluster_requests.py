@@ -84,7 +84,7 @@ async def create_topic(call: Call, request: m.CreateTopic) -> Reply:
 async def create_topics(call: Call, request: m.NoFields) -> Reply:
     """Serve update and create topic list. All topics are checked before any is created."""
     del request
-    asked = await read_large(call.shared.beside, m.TopicConfigList, call.asked.body)
+    asked = await read_large(call.shared.background, m.TopicConfigList, call.asked.body)
     said = [replace(each, attributes=_changed({}, _as_text(each.attributes))) for each in asked.topic_config_list]
     for each in said:
         _check(each)
@@ -196,7 +196,7 @@ async def topic_stats(call: Call, request: m.OfTopic) -> Reply:
             max_offset=where.stable,
             last_update_timestamp=await _last_ms(call, partition, where),
         )
-    return Reply(body=await written(shared.beside, m.TopicStats(offset_table=found), len(found)))
+    return Reply(body=await written(shared.background, m.TopicStats(offset_table=found), len(found)))
 
 
 async def _last_ms(call: Call, partition: Partition, where: Extent) -> int:
@@ -309,7 +309,7 @@ async def topic_configs(call: Call, request: m.NoFields) -> Reply:
     rows = [f"{topic.id.hex()} {table[rocket_name(topic.name)]}".encode() for topic in topics]
     version = await shared.settings.version("topics", rows, shared.now_ms)
     found = m.TopicConfigs(topic_config_table=table, data_version=version)
-    return Reply(body=await written(shared.beside, found, len(table)))
+    return Reply(body=await written(shared.background, found, len(table)))
 
 
 def _config(call: Call) -> dict[str, str]:

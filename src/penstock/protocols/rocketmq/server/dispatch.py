@@ -14,10 +14,11 @@ from typing import Any, Final
 from penstock.errors import PenstockError
 from penstock.interfaces.framing import Buffers, Frame, Pieces
 from penstock.interfaces.front import OTHER, Handle, Peer, check_name
-from penstock.protocols.rocketmq.errors import Code, refusal, rows, unreadable
+from penstock.protocols.rocketmq.errors import Code, Refused, refusal, rows, unreadable
 from penstock.protocols.rocketmq.server.call import (
     Call,
     ClientConnection,
+    ClientSession,
     Handler,
     Shared,
     is_of_5x,
@@ -25,7 +26,7 @@ from penstock.protocols.rocketmq.server.call import (
 )
 from penstock.protocols.rocketmq.server.clients import tell
 from penstock.protocols.rocketmq.wire import rpc
-from penstock.protocols.rocketmq.wire.framing import RemotingCommand, RocketFraming, code_of, command_of
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand, code_of, command_of, whole
 from penstock.protocols.rocketmq.wire.rpc import METHODS, SNODE_PULL_MESSAGE, Method, answer, read_request
 from penstock.protocols.rocketmq.wire.rpc import refusal as refused
 
@@ -163,36 +164,28 @@ def handler(name: str) -> Handler:
 # A request that cannot be read or is not served gets an error response, and the connection goes on. The connection ends
 # only where the request's number, which the response needs, cannot be read either. Source: Apache RocketMQ 4.9 and 5.x,
 # ``NettyRemotingAbstract``.
-class RocketSession:
+class RocketSession(ClientSession):
     """One RocketMQ client's connection (``penstock.interfaces.front.Session``). Requests are served concurrently."""
 
     def __init__(self, shared: Shared, peer: Peer, ended: Callable[[RocketSession], None]) -> None:
+        super().__init__(shared, ClientConnection(peer.address, peer.push, peer.hang_up))
         self._shared = shared
         self._ended = ended
-        self.line = ClientConnection(peer.address, peer.push, peer.hang_up)
-
-    @property
-    def ordered(self) -> bool:
-        return False
 
     @property
     def at_once(self) -> bool:
         return self._shared.enode.near
 
-    def framing(self) -> RocketFraming:
-        return RocketFraming(answers=False)
-
     async def handle(self, frame: Frame) -> Buffers | None:
         """Serve one request."""
-        command, no = command_of(frame), unreadable(frame)
+        cut = whole(frame)
+        command, error = cut.command, cut.unreadable
         if command.is_answer:
-            heard = self.line.asked.get(command.opaque)
-            if heard is not None:  # most requests that the node pushes need no response
-                heard(command if no is None else None)
+            self.line.answered(cut)
             return None
         meter = self._shared.meter
         began = meter.now()
-        found = await self._answer(command) if no is None else refused(command, no.code, no.message)
+        found = await self._answer(command) if error is None else _refused(command, unreadable(error))
         api = command.code if command.code in TABLE else OTHER
         meter.answered(api, meter.now() - began)
         if code := code_of(found):
@@ -201,10 +194,7 @@ class RocketSession:
         return None if command.is_one_way else found
 
     def lost(self) -> None:
-        """The connection is gone: remove the client from its groups and release its waiting requests."""
-        self.line.release()
-        self._shared.clients.lost(self.line)
-        self._shared.snodes.lost(self.line)
+        super().lost()
         self._ended(self)
 
     async def _answer(self, asked: RemotingCommand) -> Buffers:
@@ -220,9 +210,12 @@ class RocketSession:
             header = read_request(method, asked)
             said = await serve(Call(self._shared, self.line, asked), header)
         except PenstockError as error:
-            no = refusal(error)
-            return refused(asked, no.code, no.message)
+            return _refused(asked, refusal(error))
         return answer(asked, said.header, said.body, code=said.code, remark=said.remark, extra=said.extra)
+
+
+def _refused(asked: RemotingCommand, no: Refused) -> Buffers:
+    return refused(asked, no.code, no.message)
 
 
 # Fault injection in tests; nothing else uses this part.

@@ -22,7 +22,6 @@ from penstock.protocols.rocketmq.server.relayed.front import RelayedFront
 from penstock.protocols.rocketmq.server.send_requests import Writing
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import MessageEncoder
-from penstock.protocols.rocketmq.wire.message_format import offset_id
 from penstock.protocols.rocketmq.wire.rpc import CHECK_TRANSACTION_STATE, request
 from penstock.records.scalar_codec import Stored
 
@@ -44,7 +43,7 @@ class RocketFront(Front):
         settings = Settings(ledger)
         cluster = Cluster(services, options, settings)
         writing = Writing(enode, runtime, cluster)
-        beside = BackgroundWorker(runtime, services.memory)
+        background = BackgroundWorker(runtime, services.memory)
         percent = options.address_share_percent
         clients = Clients(
             Shares("places in groups", "rocketmq_max_clients", options.max_clients, services.memory, percent),
@@ -64,7 +63,7 @@ class RocketFront(Front):
                 Shares("locks of queues", "rocketmq_max_locks", options.max_locks, services.memory, percent),
             ),
             Positions(services.offsets, runtime.now_ms),
-            Reader(enode, beside),
+            Reader(enode, background),
             writing,
             Delays(enode, runtime, ledger, node_id, writing.deliver, options.delay_scale),
             Transactions(
@@ -78,7 +77,7 @@ class RocketFront(Front):
                 checks=options.transaction_checks,
             ),
             ledger,
-            beside,
+            background,
             LoopBudget(runtime),
             Shares("held pulls", "rocketmq_max_held", options.max_held, services.memory, percent),
             meter_of(services, clients, lambda: sum(each.line.held for each in self._sessions)),
@@ -134,7 +133,7 @@ class RocketFront(Front):
             commit_log_offset=place | record.offset,
             msg_id=unique,
             transaction_id=unique,
-            offset_msg_id=offset_id(shared.cluster.host, place | record.offset),
+            offset_msg_id=shared.cluster.message_id(place | record.offset),
             topic=HALF,
             broker_name=shared.cluster.broker,
         )

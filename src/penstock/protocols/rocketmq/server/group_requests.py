@@ -71,7 +71,7 @@ def made_group(call: Call, group: str) -> None:
 async def create_group(call: Call, request: m.NoFields) -> Reply:
     """Serve update and create subscription group."""
     del request
-    said = await read_large(call.shared.beside, m.SubscriptionGroupConfig, call.asked.body)
+    said = await read_large(call.shared.background, m.SubscriptionGroupConfig, call.asked.body)
     _check(said)
     await _set(call, said)
     return Reply()
@@ -80,7 +80,7 @@ async def create_group(call: Call, request: m.NoFields) -> Reply:
 async def create_groups(call: Call, request: m.NoFields) -> Reply:
     """Serve update and create subscription group list. All settings are checked before any is written."""
     del request
-    said = (await read_large(call.shared.beside, m.SubscriptionGroupList, call.asked.body)).group_config_list
+    said = (await read_large(call.shared.background, m.SubscriptionGroupList, call.asked.body)).group_config_list
     for each in said:
         _check(each)
     async for each in call.shared.turns.through(list(said), _STEPS_OF_A_SETTING):
@@ -160,7 +160,7 @@ async def group_settings(call: Call, request: m.NoFields) -> Reply:
         table[name] = shared.settings.group(name) or m.SubscriptionGroupConfig(group_name=name)
     version = await shared.settings.version("groups", [str(each).encode() for each in table.values()], shared.now_ms)
     found = m.SubscriptionGroups(subscription_group_table=table, data_version=version)
-    return Reply(body=await written(shared.beside, found, len(table)))
+    return Reply(body=await written(shared.background, found, len(table)))
 
 
 async def producers(call: OfConnected, request: m.OfProducers) -> Reply:
@@ -287,7 +287,7 @@ async def connections(call: OfConnected, request: m.OfGroup) -> Reply:
 async def group_stats(call: Call, request: m.StatsOfGroup) -> Reply:
     """Serve get consume stats: of all topics that the group subscribes to or has an offset in."""
     found = await _stats(call, request.consumer_group, request.topic)
-    return Reply(body=await written(call.shared.beside, m.ConsumeStats(offset_table=found), len(found)))
+    return Reply(body=await written(call.shared.background, m.ConsumeStats(offset_table=found), len(found)))
 
 
 async def all_group_stats(call: Call, request: m.StatsOfAll) -> Reply:
@@ -307,7 +307,7 @@ async def all_group_stats(call: Call, request: m.StatsOfAll) -> Reply:
     found = m.ConsumeStatsOfAll(
         broker_addr=shared.cluster.address, consume_stats_list=tuple(listed), total_diff=lag, total_inflight_diff=0
     )
-    return Reply(body=await written(shared.beside, found, entries))
+    return Reply(body=await written(shared.background, found, entries))
 
 
 async def _stats(call: Call, group: str, only: str | None = None) -> dict[m.MessageQueue, m.QueueStats]:
@@ -370,7 +370,7 @@ _STEPS_OF_A_TOPIC: Final = 200
 async def heartbeat(call: Call, request: m.NoFields) -> Reply:
     """Serve heart beat. It creates the retry topic of a group that subscribes to it."""
     del request
-    said = await read_large(call.shared.beside, m.HeartbeatData, call.asked.body)
+    said = await read_large(call.shared.background, m.HeartbeatData, call.asked.body)
     shared, asked = call.shared, call.asked
     who = Who(said.client_id, asked.language, asked.version)
     for producer in said.producer_data_set:
@@ -405,7 +405,7 @@ async def members(call: OfConnected, request: m.OfGroup) -> Reply:
 async def check_subscription(call: Call, request: m.NoFields) -> Reply:
     """Serve check client config: check a subscription's filter."""
     del request
-    said = (await read_large(call.shared.beside, m.CheckClientConfig, call.asked.body)).subscription_data
+    said = (await read_large(call.shared.background, m.CheckClientConfig, call.asked.body)).subscription_data
     wanted_by(said.sub_string, said.expression_type)
     return Reply()
 
@@ -414,15 +414,15 @@ async def lock_queues(call: Call, request: m.Routed) -> Reply:
     """Serve lock batch of queues."""
     del request
     shared = call.shared
-    said = await read_large(shared.beside, m.LockQueues, call.asked.body)
+    said = await read_large(shared.background, m.LockQueues, call.asked.body)
     granted = shared.queue_locks.lock(named(said.consumer_group), said.client_id, said.mq_set, shared.now, call.line)
-    return Reply(body=await written(shared.beside, m.LockedQueues(lock_ok_mq_set=tuple(granted)), len(granted)))
+    return Reply(body=await written(shared.background, m.LockedQueues(lock_ok_mq_set=tuple(granted)), len(granted)))
 
 
 async def unlock_queues(call: Call, request: m.Routed) -> Reply:
     """Serve unlock batch of queues."""
     del request
-    said = await read_large(call.shared.beside, m.LockQueues, call.asked.body)
+    said = await read_large(call.shared.background, m.LockQueues, call.asked.body)
     call.shared.queue_locks.unlock(said.consumer_group, said.client_id, said.mq_set)
     return Reply()
 
@@ -487,7 +487,7 @@ async def all_committed_offsets(call: Call, request: m.NoFields) -> Reply:
                 name = f"{rocket_name(partition.topic)}@{group}"
                 table.setdefault(name, {})[partition.id] = known.offset
     write = partial(m.write_body, m.ConsumerOffsets(offset_table=table), bare_numbers=True)
-    return Reply(body=write() if entries <= _QUICK else await call.shared.beside.run(write, entries * _ENTRY_BYTES))
+    return Reply(body=write() if entries <= _QUICK else await call.shared.background.run(write, entries * _ENTRY_BYTES))
 
 
 async def end_offset(call: Call, request: m.OfQueue) -> Reply:

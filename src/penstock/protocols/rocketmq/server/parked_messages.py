@@ -146,9 +146,9 @@ class Delays:
         """
         number = self.number(level)
         due_ms = self._runtime.now_ms() + int(LEVELS_S[number] * 1_000 * self._scale)
-        told = {_DUE: b"%d" % due_ms, _TOPIC: topic.encode(), _QUEUE: b"%d" % queue}
-        headers = [pair for pair in record.headers if pair[0] not in told]
-        offset = await self._parked.append(number, record._replace(headers=(*headers, *told.items())))
+        own = {_DUE: b"%d" % due_ms, _TOPIC: topic.encode(), _QUEUE: b"%d" % queue}
+        headers = [pair for pair in record.headers if pair[0] not in own]
+        offset = await self._parked.append(number, record._replace(headers=(*headers, *own.items())))
         self._run()
         return offset
 
@@ -264,9 +264,9 @@ class Transactions:
 
     async def prepare(self, topic: str, queue: int, record: Stored) -> int:
         """Park a half message; returns its offset there. Raises StoreError."""
-        told = {_TOPIC: topic.encode(), _QUEUE: b"%d" % queue}
-        headers = [pair for pair in record.headers if pair[0] not in told and pair[0] != SYS_FLAG]
-        offset = await self.topic.append(0, record._replace(headers=(*headers, *told.items())))
+        own = {_TOPIC: topic.encode(), _QUEUE: b"%d" % queue}
+        headers = [pair for pair in record.headers if pair[0] not in own and pair[0] != SYS_FLAG]
+        offset = await self.topic.append(0, record._replace(headers=(*headers, *own.items())))
         await self._ledger.put(_HALF, str(offset), [0, self._runtime.now_ms()])
         return offset
 
@@ -301,7 +301,7 @@ class Transactions:
         if asked >= self._checks:
             await self._deliver(GIVEN_UP, 0, record)
             await self._ledger.put(_HALF, name, None)
-            _log.warning("nobody decided on message %s for %s after %d questions", name, topic, asked)
+            _log.warning("no producer decided on message %s for %s after %d questions", name, topic, asked)
             return
         await self._ledger.put(_HALF, name, [asked + 1, since_ms])
         await self._ask(header_of(record, _GROUP), record, topic, queue)

@@ -90,9 +90,9 @@ class _Open(NamedTuple):
 class Reader:
     """One per front. Open pieces are bounded, in number and bytes."""
 
-    def __init__(self, enode: Enode, beside: BackgroundWorker) -> None:
+    def __init__(self, enode: Enode, background: BackgroundWorker) -> None:
         self._enode = enode
-        self._beside = beside
+        self._background = background
         self._open: OrderedDict[tuple[bytes, int, int], _Open] = OrderedDict()
         self._open_bytes = 0
 
@@ -152,7 +152,7 @@ class Reader:
         packed = sum(header.length for header in batches(data) if header.codec is not Codec.NONE)
         if not packed:
             return _Open(records(), next_offset, len(data))
-        every = await self._beside.run(lambda: list(records()), min(MAX_INFLATED_BYTES, _RATIO * packed))
+        every = await self._background.run(lambda: list(records()), min(MAX_INFLATED_BYTES, _RATIO * packed))
         return _Open(iter(every), next_offset, sum(sys.getsizeof(record.value) for record in every))
 
     # Open pieces.

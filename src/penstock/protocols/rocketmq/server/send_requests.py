@@ -25,7 +25,7 @@ from penstock.protocols.rocketmq.server.ledger import WRITE
 from penstock.protocols.rocketmq.server.parked_messages import header_of, record_at
 from penstock.protocols.rocketmq.wire import messages as m
 from penstock.protocols.rocketmq.wire.log_records import dated, number_of, record_of, rocket_name
-from penstock.protocols.rocketmq.wire.message_format import count_of, offset_id, read_batch
+from penstock.protocols.rocketmq.wire.message_format import count_of, read_batch
 from penstock.protocols.rocketmq.wire.properties import (
     BORN_HOST,
     CLOSE_MS,
@@ -100,10 +100,10 @@ async def _later(call: Call, topic: str, queue: int, record: Stored, level: int)
 
 def _sent(call: Call, place: int, queue: int, first: int, count: int) -> m.Sent:
     """The response's header; ``place`` is the place of the partition's first offset."""
-    host = call.shared.cluster.host
-    ids = offset_id(host, place | first)
+    cluster = call.shared.cluster
+    ids = cluster.message_id(place | first)
     if count > 1:
-        ids = ",".join([ids, *(offset_id(host, place | first + row) for row in range(1, count))])
+        ids = ",".join([ids, *(cluster.message_id(place | first + row) for row in range(1, count))])
     return m.Sent(msg_id=ids, queue_id=queue, queue_offset=first)
 
 
@@ -194,10 +194,10 @@ async def _records(call: Call, request: m.SendMessage, properties: bytes) -> lis
     if _is_batch(call, request):
         if len(asked.body) <= _QUICK_BYTES or _count(asked.body) < _QUICK_MESSAGES:
             return _batched(call, born_ms)
-        return await call.shared.beside.run(partial(_batched, call, born_ms), _RATIO * len(asked.body))
+        return await call.shared.background.run(partial(_batched, call, born_ms), _RATIO * len(asked.body))
     body = bytes(asked.body)
     if request.sys_flag & _COMPRESSED:
-        body = await call.shared.beside.run(partial(_inflated, body, request.sys_flag), _RATIO * len(body))
+        body = await call.shared.background.run(partial(_inflated, body, request.sys_flag), _RATIO * len(body))
     return [
         record_of(
             body,
@@ -275,7 +275,7 @@ def _again(call: Call, record: Stored, partition: Partition, place: int, times: 
     if "RETRY_TOPIC" not in names:
         headers.append(("RETRY_TOPIC", rocket_name(partition.topic).encode()))
     if "ORIGIN_MESSAGE_ID" not in names:
-        headers.append(("ORIGIN_MESSAGE_ID", offset_id(call.shared.cluster.host, place).encode()))
+        headers.append(("ORIGIN_MESSAGE_ID", call.shared.cluster.message_id(place).encode()))
     headers.append((RECONSUMED, b"%d" % times))
     return record._replace(headers=tuple(headers))
 

@@ -47,6 +47,7 @@ __all__ = [
     "framed",
     "plain_fields",
     "unheard",
+    "whole",
 ]
 
 _TEXT: Final = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'
@@ -537,8 +538,13 @@ def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:
 
 def command_of(frame: Frame) -> RemotingCommand:
     """Return the command of a frame that `RocketFraming` cut. Raises ProtocolViolation."""
+    return whole(frame).command
+
+
+def whole(frame: Frame) -> CommandFrame:
+    """Return the frame with its command. Raises ProtocolViolation if `RocketFraming` has not cut it."""
     if isinstance(frame, CommandFrame):
-        return frame.command
+        return frame
     raise ProtocolViolation("a frame that no framing of ours has cut")
 
 

@@ -28,7 +28,7 @@ from penstock.protocols.rocketmq.wire.framing import (
     framed,
     plain_fields,
 )
-from penstock.protocols.rocketmq.wire.messages import read_fields, write_body, write_fields
+from penstock.protocols.rocketmq.wire.messages import header_reader, header_writer, write_body, write_fields
 
 __all__ = [
     "ACCESS_KEY",
@@ -292,7 +292,7 @@ def read_answer(
     if command.code not in accept:
         raise error_of(command.code, command.remark, topic=topic, partition=partition, offset=offset, node=node)
     try:
-        return Answered(command.code, read_fields(method.answer, plain_fields(command)), command)
+        return Answered(command.code, header_reader(method.answer, False)(plain_fields(command)), command)  # type: ignore[arg-type]  # mypy takes no type for hashable
     except ProtocolViolation as error:
         error.topic, error.partition, error.node = topic, partition, node
         raise
@@ -303,7 +303,8 @@ def read_request(method: Method[Req, Ans], command: RemotingCommand) -> Req:
 
     Raises ProtocolViolation that names the field.
     """
-    return read_fields(method.request, plain_fields(command), letters=method.letters)
+    header: Req = header_reader(method.request, method.letters)(plain_fields(command))  # type: ignore[arg-type]  # mypy takes no type for hashable
+    return header
 
 
 def answer(
@@ -312,7 +313,7 @@ def answer(
 ) -> Buffers:  # fmt: skip
     """Return the framed response to a request, with its number and in its form."""
     content = body if isinstance(body, Buffer) else write_body(body)
-    fields = {} if header is None else write_fields(header)
+    fields = {} if header is None else header_writer(type(header), False)(header)  # type: ignore[arg-type]  # mypy takes no type for hashable
     if extra:
         fields |= extra
     return encode(RemotingCommand(code, asked.opaque, RESPONSE, fields, content, remark, compact=asked.compact))

@@ -49,10 +49,10 @@ class MadeGroups:
     whose members get no notice of changes, since every master that has the group says so
     (``notifyConsumerIdsChangedEnable``)."""
 
-    def __init__(self, relay: RocketRelay, runtime: Runtime, beside: BackgroundWorker, *, everything: bool) -> None:
+    def __init__(self, relay: RocketRelay, runtime: Runtime, background: BackgroundWorker, *, everything: bool) -> None:
         self._relay = relay
         self._runtime = runtime
-        self._beside = beside
+        self._background = background
         self._everything = everything
         self._said: dict[str, Mapping[str, bool]] = {}
         self._made: frozenset[str] = frozenset()
@@ -113,14 +113,14 @@ class MadeGroups:
         names = {each.name for each in masters}
         self._said = {name: said for name, said in self._said.items() if name in names}
         self._made = frozenset(group for said in self._said.values() for group in said)
-        told = {group for said in self._said.values() for group, tells in said.items() if tells}
-        self.silent = self._made - told
+        notified = {group for said in self._said.values() for group, tells in said.items() if tells}
+        self.silent = self._made - notified
 
     async def _groups_of(self, broker: Broker) -> Mapping[str, bool]:
         """A master's groups, and whether their members are notified of changes."""
         frame = await self._relay.ask(broker, request(GET_ALL_SUBSCRIPTIONGROUP_CONFIG, m.NoFields()))
         body = read_answer(GET_ALL_SUBSCRIPTIONGROUP_CONFIG, frame).body
-        table = (await read_large(self._beside, m.SubscriptionGroups, body)).subscription_group_table
+        table = (await read_large(self._background, m.SubscriptionGroups, body)).subscription_group_table
         return {name: each.notify_consumer_ids_changed_enable for name, each in table.items()}
 
 
@@ -169,7 +169,7 @@ class ProducerGroups:
             frame = await self._relay.ask(broker, request(HEART_BEAT, m.NoFields(), said), lane=CONTROL)
             read_answer(HEART_BEAT, frame)
         except PenstockError as error:
-            _log.info("broker %s was not told of producer groups, will try again: %s", broker.name, error)
+            _log.info("broker %s did not get the producer groups, will try again: %s", broker.name, error)
 
 
 # Retry topics, from which groups read messages that they failed on. Brokers create them with a consumer's heartbeat,
@@ -228,12 +228,12 @@ class RetryTopics:
 
     async def _having(self, topic: str) -> set[str]:
         frame = await self._relay.ask_names(request(GET_ROUTEINFO_BY_TOPIC, m.GetRoute(topic=topic)))
-        told: RemotingCommand = read_answer(
+        found: RemotingCommand = read_answer(
             GET_ROUTEINFO_BY_TOPIC, frame, accept=(Code.SUCCESS, Code.TOPIC_NOT_EXIST)
         ).command
-        if told.code != Code.SUCCESS:
+        if found.code != Code.SUCCESS:
             return set()
-        return {each.broker_name for each in m.read_body(m.Route, told.body).queue_datas}
+        return {each.broker_name for each in m.read_body(m.Route, found.body).queue_datas}
 
     async def _create(self, broker: Broker, topic: str) -> None:
         wanted = m.CreateTopic(

@@ -137,7 +137,7 @@ class RelayContext(Connected):
     peers: Peers
     traffic: Traffic
     made_groups: MadeGroups
-    beside: BackgroundWorker
+    background: BackgroundWorker
     held: Shares[object]
     meter: Meter
     ports: BrokerPorts
@@ -227,7 +227,7 @@ def begin(around: RelayContext, line: ClientConnection, plan: Plan) -> Deferred[
 
     _hold(around, line, plan, later)
 
-    def told(came: Frame | PenstockError) -> None:
+    def answered(came: Frame | PenstockError) -> None:
         around.held.drop(later)
         traffic.under_way -= 1
         traffic.held -= held
@@ -236,7 +236,7 @@ def begin(around: RelayContext, line: ClientConnection, plan: Plan) -> Deferred[
         later.give(answer)
 
     if not around.relay.begin(
-        plan.broker, framed(plan.command), told, lane=plan.lane, held_s=plan.held_s, writes=plan.writes
+        plan.broker, framed(plan.command), answered, lane=plan.lane, held_s=plan.held_s, writes=plan.writes
     ):
         around.held.drop(later)
         return None
@@ -268,7 +268,7 @@ async def finish(around: RelayContext, line: ClientConnection, plan: Plan) -> Bu
     except UpstreamLost as error:
         if not command.is_one_way:
             return _answer(command.opaque, error, plan.seen, compact=command.compact)
-        _log.info("a request %d that nobody waits for is lost: %s", command.code, error)
+        _log.info("a one-way request %d is lost: %s", command.code, error)
     finally:
         around.traffic.under_way -= 1
     return None
@@ -366,11 +366,11 @@ async def cluster_brokers(call: RelayedCall, header: m.NoFields) -> Reply:
     """Serve get broker cluster info."""
     del header
     frame = await call.shared.relay.ask_names(request(GET_BROKER_CLUSTER_INFO, m.NoFields()))
-    told = m.read_body(m.ClusterInfo, agreed(frame).body)
-    call.shared.relay.told(told)
-    table = {name: _here(call, each) for name, each in told.broker_addr_table.items()}
+    known = m.read_body(m.ClusterInfo, agreed(frame).body)
+    call.shared.relay.set_cluster(known)
+    table = {name: _here(call, each) for name, each in known.broker_addr_table.items()}
     snodes = info([own(call.shared), *call.shared.snodes.all])
-    found = replace(told, broker_addr_table=table, snode_table=snodes.snode_table, snode_cluster=snodes.snode_cluster)
+    found = replace(known, broker_addr_table=table, snode_table=snodes.snode_table, snode_cluster=snodes.snode_cluster)
     return Reply(body=m.write_body(found, bare_numbers=True))
 
 

@@ -60,7 +60,7 @@ class Registering:
         self._around = around
         self._again_at: dict[Endpoint, float] = {}
         self._knows: set[Endpoint] = set()
-        self._told: dict[Endpoint, tuple[m.SnodeData, ...]] = {}
+        self._reported: dict[Endpoint, tuple[m.SnodeData, ...]] = {}
 
     async def for_ever(self, every_s: float) -> None:
         """Register in a loop, at each name server independently of the others."""
@@ -69,7 +69,7 @@ class Registering:
         while True:
             due = [each for each in relay.names if self._again_at.get(each, 0.0) <= self._around.now]
             await relay.gather([self._register(each) for each in due])
-            others = {each.snode_name: each for told in self._told.values() for each in told}
+            others = {each.snode_name: each for known in self._reported.values() for each in known}
             others.pop(own(self._around).snode_name, None)
             self._around.snodes.elsewhere = tuple(others.values())
             await runtime.sleep(every_s)
@@ -83,20 +83,20 @@ class Registering:
             self._knows.add(name)
             frame = await relay.ask_name(name, request(GET_SNODE_CLUSTER_INFO, m.NoFields()), lane=_LANE)
             known = m.read_body(m.SnodeClusterInfo, read_answer(GET_SNODE_CLUSTER_INFO, frame).body)
-            self._told[name] = tuple(known.snode_table.values())
+            self._reported[name] = tuple(known.snode_table.values())
         except PenstockError as error:
             self._failed(name, error)
 
     def _failed(self, name: Endpoint, error: PenstockError) -> None:
         """Retry with the next round if the server is unreachable or has known the code before; else after a pause."""
         if isinstance(error, ConnectionLost) or (isinstance(error, RequestTimeout) and name in self._knows):
-            _log.debug("name server %s is not told of this Snode, will try again: %s", name, error)
+            _log.debug("this Snode is not registered at name server %s, will try again: %s", name, error)
             return
         if name not in self._again_at:
             _log.info("name server %s keeps no Snodes, clients that look for them there find none: %s", name, error)
         self._again_at[name] = self._around.now + _LEFT_ALONE_S
         self._knows.discard(name)
-        self._told.pop(name, None)
+        self._reported.pop(name, None)
 
 
 # The part that connects a node to other Snodes.
@@ -135,8 +135,8 @@ class RelayedFront(Front):
             options.client_timeout_ms / 1_000,
             notify=options.notify_members,
         )
-        beside = BackgroundWorker(runtime, services.memory)
-        made = MadeGroups(relay, runtime, beside, everything=options.auto_create_groups)
+        background = BackgroundWorker(runtime, services.memory)
+        made = MadeGroups(relay, runtime, background, everything=options.auto_create_groups)
         who = f"penstock-{services.identity.node_id}@{runtime.random_bytes(4).hex()}"
         clients.may_notify = lambda group: group not in made.silent
         traffic = Traffic(options.max_under_way)
@@ -150,7 +150,7 @@ class RelayedFront(Front):
             peers_of(services, options, relay, clients),
             traffic,
             made,
-            beside,
+            background,
             Shares(
                 "held requests", "rocketmq_max_held", options.max_held, services.memory, options.address_share_percent
             ),

@@ -77,7 +77,7 @@ __all__ = [
 async def heartbeat(call: RelayedCall, header: m.NoFields) -> Reply:
     """Serve heart beat; the other members of a group are notified at once when a new one joins."""
     del header
-    said = await read_large(call.shared.beside, m.HeartbeatData, call.asked.body)
+    said = await read_large(call.shared.background, m.HeartbeatData, call.asked.body)
     around, asked = call.shared, call.asked
     who = Who(said.client_id, asked.language, asked.version)
     for producer in said.producer_data_set:

@@ -1,6 +1,6 @@
 """Groups' members at other Snodes, merged from their reports about themselves and about each other. No I/O.
 
-`Told` is the state of one Snode, `Union` that of all.
+`SnodeState` is the state of one Snode, `Union` that of all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from penstock.protocols.rocketmq.wire import messages as m
 
-__all__ = ["CONSUMER", "PRODUCER", "Key", "Told", "Union"]
+__all__ = ["CONSUMER", "PRODUCER", "Key", "SnodeState", "Union"]
 
 # The state of one Snode: its groups by version, so that a Snode that knows an older version gets only the difference.
 #
@@ -31,7 +31,7 @@ class Key(NamedTuple):
     name: str
 
 
-class Told(Struct):
+class SnodeState(Struct):
     """One Snode's state. ``heard``: the last sign of life, in seconds; ``silent``: it may be down.
 
     ``members`` counts memberships over all groups."""
@@ -101,8 +101,8 @@ class Union:
     """
 
     def __init__(self, me: str, *, timeout_s: float, silent_s: float, most: int, now: float) -> None:
-        self.own = Told(me, "", 0, now)
-        self.others: dict[str, Told] = {}
+        self.own = SnodeState(me, "", 0, now)
+        self.others: dict[str, SnodeState] = {}
         self.refused: set[str] = set()
         self._born = now
         self._timeout_s = timeout_s
@@ -130,7 +130,7 @@ class Union:
 
     def leave(self, key: Key, client_id: str, now: float) -> bool:
         """A client left for good. Returns whether another Snode may still list it; then `say` has to follow."""
-        if not any(_has(told.groups.get(key), client_id) for told in self.others.values()):
+        if not any(_has(snode.groups.get(key), client_id) for snode in self.others.values()):
             return False
         self._left.setdefault(key, {})[client_id] = now + self._timeout_s + _LEFT_FOR_S
         return True
@@ -155,7 +155,7 @@ class Union:
         if known is None:
             if not words.whole or silent_s > self._timeout_s - _NEARLY_S or len(self.others) >= _MOST_SNODES:
                 return set()
-            known = Told(words.id, words.name, words.beat, now - silent_s, version=-1)
+            known = SnodeState(words.id, words.name, words.beat, now - silent_s, version=-1)
             known.silent = silent_s > self._silent_s
             return self._take(known, words)
         later = words.beat > known.beat
@@ -168,7 +168,7 @@ class Union:
             changed |= self._turn(known, silent=False)
         return changed
 
-    def _take(self, known: Told, words: m.PeerWords) -> set[Key]:
+    def _take(self, known: SnodeState, words: m.PeerWords) -> set[Key]:
         if words.whole and words.version <= known.version:
             return set()
         if not self._fits(known, words):
@@ -189,32 +189,32 @@ class Union:
         self.refused.discard(words.id)
         return self._changed(with_it)
 
-    def _fits(self, known: Told, words: m.PeerWords) -> bool:
+    def _fits(self, known: SnodeState, words: m.PeerWords) -> bool:
         """Whether the report is within the limits of one Snode, in entries and in lengths of names."""
         names = (each.name for each in words.groups)
-        told = sum(len(each.members) + len(each.left) + len(each.subscriptions) + 1 for each in words.groups)
+        size = sum(len(each.members) + len(each.left) + len(each.subscriptions) + 1 for each in words.groups)
         kept = 0 if words.whole else known.members + len(known.groups)
-        return told + kept <= 4 * self._most and all(0 < len(name) <= _LONGEST for name in names)
+        return size + kept <= 4 * self._most and all(0 < len(name) <= _LONGEST for name in names)
 
     def expire(self, now: float) -> set[Key]:
         """Mark silent Snodes, and forget those that were silent for too long; returns the changed groups."""
         changed: set[Key] = set()
-        for told in list(self.others.values()):
-            if now - told.heard >= self._timeout_s:
-                changed |= self.forget(told.id)
-            elif now - told.heard > self._silent_s:
-                changed |= self._turn(told, silent=True)
+        for snode in list(self.others.values()):
+            if now - snode.heard >= self._timeout_s:
+                changed |= self.forget(snode.id)
+            elif now - snode.heard > self._silent_s:
+                changed |= self._turn(snode, silent=True)
         return changed
 
     def was_away(self, seconds: float) -> None:
         """This process did not run for this long (SIGSTOP, a sleeping machine), so it could not hear from others."""
-        for told in self.others.values():
-            told.heard += seconds
+        for snode in self.others.values():
+            snode.heard += seconds
 
     def lose(self, other: str) -> set[Key]:
         """A Snode cannot be reached, or another one has its address: mark it silent. Returns the changed groups."""
-        told = self.others.get(other)
-        return set() if told is None else self._turn(told, silent=True)
+        snode = self.others.get(other)
+        return set() if snode is None else self._turn(snode, silent=True)
 
     def forget(self, other: str) -> set[Key]:
         """Forget a Snode. Returns the changed groups."""
@@ -222,11 +222,11 @@ class Union:
         del self.others[other]
         return self._changed(with_it)
 
-    def _turn(self, told: Told, *, silent: bool) -> set[Key]:
-        if told.silent == silent or told.id not in self.others:
+    def _turn(self, snode: SnodeState, *, silent: bool) -> set[Key]:
+        if snode.silent == silent or snode.id not in self.others:
             return set()
-        with_it = self._shapes(told.groups.keys())
-        told.silent = silent
+        with_it = self._shapes(snode.groups.keys())
+        snode.silent = silent
         return self._changed(with_it)
 
     # Reports to other Snodes.
@@ -240,64 +240,64 @@ class Union:
         self.own.beat = int((now - self._born) * 1_000)
         self.own.heard = now
         found: list[m.PeerWords] = []
-        told = 0
+        size = 0
         for each in self._for(asked, now):
-            if told <= self._most:  # the rest comes with the next report
+            if size <= self._most:  # the rest comes with the next report
                 found.append(self._words(each, asked.known.get(each.id, -1), now))
-                told += sum(len(group.members) for group in found[-1].groups)
+                size += sum(len(group.members) for group in found[-1].groups)
         return found
 
     def has_news(self, asked: m.AskPeer, now: float) -> bool:
         """Whether there is anything newer than ``asked``."""
-        return any(told.version > asked.known.get(told.id, -1) for told in self._for(asked, now))
+        return any(snode.version > asked.known.get(snode.id, -1) for snode in self._for(asked, now))
 
-    def _for(self, asked: m.AskPeer, now: float) -> Iterator[Told]:
+    def _for(self, asked: m.AskPeer, now: float) -> Iterator[SnodeState]:
         yield self.own
         heard = {asked.id, *asked.heard}
         nearly = now - self._timeout_s + _NEARLY_S
         yield from (each for each in self.others.values() if each.id not in heard and each.heard > nearly)
 
-    def _words(self, told: Told, version: int, now: float) -> m.PeerWords:
-        whole, groups = told.since(version)
+    def _words(self, snode: SnodeState, version: int, now: float) -> m.PeerWords:
+        whole, groups = snode.since(version)
         return m.PeerWords(
-            id=told.id,
-            name=told.name,
-            beat=told.beat,
-            version=told.version,
-            silent_ms=int(max(now - told.heard, self._silent_s + 1 if told.silent else 0) * 1_000),
+            id=snode.id,
+            name=snode.name,
+            beat=snode.beat,
+            version=snode.version,
+            silent_ms=int(max(now - snode.heard, self._silent_s + 1 if snode.silent else 0) * 1_000),
             whole=whole,
             groups=groups,
         )
 
     # The merged result.
 
-    def members(self, key: Key) -> dict[str, tuple[Told, m.PeerMember]]:
+    def members(self, key: Key) -> dict[str, tuple[SnodeState, m.PeerMember]]:
         """A group's members at other Snodes: by client id, each once, with its Snode."""
-        found: dict[str, tuple[Told, m.PeerMember]] = {}
+        found: dict[str, tuple[SnodeState, m.PeerMember]] = {}
         left = set(self._left.get(key, ()))
-        having = [(told, group) for told in self.others.values() if (group := told.groups.get(key)) is not None]
-        for told, group in having:
-            if not told.silent:
+        having = [(snode, group) for snode in self.others.values() if (group := snode.groups.get(key)) is not None]
+        for snode, group in having:
+            if not snode.silent:
                 left.update(group.left)
-                found.update((each.client_id, (told, each)) for each in group.members)
-        for told, group in having:
-            if told.silent:
+                found.update((each.client_id, (snode, each)) for each in group.members)
+        for snode, group in having:
+            if snode.silent:
                 for each in group.members:
                     if each.client_id not in left:
-                        found.setdefault(each.client_id, (told, each))
+                        found.setdefault(each.client_id, (snode, each))
         return found
 
     def groups(self, key: Key) -> list[m.PeerGroup]:
         """The reports of all other Snodes that have members of a group."""
-        found = (told.groups.get(key) for told in self.others.values())
+        found = (snode.groups.get(key) for snode in self.others.values())
         return [each for each in found if each is not None and each.members]
 
     def readers(self, topic: str) -> set[str]:
         """Groups with members at other Snodes that subscribe to a topic."""
         return {
             key.name
-            for told in self.others.values()
-            for key, group in told.groups.items()
+            for snode in self.others.values()
+            for key, group in snode.groups.items()
             if key.kind == CONSUMER and group.members and any(each.topic == topic for each in group.subscriptions)
         }
 
@@ -305,8 +305,8 @@ class Union:
         """The newest subscription of a group's members at other Snodes to a topic; None if there is none."""
         wanted = [
             each
-            for told in self.groups(Key(CONSUMER, group))
-            for each in told.subscriptions
+            for each_group in self.groups(Key(CONSUMER, group))
+            for each in each_group.subscriptions
             if each.topic == topic
         ]  # fmt: skip
         return max(wanted, key=lambda each: each.sub_version, default=None)

@@ -142,11 +142,11 @@ _MOST_SNODES: Final = 256
 
 
 class Finding:
-    """Finds Snodes. ``told``: configured addresses; ``asks``: whether to read and register at name servers, too."""
+    """Finds Snodes. ``configured``: given addresses; ``asks``: whether to read and register at name servers, too."""
 
-    def __init__(self, relay: RocketRelay, told: Collection[Endpoint], *, asks: bool) -> None:
+    def __init__(self, relay: RocketRelay, configured: Collection[Endpoint], *, asks: bool) -> None:
         self._relay = relay
-        self._told = tuple(told)
+        self._configured = tuple(configured)
         self._asks = asks
         self._names: Mapping[str, str] = {}
         self._warned = False
@@ -155,7 +155,7 @@ class Finding:
     @property
     def places(self) -> set[Endpoint]:
         """All known addresses; this Snode's own may be among them."""
-        return {*self._told, *(at for text in self._names.values() if (at := endpoint_of(text)) is not None)}
+        return {*self._configured, *(at for text in self._names.values() if (at := endpoint_of(text)) is not None)}
 
     async def look(self, own: Endpoint | None = None) -> bool:
         """Read the addresses from name servers, and register this Snode's. After an error the known ones stay.
@@ -244,7 +244,7 @@ class Peers:
         self._changed_here: set[Key] = set()
         self._waiting: set[Promise[None]] = set()
         self._looked_s = 0.0
-        self._somebody = False
+        self._has_peers = False
         clients.changed = self.changed
 
     # Start and stop.
@@ -258,7 +258,7 @@ class Peers:
         deaf = [f"{place} ({no.message})" for place, no in zip(places, heard, strict=True) if no is not None]
         if deaf:
             _log.warning("other Snodes do not answer yet, groups are without their members: %s", ", ".join(deaf))
-        if not any(told.groups for told in self.union.others.values()):
+        if not any(snode.groups for snode in self.union.others.values()):
             self.settling = Settling(self._clients, self._now, self._runtime.now_ms())
         self._runtime.spawn(self._keep_up(), "look after what other RocketMQ Snodes say")
 
@@ -289,15 +289,15 @@ class Peers:
 
     def home_of_producer(self, client_id: str) -> Endpoint | None:
         """The address of the Snode with this producer; None if no Snode in reach has it."""
-        for told in self.union.others.values():
-            for key, group in told.groups.items():
+        for snode in self.union.others.values():
+            for key, group in snode.groups.items():
                 if key.kind == PRODUCER and any(each.client_id == client_id for each in group.members):
-                    return self._place_of(told.id)
+                    return self._place_of(snode.id)
         return None
 
     def homes_of(self, group: str) -> list[Endpoint]:
         """Addresses of the other Snodes that have members of the group."""
-        there = {told.id for told, _ in self.union.members(Key(CONSUMER, group)).values()}
+        there = {snode.id for snode, _ in self.union.members(Key(CONSUMER, group)).values()}
         return [place for each in sorted(there) if (place := self._place_of(each)) is not None]
 
     def left(self, kind: str, group: str, client_id: str) -> None:
@@ -315,7 +315,7 @@ class Peers:
 
     async def tell(self, asked: m.AskPeer, line: ClientConnection) -> m.TellPeer:
         """Answer another Snode with the news since its versions, as soon as there are some."""
-        self._somebody |= asked.id not in self._ids.values()
+        self._has_peers |= asked.id not in self._ids.values()
         until = self._now + min(max(asked.hold_ms, 0) / 1_000, _HOLD_S)
         while not line.over and not self._has_news(asked) and (left_s := until - self._now) > 0:
             await self._wait(line, left_s)
@@ -376,7 +376,7 @@ class Peers:
 
     async def _listen(self, place: Endpoint) -> None:
         """Ask one Snode in a loop, for as long as its address is known or it answers."""
-        while place not in self._failing or self._is_told(place):
+        while place not in self._failing or self._is_configured(place):
             begun = self._now
             try:
                 news = await self._ask(place, _HOLD_S)
@@ -402,16 +402,16 @@ class Peers:
             hold_ms=int(hold_s * 1_000),
         )
         frame = await self._relay.ask_snode(place, request(ASK_PEER, m.NoFields(), asked), held_s=hold_s)
-        told = m.read_body(m.TellPeer, read_answer(ASK_PEER, frame).body, max_bytes=_MOST_BYTES)
-        self._answered(place, told.id)
-        changed = self.union.hear(told.id, told.words, self._now)
+        said = m.read_body(m.TellPeer, read_answer(ASK_PEER, frame).body, max_bytes=_MOST_BYTES)
+        self._answered(place, said.id)
+        changed = self.union.hear(said.id, said.words, self._now)
         self._heard_of(changed)
         if before == self.union.known():
             return False
         self._wake()
         return True
 
-    def _is_told(self, place: Endpoint) -> bool:
+    def _is_configured(self, place: Endpoint) -> bool:
         return place in self._finding.places or place in self._identity.siblings.get("rocketmq", ())
 
     def _is_near(self, snode: str) -> bool:
@@ -444,7 +444,7 @@ class Peers:
             self._settle(now)
             for kind, group in self.union.outdated(now):
                 self.changed(kind, group)
-            if self._somebody or now - self._looked_s >= _LOOK_S or not self.union.own.name:
+            if self._has_peers or now - self._looked_s >= _LOOK_S or not self.union.own.name:
                 await self._look()
             for place in self._places():
                 self._asked.add(place)
@@ -464,7 +464,7 @@ class Peers:
         self._looked_s = self._now
         own = self._own
         self.union.own.name = "" if own is None else str(own)
-        self._somebody = await self._finding.look(own)
+        self._has_peers = await self._finding.look(own)
         for place, since in list(self._failing.items()):
             if self._now - since > _STALE_S:
                 await self._finding.forget(place)

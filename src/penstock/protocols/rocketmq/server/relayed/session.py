@@ -20,7 +20,7 @@ from penstock.interfaces.framing import Buffers, Frame
 from penstock.interfaces.front import OTHER, Peer
 from penstock.protocols.rocketmq.backend.relay import MASTER, Broker
 from penstock.protocols.rocketmq.errors import Code, Refused, refusal, unreadable
-from penstock.protocols.rocketmq.server.call import Reply, is_of_5x, is_snode_pull
+from penstock.protocols.rocketmq.server.call import ClientSession, Reply, is_of_5x, is_snode_pull
 from penstock.protocols.rocketmq.server.relayed.forwarding import (
     Plan,
     RelayContext,
@@ -38,7 +38,7 @@ from penstock.protocols.rocketmq.server.relayed.forwarding import (
     next_broker,
     with_number,
 )
-from penstock.protocols.rocketmq.wire.framing import RemotingCommand, RocketFraming, Written, command_of, framed
+from penstock.protocols.rocketmq.wire.framing import RemotingCommand, Written, command_of, framed, whole
 from penstock.protocols.rocketmq.wire.messages import PullFlag
 from penstock.protocols.rocketmq.wire.rpc import ASK_PEER, METHODS, answer, read_request
 from penstock.protocols.rocketmq.wire.rpc import refusal as refused
@@ -280,7 +280,7 @@ _GROUP: Final = b"PGROUP"
 _FLAGS: Final = struct.Struct(">i")
 _FLAGS_AT: Final = 36
 _BEFORE_HOSTS: Final = 48
-_BESIDE_HOSTS: Final = 8 + 4 + 8
+_BETWEEN_HOSTS: Final = 8 + 4 + 8
 """Between the two hosts is the time of storing; after them the number of deliveries and the half message's place."""
 _IPV4, _LONGER = 8, 12
 _BORN_IPV6, _STORE_IPV6 = 0x10, 0x20
@@ -309,7 +309,7 @@ def _group(message: memoryview) -> str:
     try:
         (flags,) = _FLAGS.unpack_from(message, _FLAGS_AT)
         hosts = 2 * _IPV4 + _LONGER * (bool(flags & _BORN_IPV6) + bool(flags & _STORE_IPV6))
-        at = _BEFORE_HOSTS + hosts + _BESIDE_HOSTS
+        at = _BEFORE_HOSTS + hosts + _BETWEEN_HOSTS
         at += 4 + int.from_bytes(message[at : at + 4], "big")
         wide = 1 + (message[7] == _WIDE_TOPICS)
         at += wide + int.from_bytes(message[at : at + wide], "big")
@@ -337,7 +337,7 @@ _HEARTBEAT_S: Final = 1.0
 _LOOK_S: Final = 0.05
 
 
-class RelayedSession:
+class RelayedSession(ClientSession):
     """One client's connection to brokers (``penstock.interfaces.front.Session``)."""
 
     def __init__(
@@ -348,34 +348,27 @@ class RelayedSession:
         ended: Callable[[RelayedSession], None],
         broker: str | None = None,
     ) -> None:
+        self.line: RelayedLine = RelayedLine(number, peer.address, peer.push, peer.hang_up, broker)
+        super().__init__(around, self.line)
         self._around = around
         self._ended = ended
-        self.line = RelayedLine(number, peer.address, peer.push, peer.hang_up, broker)
-
-    @property
-    def ordered(self) -> bool:
-        return False
 
     @property
     def at_once(self) -> bool:
         return True
 
-    def framing(self) -> RocketFraming:
-        return RocketFraming(answers=False)
-
     async def handle(self, frame: Frame) -> Buffers | Deferred[Any] | None:
         """Serve one request."""
-        asked, no = command_of(frame), unreadable(frame)
+        cut = whole(frame)
+        asked = cut.command
         if asked.is_answer:
-            heard = self.line.asked.get(asked.opaque)
-            if heard is not None:  # most requests that the node pushes need no response
-                heard(asked if no is None else None)
+            self.line.answered(cut)
             return None
         around, api = self._around, asked.code if asked.code in WAYS else OTHER
         began = around.meter.now()
         try:
-            if no is not None:
-                raise no
+            if cut.unreadable is not None:
+                raise unreadable(cut.unreadable)
             if self._around.admission is not None:
                 self._around.admission.check(asked, self._around.now)
             later = self._at_once(asked)
@@ -393,10 +386,7 @@ class RelayedSession:
         return None if asked.is_one_way else found
 
     def lost(self) -> None:
-        """The connection is gone: remove the client from its groups and release its waiting requests."""
-        self.line.release()
-        self._around.clients.lost(self.line)
-        self._around.snodes.lost(self.line)
+        super().lost()
         self._ended(self)
 
     # Forwarded requests.

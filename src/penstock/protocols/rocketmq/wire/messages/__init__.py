@@ -53,6 +53,8 @@ from penstock.protocols.rocketmq.wire.messages.cluster import TopicList as Topic
 from penstock.protocols.rocketmq.wire.messages.cluster import TopicStats as TopicStats
 from penstock.protocols.rocketmq.wire.messages.cluster import WipedTopics as WipedTopics
 from penstock.protocols.rocketmq.wire.messages.declarations import NoFields as NoFields
+from penstock.protocols.rocketmq.wire.messages.declarations import header_reader as header_reader
+from penstock.protocols.rocketmq.wire.messages.declarations import header_writer as header_writer
 from penstock.protocols.rocketmq.wire.messages.declarations import read_body as read_body
 from penstock.protocols.rocketmq.wire.messages.declarations import read_fields as read_fields
 from penstock.protocols.rocketmq.wire.messages.declarations import write_body as write_body
