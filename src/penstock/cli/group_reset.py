@@ -35,7 +35,7 @@ def chosen_groups(admin: Admin, names: Sequence[str] | None, all_groups: bool) -
     """The named groups, or all; raises UsageError for neither and for both."""
     if bool(names) == all_groups:
         raise UsageError(
-            "no groups are given, or --all-groups together with names",
+            "give either names of groups or --all-groups",
             hint="`penstock groups list` shows what there is",
         )
     if names:
