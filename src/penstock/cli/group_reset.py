@@ -34,7 +34,10 @@ _OTHER_TYPES: Final = frozenset({"share", "streams"})
 def chosen_groups(admin: Admin, names: Sequence[str] | None, all_groups: bool) -> list[str]:
     """The named groups, or all; raises UsageError for neither and for both."""
     if bool(names) == all_groups:
-        raise UsageError("name groups, or say --all-groups", hint="`penstock groups list` shows what there is")
+        raise UsageError(
+            "give either names of groups or --all-groups",
+            hint="`penstock groups list` shows what there is",
+        )
     if names:
         return list(dict.fromkeys(names))
     found = admin.groups()
@@ -76,7 +79,7 @@ def _read(given: str) -> tuple[str, list[Partition] | None]:
     wanted = [read_partition(topic, each) for each in numbers.split(",")]
     partitions = [each for each in wanted if each is not None]
     if not topic or len(partitions) < len(wanted):
-        raise UsageError(f"{given!r} is no topic with partitions", hint="for example flights:0,2")
+        raise UsageError(f"{given!r} is not a topic with partitions", hint="for example flights:0,2")
     return topic, partitions
 
 
@@ -155,7 +158,7 @@ def reset_offsets(
     )
     if (bool(topic) + all_topics) != (from_file is None):
         raise UsageError(
-            "--from-file says which partitions" if from_file else "which partitions?",
+            "--from-file already names the partitions" if from_file else "give either --topic or --all-topics",
             hint="Leave --topic and --all-topics out" if from_file else "Give --topic, or --all-topics",
         )
     if export and (json or csv):
@@ -169,7 +172,7 @@ def reset_offsets(
         _print(plans, names, export=export, json=json, csv=csv, header=header)
     except OSError:
         if any(plan.executed for plan in plans):
-            note("the offsets were reset all the same: only this output is incomplete")
+            note("the offsets were reset; only this output is incomplete")
         raise
     if refused:
         raise refused[0]
@@ -232,12 +235,12 @@ def _from_file(file: Path, names: list[str]) -> Mapping[str, ResetTo]:
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is no text: {error}") from None
+        raise UsageError(f"{file} is not text: {error}") from None
     found = offsets_from_csv(text, names[0] if len(names) == 1 else None)
     if absent := sorted(set(names) - set(found)):
         raise UsageError(f"{file} has nothing of group {', '.join(absent)}")
     if others := sorted(set(found) - set(names)):
-        note(f"left out of {file}: group {', '.join(others)}, of which nothing was said")
+        note(f"left out of {file}: group {', '.join(others)}, which the command does not name")
     return {name: ResetTo.to(found[name]) for name in names}
 
 
@@ -245,7 +248,7 @@ def read_duration(text: str) -> timedelta:
     """``P1DT2H``: days, hours, minutes, seconds. Raises ConfigError."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groupdict().values()):
-        raise ConfigError(f"{text!r} is no duration", hint="Write PnDTnHnMnS, for example PT90M or P1DT12H")
+        raise ConfigError(f"{text!r} is not a duration", hint="Write PnDTnHnMnS, for example PT90M or P1DT12H")
     return timedelta(**{name: float(value) for name, value in found.groupdict().items() if value})
 
 
@@ -254,5 +257,7 @@ def read_time_ms(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigError(f"{text!r} is no time", hint="Write YYYY-MM-DDTHH:mm:SS.sss, in UTC or with ±hh:mm") from None
+        raise ConfigError(
+            f"{text!r} is not a time", hint="Write YYYY-MM-DDTHH:mm:SS.sss, in UTC or with ±hh:mm"
+        ) from None
     return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _1970) // _MS

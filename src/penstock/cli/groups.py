@@ -308,7 +308,9 @@ def delete_offsets(
     from penstock.client import Admin
 
     if not topic:
-        raise UsageError("which partitions?", hint="Give --topic, for example --topic flights or --topic flights:0,2")
+        raise UsageError(
+            "no partitions are given", hint="Give --topic, for example --topic flights or --topic flights:0,2"
+        )
     rows: list[dict[str, Cell]] = []
     with Admin(address, **client_options(address, option)) as admin:
         for those in _at_once(chosen_partitions(admin, topic)):
@@ -354,15 +356,15 @@ def remove_members(
     instance: Annotated[
         list[str] | None, Argument("--instance", "-i", help="A static member's instance id; may be repeated.")
     ] = None,
-    all_members: Annotated[bool, Argument("--all-members", help="Everybody who is there.")] = False,
+    all_members: Annotated[bool, Argument("--all-members", help="All members.")] = False,
     reason: Annotated[str, Argument("--reason", help="For the server's log.")] = "removed by an operator",
     option: Option = None,
 ) -> None:
-    """Throw members out of a group. Who still runs joins again."""
+    """Remove members from a group. Members that are still running join again."""
     from penstock.client import Admin
 
     if bool(instance) == all_members:
-        raise UsageError("name members by --instance, or say --all-members")
+        raise UsageError("give either --instance or --all-members")
     with Admin(address, **client_options(address, option)) as admin:
         admin.remove_members(group, instance or None, reason=reason)
     note(f"removed {', '.join(instance) if instance else 'all members'} from group {group}")

@@ -19,7 +19,7 @@ from penstock.cli.sources import Outgoing, json_records, line_records
 from penstock.errors import UsageError
 from penstock.records.arrow import number_array
 
-__all__ = ["Block", "Piece", "blocks", "json_pieces", "line_pieces"]
+__all__ = ["Block", "LineBatch", "blocks", "json_batches", "line_batches"]
 
 _BYTES: Final = 1 << 20
 _LONGEST: Final = 1 << 28
@@ -67,14 +67,14 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
 
 
 # Columns only save time: a block that is in any way unusual has no table, and only `sources` interprets its lines.
-class Piece(Struct, frozen=True):
+class LineBatch(Struct, frozen=True):
     """The records of one block: as a table if none is unusual, and one by one with the numbers of their lines."""
 
     table: pa.Table | None
     one_by_one: Callable[[], Iterator[Outgoing]]
 
 
-def line_pieces(stream: BinaryIO, separator: str) -> Iterator[Piece]:
+def line_batches(stream: BinaryIO, separator: str) -> Iterator[LineBatch]:
     """Each line a value; the text before ``separator`` (``\\t``: a tab) is the key."""
     before_value = separator.replace("\\t", "\t").encode()
     for block in blocks(stream):
@@ -82,7 +82,7 @@ def line_pieces(stream: BinaryIO, separator: str) -> Iterator[Piece]:
             table = pa.Table.from_arrays([block.lines()], names=["value"])
         else:
             table = None if is_few(len(block)) else _keyed(block.lines(), before_value)
-        yield Piece(table, partial(line_records, BytesIO(block.data), separator, block.first))
+        yield LineBatch(table, partial(line_records, BytesIO(block.data), separator, block.first))
 
 
 def _keyed(lines: pa.Array, separator: bytes) -> pa.Table | None:
@@ -107,10 +107,10 @@ _FIELDS: Final = pa.schema(
 _LATEST_MS: Final = 1 << 42
 
 
-def json_pieces(stream: BinaryIO) -> Iterator[Piece]:
+def json_batches(stream: BinaryIO) -> Iterator[LineBatch]:
     """Each line an object, as `penstock consume` writes them; empty lines are skipped."""
     for block in blocks(stream):
-        yield Piece(
+        yield LineBatch(
             None if is_few(len(block)) else _parsed(block), partial(json_records, BytesIO(block.data), block.first)
         )
 

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from penstock.cli.arguments import Address, Argument, Option, client_options, topics_of
 from penstock.cli.output import note
-from penstock.cli.sources import FORMATS, SUFFIXES, Outgoing, opened, partitions_named, pieces, tables
+from penstock.cli.sources import FORMATS, SUFFIXES, Outgoing, opened, partitions_named, tables
 from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.cli.input_batches import Piece
+    from penstock.cli.input_batches import LineBatch
     from penstock.client import BatchDelivery, Delivery, Producer
 
 _BATCH_BYTES: Final = "450000"
 """Larger than the producer's own default, because lines come quickly. Records of empty lines are twice as long as the
 producer's estimate; even then a batch is smaller than the maximum of Kafka's brokers (1 MiB)."""
-_UNANSWERED_PIECES: Final = 10_000
+_UNANSWERED_BATCHES: Final = 10_000
 _UNANSWERED_TABLES: Final = 4
 _LAST_FLUSH_S: Final = 5.0
 
@@ -77,7 +77,9 @@ def produce(
             if chosen in ("csv", "parquet"):
                 sending.tables(tables(stream, chosen, key))
             else:
-                sending.pieces(pieces(stream, chosen, separator))
+                from penstock.cli.input_batches import json_batches, line_batches
+
+                sending.lines(json_batches(stream) if chosen == "json" else line_batches(stream, separator))
         finally:
             with suppress(PenstockError):  # deliveries have reported it, or a worse error is being reported
                 producer.close(_LAST_FLUSH_S)
@@ -119,13 +121,13 @@ class Sending:
         """Records that are stored."""
         return self._settled + sum(stored(delivery) for delivery, _ in self._waiting)
 
-    def pieces(self, found: Iterable[Piece]) -> None:
+    def lines(self, batches: Iterable[LineBatch]) -> None:
         """Send blocks of lines; returns when all records are acknowledged."""
         try:
-            for piece in found:
-                if piece.table is None or not self._sent(piece.table):
-                    for record in piece.one_by_one():
-                        self._note(self._send(record), 1, _UNANSWERED_PIECES)
+            for batch in batches:
+                if batch.table is None or not self._sent(batch.table):
+                    for record in batch.one_by_one():
+                        self._note(self._send(record), 1, _UNANSWERED_BATCHES)
         except UsageError:
             self._settle(0)  # earlier records are correct, and their errors come first
             raise
@@ -137,7 +139,7 @@ class Sending:
             delivery = self._producer.send_batch(self._topic, self._without_partition(table))
         except UsageError:
             return False
-        self._note(delivery, table.num_rows, _UNANSWERED_PIECES)
+        self._note(delivery, table.num_rows, _UNANSWERED_BATCHES)
         return True
 
     def _without_partition(self, table: pa.Table) -> pa.Table:

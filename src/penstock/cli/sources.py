@@ -21,8 +21,6 @@ from penstock.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.cli.input_batches import Piece
-
 FORMATS: Final = ("lines", "json", "csv", "parquet")
 SUFFIXES: Final = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _FIELDS: Final = ("value", "value_base64", "key", "key_base64", "headers", "partition", "timestamp")
@@ -155,17 +153,6 @@ def _whole_number(given: dict[str, object], name: str) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     raise ValueError(f"{name} is {json.dumps(value)}, expected a whole number")
-
-
-def pieces(stream: BinaryIO, kind: str, separator: str) -> Iterator[Piece]:
-    """Lines, or JSON lines, in blocks."""
-    if kind == "json":
-        from penstock.cli.input_batches import json_pieces
-
-        return json_pieces(stream)
-    from penstock.cli.input_batches import line_pieces
-
-    return line_pieces(stream, separator)
 
 
 def partitions_named(stream: BinaryIO) -> set[int]:

@@ -304,7 +304,7 @@ def no_connection(endpoint: Endpoint, why: object, *, tls: bool = False) -> Conn
         hint = "Is its name spelled right, here or where a server tells it to clients (what it advertises)?"
     elif isinstance(why, ValueError):
         host = f"{endpoint.host!r:.60}"
-        return ConnectionLost(f"cannot connect: {host} is no name of a host: {reason(why)}", node=host)
+        return ConnectionLost(f"cannot connect: {host} is not a host name: {reason(why)}", node=host)
     return ConnectionLost(f"cannot connect: {reason(why)}", node=str(endpoint), hint=hint)
 
 

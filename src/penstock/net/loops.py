@@ -115,7 +115,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
     """
     wanted = os.environ.get(_VARIABLE, "")
     if wanted not in ("", *_NAMES):
-        raise ConfigError(f"{_VARIABLE} is {wanted!r}, wanted is one of {', '.join(_NAMES)}")
+        raise ConfigError(f"{_VARIABLE} is {wanted!r}, expected one of {', '.join(_NAMES)}")
     if wanted == "uvloop":
         need("node", f"{_VARIABLE}=uvloop")
     hold_standard_streams()

@@ -759,7 +759,7 @@ def _spoken_at(address: str) -> WireProtocol:
     scheme = address.partition(":")[0]
     if scheme not in schemes():
         raise ConfigError(
-            f"{shown(address)} is no cluster that this node knows",
+            f"{shown(address)} is not a cluster that this node knows",
             hint="There are " + ", ".join(each for each in schemes() if protocol(each).enode is not None),
         )
     return protocol(scheme)

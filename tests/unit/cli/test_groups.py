@@ -221,7 +221,7 @@ def test_only_the_partitions_that_were_named_are_moved(log: Broker) -> None:
     assert stands(log, "new") == {0: 3, 1: 3}
     assert "no partition t-7" in refused(*reset, "g", "--topic", "t:0,7", "--to-latest")
     assert "no topic named u" in refused(*reset, "g", "--topic", "u", "--to-latest")
-    assert "is no topic with partitions" in refused(*reset, "g", "--topic", "t:x", "--to-latest")
+    assert "is not a topic with partitions" in refused(*reset, "g", "--topic", "t:x", "--to-latest")
     assert "no group named absent" in refused(*reset, "absent", "--all-topics", "--to-latest")
     assert "nothing is committed in t-0" in refused(*reset, "other", "--topic", "t:0", "--shift-by", "1")
 
@@ -284,15 +284,15 @@ def test_a_file_that_makes_no_sense_moves_nothing(log: Broker, tmp_path: Path, t
     [
         (["g", "--all-topics"], "there is none"),
         (["g", "--all-topics", "--to-earliest", "--to-latest"], "these are several: --to-earliest --to-latest"),
-        (["g", "--to-earliest"], "which partitions?"),
-        (["g", "--topic", "t", "--all-topics", "--to-earliest"], "which partitions?"),
-        (["g", "--from-file", "x", "--topic", "t"], "--from-file says which partitions"),
-        (["--all-topics", "--to-earliest"], "name groups, or say --all-groups"),
-        (["g", "--all-groups", "--all-topics", "--to-earliest"], "name groups, or say --all-groups"),
-        (["g", "--all-topics", "--to-datetime", "yesterday"], "'yesterday' is no time"),
+        (["g", "--to-earliest"], "give either --topic or --all-topics"),
+        (["g", "--topic", "t", "--all-topics", "--to-earliest"], "give either --topic or --all-topics"),
+        (["g", "--from-file", "x", "--topic", "t"], "--from-file already names the partitions"),
+        (["--all-topics", "--to-earliest"], "give either names of groups or --all-groups"),
+        (["g", "--all-groups", "--all-topics", "--to-earliest"], "give either names of groups or --all-groups"),
+        (["g", "--all-topics", "--to-datetime", "yesterday"], "'yesterday' is not a time"),
         (["g", "--all-topics", "--to-datetime", "1969-01-01T00:00:00"], "before 1970"),
-        (["g", "--all-topics", "--by-duration", "1h"], "'1h' is no duration"),
-        (["g", "--all-topics", "--by-duration", "PT"], "'PT' is no duration"),
+        (["g", "--all-topics", "--by-duration", "1h"], "'1h' is not a duration"),
+        (["g", "--all-topics", "--by-duration", "PT"], "'PT' is not a duration"),
         (["g", "--all-topics", "--to-latest", "--export", "--json"], "contradict"),
     ],
 )
@@ -315,7 +315,7 @@ def test_offsets_are_deleted_where_nobody_reads(log: Broker) -> None:
         assert "GROUP_SUBSCRIBED_TO_TOPIC" in str(ran.objects[1]["error"])
     with Admin(log.address) as admin:
         assert set(admin.committed("g")) == {T0, Partition("u", 0)}
-    assert "which partitions?" in refused(*delete)
+    assert "no partitions are given" in refused(*delete)
 
 
 def test_members_are_thrown_out_by_name_or_all(log: Broker) -> None:

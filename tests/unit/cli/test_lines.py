@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cli import input_batches as blocks_module
-from penstock.cli.input_batches import Piece, blocks, json_pieces, line_pieces
+from penstock.cli.input_batches import LineBatch, blocks, json_batches, line_batches
 from penstock.cli.sources import Outgoing, json_records, line_records
 from penstock.errors import UsageError
 
@@ -58,9 +58,9 @@ def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
 Said = tuple[object, object, object, object]
 
 
-def by_columns(pieces: Iterable[Piece]) -> list[Outgoing]:
+def by_columns(batches: Iterable[LineBatch]) -> list[Outgoing]:
     """All that is sent."""
-    return [said for piece in pieces for said in (piece.one_by_one() if piece.table is None else rows(piece.table))]
+    return [said for batch in batches for said in (batch.one_by_one() if batch.table is None else rows(batch.table))]
 
 
 def rows(table: pa.Table) -> Iterator[Outgoing]:
@@ -82,7 +82,7 @@ def outcome(found: Callable[[], Iterable[Outgoing]]) -> list[Said] | str:
 @given(STREAMS, st.sampled_from(["", ":", "b", "\\t", "::"]), st.lists(st.integers(1, 9)))
 def test_columns_of_lines_say_what_the_lines_say(data: bytes, separator: str, sizes: list[int]) -> None:
     one_by_one = outcome(lambda: line_records(io.BytesIO(data), separator))
-    assert outcome(lambda: by_columns(line_pieces(Trickling(data, sizes), separator))) == one_by_one
+    assert outcome(lambda: by_columns(line_batches(Trickling(data, sizes), separator))) == one_by_one
 
 
 TEXTS = st.text(max_size=5) | st.sampled_from(['"', "\\", "2013-01-01", "1", "null"])
@@ -109,11 +109,11 @@ USUAL = PLAIN.map(json.dumps).map(str.encode)
 def test_columns_of_json_say_what_the_objects_say(lines: list[bytes]) -> None:
     data = b"\n".join(lines)
     one_by_one = outcome(lambda: json_records(io.BytesIO(data)))
-    assert outcome(lambda: by_columns(json_pieces(io.BytesIO(data)))) == one_by_one
+    assert outcome(lambda: by_columns(json_batches(io.BytesIO(data)))) == one_by_one
 
 
 def test_what_consume_writes_is_read_by_columns() -> None:
     line = {"topic": "t", "partition": 3, "offset": 7, "timestamp": 5, "key": None, "value": '{"a": "ü"}'}
-    (piece,) = json_pieces(io.BytesIO(json.dumps(line).encode() + b"\n"))
+    (piece,) = json_batches(io.BytesIO(json.dumps(line).encode() + b"\n"))
     assert piece.table is not None
     assert outcome(lambda: rows(piece.table)) == [('{"a": "ü"}'.encode(), None, 3, 5)]

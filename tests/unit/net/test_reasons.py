@@ -99,7 +99,7 @@ def test_a_reason_is_in_words_and_never_empty(why: object, said: str) -> None:
     ("why", "said"),
     [
         (socket.gaierror(-2, "Name or service not known"), "no address for the host there: Name or service not known"),
-        (UnicodeError("label too long"), "'there' is no name of a host: label too long"),
+        (UnicodeError("label too long"), "'there' is not a host name: label too long"),
         (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), "no TLS with this server"),
         (ConnectionResetError(), "cannot connect: no TLS with this server: it hung up .*leave tls out"),
     ],
