@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.framing import Buffer, Frame
-from penstock.protocols.tubemq.wire.framing import MAX_BLOCKS, MAX_FRAME_BYTES, TubeFraming
+from penstock.protocols.tubemq.wire.rpc import MAX_BLOCKS, MAX_FRAME_BYTES, TubeFraming
 
 __all__ = [
     "BODY_TOO_LONG",
