@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import pytest
 
 from penstock.interfaces.framing import Frame
-from penstock.protocols.tubemq.wire.framing import TubeFraming
 from penstock.protocols.tubemq.wire.messages import (
     CommitOffsetRequestC2B,
     GetMessageRequestC2B,
@@ -23,6 +22,7 @@ from penstock.protocols.tubemq.wire.rpc import (
     REGISTER_PARTITION,
     SEND_MESSAGE,
     Method,
+    TubeFraming,
     read_answer,
     request,
 )

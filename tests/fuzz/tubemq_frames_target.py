@@ -4,10 +4,17 @@ from collections.abc import Iterator
 
 from penstock.interfaces.framing import Frame
 from penstock.protocols.tubemq.wire import record_columns, records, strings
-from penstock.protocols.tubemq.wire.framing import MAX_FRAME_BYTES, TubeFraming
 from penstock.protocols.tubemq.wire.messages import SendMessageRequestP2B
 from penstock.protocols.tubemq.wire.protobuf import decode
-from penstock.protocols.tubemq.wire.rpc import GET_MESSAGE, METHODS, read_answer, read_call, read_payload
+from penstock.protocols.tubemq.wire.rpc import (
+    GET_MESSAGE,
+    MAX_FRAME_BYTES,
+    METHODS,
+    TubeFraming,
+    read_answer,
+    read_call,
+    read_payload,
+)
 from tests.vectors.tubemq_frames.recorded import files, recorded
 
 

@@ -16,7 +16,7 @@ from penstock.interfaces import Buffers, Frame
 from penstock.interfaces.client import ReadFrom, ReadLimits
 from penstock.model import Codec, Committed, LogRange, Offset, OffsetSpec, Partition
 from penstock.protocols.tubemq.client.sender import TubeSender
-from penstock.protocols.tubemq.wire.framing import frame
+from penstock.protocols.tubemq.wire.rpc import frame
 from tests.unit.tubemq_client import cluster as model
 from tests.unit.tubemq_client.cluster import FIGURES, Cluster, Stage, go, stage
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.model import Codec
 from penstock.protocols.tubemq.server.log import message_of
-from penstock.protocols.tubemq.wire.log_columns import bulk_of
 from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C
 from penstock.protocols.tubemq.wire.protobuf import decode, encode
+from penstock.protocols.tubemq.wire.record_columns import bulk_of
 from penstock.records import encode_v2
 from penstock.records.arrow import HEADERS_TYPE
 from penstock.records.batch import stamp

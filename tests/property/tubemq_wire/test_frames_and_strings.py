@@ -15,7 +15,7 @@ from penstock.errors import ProtocolViolation
 from penstock.model import Endpoint, Node, Partition
 from penstock.protocols.tubemq.flow_control import parse_rules
 from penstock.protocols.tubemq.wire import strings
-from penstock.protocols.tubemq.wire.framing import TOKEN, TubeFraming, frame
+from penstock.protocols.tubemq.wire.rpc import TOKEN, TubeFraming, frame
 from penstock.protocols.tubemq.wire.strings import Held, Located, Placement, Published, Subscribable
 
 PIECES = st.lists(st.binary(max_size=9_000), min_size=1, max_size=4).filter(any)

@@ -12,7 +12,7 @@ from penstock.errors import ProtocolViolation
 from penstock.interfaces import Frame
 from penstock.net.buffers import ReceiveBuffer
 from penstock.protocols.kafka.wire.framing import KafkaFraming
-from penstock.protocols.tubemq.wire.framing import TOKEN, TubeFraming
+from penstock.protocols.tubemq.wire.rpc import TOKEN, TubeFraming
 
 LARGEST = 50_000
 SIZES = st.one_of(st.integers(4, 40), st.sampled_from([16_380, 16_381, 16_384, 32_768, LARGEST]))

@@ -17,7 +17,7 @@ from penstock.errors import ConnectionLost, FirstContactTimeout, PenstockError
 from penstock.model import Endpoint
 from penstock.net.connecting import FirstContact, hung_up, lost, no_connection, reason
 from penstock.protocols.kafka.wire.framing import KafkaFraming
-from penstock.protocols.tubemq.wire.framing import TubeFraming
+from penstock.protocols.tubemq.wire.rpc import TubeFraming
 from penstock.testing import Broker
 
 THERE = Endpoint("there", 9092)

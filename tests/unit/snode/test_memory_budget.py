@@ -19,8 +19,8 @@ from penstock.net.buffers import ReceiveBuffer, allocate
 from penstock.protocols.kafka.wire.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.wire.framing import MAX_FRAME_BYTES, KafkaFraming, request
 from penstock.protocols.kafka.wire.metadata import ApiVersionsRequest
-from penstock.protocols.tubemq.wire import framing as tube
-from penstock.protocols.tubemq.wire.framing import TubeFraming
+from penstock.protocols.tubemq.wire import rpc as tube
+from penstock.protocols.tubemq.wire.rpc import TubeFraming
 from penstock.snode import Node
 from tests.unit.kafka_front.kit import batch
 

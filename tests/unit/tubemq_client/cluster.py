@@ -26,7 +26,6 @@ from penstock.protocols.tubemq.client.client import TubeClient
 from penstock.protocols.tubemq.client.options import TubeOptions
 from penstock.protocols.tubemq.config import TubeConfig
 from penstock.protocols.tubemq.wire import rpc as m
-from penstock.protocols.tubemq.wire.framing import TubeFraming
 from penstock.protocols.tubemq.wire.messages import (
     ApprovedClientConfig,
     CloseResponseM2C,
@@ -44,7 +43,7 @@ from penstock.protocols.tubemq.wire.messages import (
 )
 from penstock.protocols.tubemq.wire.protobuf import Message, decode
 from penstock.protocols.tubemq.wire.records import checksum
-from penstock.protocols.tubemq.wire.rpc import Status, answer, failure, read_call
+from penstock.protocols.tubemq.wire.rpc import Status, TubeFraming, answer, failure, read_call
 from tests.unit.client.virtual_time import run
 
 Refusal = Callable[[Any], object]

@@ -20,12 +20,12 @@ from penstock.protocols.tubemq.server.context import TubeFrontOptions
 from penstock.protocols.tubemq.server.front import TubeFront
 from penstock.protocols.tubemq.server.session import TubeSession
 from penstock.protocols.tubemq.wire import messages, protobuf
-from penstock.protocols.tubemq.wire.framing import TubeFraming
 from penstock.protocols.tubemq.wire.rpc import (
     GET_MESSAGE,
     REGISTER_PARTITION,
     SEND_MESSAGE,
     Method,
+    TubeFraming,
     read_answer,
     request,
 )

@@ -7,10 +7,9 @@ import asyncio
 import pytest
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.tubemq.wire.framing import frame
 from penstock.protocols.tubemq.wire.messages import CloseRequestC2M, RequestBody, RequestHeader, RpcConnHeader
 from penstock.protocols.tubemq.wire.protobuf import encode, varint
-from penstock.protocols.tubemq.wire.rpc import CONSUMER_CLOSE, METHODS, SEND_MESSAGE, RpcFailure, read_answer
+from penstock.protocols.tubemq.wire.rpc import CONSUMER_CLOSE, METHODS, SEND_MESSAGE, RpcFailure, frame, read_answer
 from tests.unit.tubemq_front.kit import Kit, run, sent
 from tests.unit.tubemq_front.web import feed
 

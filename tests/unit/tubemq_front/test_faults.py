@@ -14,8 +14,15 @@ from penstock.errors import UsageError
 from penstock.interfaces import Buffers, Frame, Pieces, joined
 from penstock.protocols.tubemq.errors import error_of, rows
 from penstock.protocols.tubemq.server.session import TABLE, TubeWording
-from penstock.protocols.tubemq.wire.framing import TubeFraming
-from penstock.protocols.tubemq.wire.rpc import METHODS, Standby, Stopping, Unready, read_answer, request_around
+from penstock.protocols.tubemq.wire.rpc import (
+    METHODS,
+    Standby,
+    Stopping,
+    TubeFraming,
+    Unready,
+    read_answer,
+    request_around,
+)
 from penstock.testing import Broker, Faults
 
 QUICK = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocols.tubemq.server.log import key_code_of, message_of, record_of
-from penstock.protocols.tubemq.wire.log_columns import bulk_of
 from penstock.protocols.tubemq.wire.messages import GetMessageResponseB2C
 from penstock.protocols.tubemq.wire.protobuf import decode
+from penstock.protocols.tubemq.wire.record_columns import bulk_of
 from penstock.protocols.tubemq.wire.records import checksum, pack
 from penstock.protocols.tubemq.wire.strings import java_hash
 from penstock.records.scalar_codec import encode_batch

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.interfaces.framing import Frame
-from penstock.protocols.tubemq.wire.framing import BLOCK_BYTES, MAX_BLOCKS, MAX_FRAME_BYTES, TOKEN, TubeFraming, frame
+from penstock.protocols.tubemq.wire.rpc import BLOCK_BYTES, MAX_BLOCKS, MAX_FRAME_BYTES, TOKEN, TubeFraming, frame
 
 
 def blocks(*parts: bytes, serial: int = 7, count: int | None = None, token: int = TOKEN) -> bytes:

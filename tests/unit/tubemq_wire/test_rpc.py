@@ -8,7 +8,6 @@ import pytest
 
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.interfaces.framing import Buffers, Frame
-from penstock.protocols.tubemq.wire.framing import TubeFraming
 from penstock.protocols.tubemq.wire.messages import CloseRequestC2M, CloseResponseM2C
 from penstock.protocols.tubemq.wire.protobuf import decode
 from penstock.protocols.tubemq.wire.rpc import (
@@ -22,6 +21,7 @@ from penstock.protocols.tubemq.wire.rpc import (
     Standby,
     Status,
     Stopping,
+    TubeFraming,
     Unready,
     answer,
     failure,

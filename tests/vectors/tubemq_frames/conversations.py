@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.interfaces.framing import Frame
-from penstock.protocols.tubemq.wire.framing import TubeFraming
-from penstock.protocols.tubemq.wire.rpc import ReceivedCall, read_call
+from penstock.protocols.tubemq.wire.rpc import ReceivedCall, TubeFraming, read_call
 from tests.vectors.tubemq_frames.recorded import Recorded, recorded
 
 

@@ -29,7 +29,7 @@ _COLUMNS: Final = ("key", "value", "timestamp", "timestampType", "headers")
 
 def rows_of(batch: Buffer) -> pa.RecordBatch:
     """The records of a batch v2. Times that a log stamped are null. Raises CorruptBatch."""
-    from penstock.protocols.tubemq.wire.log_columns import without_log_times
+    from penstock.protocols.tubemq.wire.record_columns import without_log_times
     from penstock.records import decode_v2
 
     return without_log_times(decode_v2(batch, columns=_COLUMNS).batch)

@@ -18,7 +18,7 @@ from penstock.protocols.tubemq.client.options import TubeOptions, options_of
 from penstock.protocols.tubemq.client.reading import Polling, Readers, TubeFetched, TubeRange, find_offsets
 from penstock.protocols.tubemq.client.sender import TubeSender
 from penstock.protocols.tubemq.client.web_api import HttpDialect, WebApi
-from penstock.protocols.tubemq.wire.framing import TubeFraming
+from penstock.protocols.tubemq.wire.rpc import TubeFraming
 from penstock.protocols.tubemq.wire.strings import check_topic
 
 if TYPE_CHECKING:

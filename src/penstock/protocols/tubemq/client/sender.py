@@ -19,7 +19,6 @@ from penstock.interfaces.framing import Buffer, Buffers, Frame
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.tubemq.config import TubeConfig
 from penstock.protocols.tubemq.errors import Code, error_of
-from penstock.protocols.tubemq.wire.framing import BLOCK_BYTES, TOKEN, frame
 from penstock.protocols.tubemq.wire.messages import (
     AuthorizedInfo,
     RequestBody,
@@ -30,7 +29,17 @@ from penstock.protocols.tubemq.wire.messages import (
 )
 from penstock.protocols.tubemq.wire.protobuf import encode, varint
 from penstock.protocols.tubemq.wire.records import FewPayloads, encode_few
-from penstock.protocols.tubemq.wire.rpc import PROTOCOL_VERSION, SEND_MESSAGE, Stopping, Unready, read_answer, request
+from penstock.protocols.tubemq.wire.rpc import (
+    BLOCK_BYTES,
+    PROTOCOL_VERSION,
+    SEND_MESSAGE,
+    TOKEN,
+    Stopping,
+    Unready,
+    frame,
+    read_answer,
+    request,
+)
 from penstock.protocols.tubemq.wire.strings import MAX_MESSAGE_BYTES, check_topic
 from penstock.records.scalar_writer import FewRows
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.interfaces.framing import Buffers, Frame
-from penstock.protocols.tubemq.wire.framing import MAX_BLOCKS, MAX_FRAME_BYTES, TubeFraming
+from penstock.protocols.tubemq.wire.rpc import MAX_BLOCKS, MAX_FRAME_BYTES, TubeFraming
 
 if TYPE_CHECKING:
     from penstock.interfaces.http import HttpRequest, RequestFraming

@@ -339,7 +339,7 @@ def _weight(data: Buffer) -> tuple[int, int]:
 
 def _read_many(batch: MessageBatch, data: Buffer, aborted: Aborted, limits: BatchLimits) -> bool:
     """Take records along by columns, up to a hole or until the batch is full."""
-    from penstock.protocols.tubemq.wire.log_columns import bulk_of  # loads Arrow
+    from penstock.protocols.tubemq.wire.record_columns import bulk_of  # loads Arrow
 
     size, records = limits.size, limits.records
     bulk = bulk_of(data, batch.start, aborted, most_bytes=size, most_records=records, record_bytes=_RECORD_BYTES)
@@ -461,7 +461,7 @@ class Warming:
 def _load() -> None:
     """Everything is loaded, and compiled, by using it once."""
     from penstock import kernels
-    from penstock.protocols.tubemq.wire.log_columns import bulk_of
+    from penstock.protocols.tubemq.wire.record_columns import bulk_of
 
     kernels.load()
     sample = Stored(0, 0, True, b"k", b"v", (("a", b"b"), ("tubemq.filter", b"c")))

@@ -18,9 +18,9 @@ from penstock.protocols.tubemq.errors import Code, Refused, Thrown, refusal, row
 from penstock.protocols.tubemq.server.context import Answered, Call, ClientConnection, Continued, Handler, Shared
 from penstock.protocols.tubemq.server.http import TOO_LONG, FrontFraming
 from penstock.protocols.tubemq.server.web_api.routes import Admin
-from penstock.protocols.tubemq.wire.framing import MAX_FRAME_BYTES
 from penstock.protocols.tubemq.wire.protobuf import Message, decode, encode
 from penstock.protocols.tubemq.wire.rpc import (
+    MAX_FRAME_BYTES,
     METHODS,
     STANDBY_EXCEPTION,
     ReceivedCall,

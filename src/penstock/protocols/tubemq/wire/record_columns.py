@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from penstock import kernels
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.interfaces.framing import Buffer
 from penstock.kernels.interface import (
     SLACK_BYTES,
     WANT_HEADERS,
@@ -24,6 +25,7 @@ from penstock.kernels.interface import (
     Int32s,
     Int64s,
 )
+from penstock.model import TimestampType
 from penstock.protocols.tubemq.kernels import tube_kernel
 from penstock.protocols.tubemq.kernels.interface import (
     FOUND_COLUMNS,
@@ -38,7 +40,7 @@ from penstock.protocols.tubemq.kernels.interface import (
     TubeFault,
     minute_of,
 )
-from penstock.protocols.tubemq.wire.records import FewPayloads, MessageSet, encode_few
+from penstock.protocols.tubemq.wire.records import FewPayloads, MessageSet, as_sent, encode_few
 from penstock.protocols.tubemq.wire.strings import INDEX_BYTES
 from penstock.records import arrow
 from penstock.records.arrow import (
@@ -56,7 +58,17 @@ from penstock.records.scalar_writer import FewRows
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.config import MsgTimeZone
 
-__all__ = ["Decoded", "Payloads", "decode", "encode", "encode_in_zone", "write_messages"]
+__all__ = [
+    "Bulk",
+    "Decoded",
+    "Payloads",
+    "bulk_of",
+    "decode",
+    "encode",
+    "encode_in_zone",
+    "without_log_times",
+    "write_messages",
+]
 
 # Arrow columns to TubeMQ payloads, encoded by the kernel: no Python object a record until one is sent.
 _MOST_BYTES: Final = (1 << 31) - 1
@@ -346,3 +358,66 @@ class _Walk:
         if total:
             self._kernel.gather_texts(self._data, at, ends, texts, 0, rows, np.frombuffer(buffer, np.uint8))
         return arrow.binary_over(kind, rows, at, ends, buffer.slice(0, total))
+
+
+# Many records at once from the log to messages as they go over the wire, by columns: the same as `payload_of` for each.
+#
+# Times that a log stamped are nothing a producer said: messages go on without any, as they came.
+def without_log_times(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """``rows`` with null as ``timestamp`` where ``timestampType`` says that it is the log's."""
+    import pyarrow.compute as pc
+
+    by_log = pc.equal(rows.column("timestampType"), int(TimestampType.LOG_APPEND))
+    if not pc.any(by_log).as_py():
+        return rows
+    at = rows.schema.get_field_index("timestamp")
+    times = pc.if_else(by_log, pa.scalar(None, rows.schema.field(at).type), rows.column(at))
+    return rows.set_column(at, rows.schema.field(at), times)
+
+
+_LOG_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
+
+
+class Bulk(Struct, frozen=True):
+    """``count`` messages from record ``first`` on, without holes, encoded as GetMessageResponseB2C's field 4.
+
+    ``size`` in bytes, as the limits count them.
+    """
+
+    first: int
+    count: int
+    encoded: Buffer
+    size: int
+
+
+def bulk_of(
+    data: Buffer,
+    start: int,
+    aborted: Sequence[tuple[int, int]] = (),
+    *,
+    most_bytes: int,
+    most_records: int,
+    record_bytes: int,
+) -> Bulk | None:
+    """The records of whole batches from ``start`` on, up to a hole or a limit; None where there are none.
+
+    The record that crosses ``most_bytes`` is still in; each counts ``record_bytes`` on top of its value. What belongs
+    to transactions of ``aborted`` (producer id, first offset) is left out. Raises CorruptBatch.
+    """
+    import pyarrow.compute as pc
+
+    from penstock.records import decode_v2
+
+    rows = decode_v2(data, start=start, columns=_LOG_COLUMNS, check_crcs=False, aborted=aborted).batch
+    if not rows.num_rows:
+        return None
+    offsets = rows.column("offset").to_numpy()
+    holes = np.flatnonzero(np.diff(offsets) != 1)
+    count = min(int(holes[0]) + 1 if len(holes) else len(offsets), most_records)
+    lengths = pc.fill_null(pc.binary_length(rows.column("value")), 0).to_numpy(zero_copy_only=False)
+    sizes = np.cumsum(lengths[:count].astype(np.int64) + record_bytes)
+    count = min(count, int(np.searchsorted(sizes, most_bytes)) + 1)
+    chosen = rows.slice(0, count)
+    payloads = as_sent(encode(without_log_times(chosen)), chosen)
+    encoded = write_messages(payloads, np.ascontiguousarray(offsets[:count], np.int64))
+    return Bulk(int(offsets[0]), count, encoded, int(sizes[count - 1]))
