@@ -19,6 +19,7 @@ __all__ = [
     "ConsumerStatus",
     "GetConsumerStatus",
     "HeartbeatData",
+    "LocalOffsets",
     "LockQueues",
     "LockedQueues",
     "MessageQueue",
