@@ -120,8 +120,7 @@ class Appends:
         """What became of each row, or why nothing did. The first of them waits since then."""
         import pyarrow as pa
 
-        from penstock.protocols.tubemq.wire.record_columns import encode
-        from penstock.protocols.tubemq.wire.records import as_sent
+        from penstock.protocols.tubemq.wire.record_columns import as_sent, encode
 
         packed: TubePacked | None = None
         options, channel = self._shared.options, self._shared.channel

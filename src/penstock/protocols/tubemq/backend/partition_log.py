@@ -352,8 +352,7 @@ class PartitionLog:
 
     def _rows(self, batch: Batch, offset: int) -> pa.RecordBatch | None:
         """With offsets that begin at ``offset``. Raises CorruptBatch, ProtocolViolation."""
-        from penstock.protocols.tubemq.wire.record_columns import decode
-        from penstock.protocols.tubemq.wire.records import keeping_as_sent
+        from penstock.protocols.tubemq.wire.record_columns import decode, keeping_as_sent
 
         if not batch.messages.count:
             return None

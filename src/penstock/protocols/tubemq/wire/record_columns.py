@@ -40,7 +40,18 @@ from penstock.protocols.tubemq.kernels.interface import (
     TubeFault,
     minute_of,
 )
-from penstock.protocols.tubemq.wire.records import FewPayloads, MessageSet, as_sent, encode_few
+from penstock.protocols.tubemq.wire.messages import TransferedMessage
+from penstock.protocols.tubemq.wire.protobuf import decode as decode_message
+from penstock.protocols.tubemq.wire.protobuf import delimited
+from penstock.protocols.tubemq.wire.records import (
+    ATTRIBUTES_HEADER,
+    FewPayloads,
+    MessageSet,
+    encode_few,
+    places,
+    said_by,
+    stored_payload,
+)
 from penstock.protocols.tubemq.wire.strings import INDEX_BYTES
 from penstock.records import arrow
 from penstock.records.arrow import (
@@ -62,10 +73,12 @@ __all__ = [
     "Bulk",
     "Decoded",
     "Payloads",
+    "as_sent",
     "bulk_of",
     "decode",
     "encode",
     "encode_in_zone",
+    "keeping_as_sent",
     "without_log_times",
     "write_messages",
 ]
@@ -421,3 +434,42 @@ def bulk_of(
     payloads = as_sent(encode(without_log_times(chosen)), chosen)
     encoded = write_messages(payloads, np.ascontiguousarray(offsets[:count], np.int64))
     return Bulk(int(offsets[0]), count, encoded, int(sizes[count - 1]))
+
+
+# Messages of other clients in columns, as they were sent.
+def as_sent(payloads: Payloads, rows: pa.RecordBatch) -> Payloads:
+    """``payloads`` as `encode` made them of ``rows``, with those in their place that are kept as sent."""
+    import pyarrow.compute as pc
+
+    column = rows.column("headers")
+    found = np.flatnonzero(pc.equal(column.flatten().field(0), ATTRIBUTES_HEADER).to_numpy(zero_copy_only=False))
+    if not len(found):
+        return payloads
+    ends, _, _ = headers_input(column)
+    pieces: list[bytes | memoryview] = [payloads.payload(row) for row in range(len(payloads))]
+    flags = payloads.flags.copy()
+    for row in np.unique(np.searchsorted(ends, found, "right") - 1).tolist():
+        named = {each["key"]: each["value"] for each in column[row].as_py()}
+        pieces[row], flags[row] = stored_payload(rows.column("value")[row].as_py() or b"", named)
+    data = np.frombuffer(b"".join(pieces), np.uint8)
+    ends, sums = np.cumsum([0, *map(len, pieces)], dtype=np.int32), np.empty(len(flags), np.int32)
+    tube_kernel(len(data)).checksums(data, ends, sums)
+    return Payloads(data, ends, flags, sums, payloads.filters, payloads.times_ms)
+
+
+def keeping_as_sent(messages: MessageSet, decoded: Decoded) -> pa.RecordBatch:
+    """The rows of an answer, all of them, with the headers that messages need to come back as they were sent.
+
+    All messages are written again and compared at once. Only where that differs each is looked at.
+    """
+    rows = decoded.batch
+    written = write_messages(as_sent(encode(rows), rows), np.asarray(decoded.message_ids, np.int64))
+    begin = messages.runs[0].at
+    if len(messages.runs) == 1 and messages.data.data[begin : begin + len(written)] == written:
+        return rows
+    headers = []
+    for at in places(messages):
+        message = decode_message(TransferedMessage, delimited(messages.data.data, at + 1)[0])
+        headers.append([*said_by(message.pay_load_data, message.flag, "").headers])
+    place = rows.schema.get_field_index("headers")
+    return rows.set_column(place, rows.schema.field(place), pa.array(headers, rows.schema.field(place).type))

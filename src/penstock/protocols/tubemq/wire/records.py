@@ -25,10 +25,7 @@ from penstock.protocols.tubemq.wire.protobuf import decode, delimited, field_end
 from penstock.records.batch import Bytes, as_array
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from penstock.protocols.tubemq.config import MsgTimeZone
-    from penstock.protocols.tubemq.wire.record_columns import Decoded, Payloads
     from penstock.records.scalar_writer import FewRows
 
 __all__ = [
@@ -41,16 +38,15 @@ __all__ = [
     "Run",
     "Said",
     "Unpacked",
-    "as_sent",
     "checksum",
     "encode_few",
-    "keeping_as_sent",
     "pack",
     "part_of",
     "payload_of",
     "places",
     "read_messages",
     "said_by",
+    "stored_payload",
     "unpack",
 ]
 
@@ -374,11 +370,12 @@ def payload_of(
     """Return (payload, flag) of one record: as it was sent, where the record says so."""
     for name, _ in headers:
         if name == ATTRIBUTES_HEADER:
-            return _as_sent(value or b"", dict(headers))
+            return stored_payload(value or b"", dict(headers))
     return pack(key, value, headers, timestamp_ms)
 
 
-def _as_sent(body: bytes, headers: dict[str, bytes | None]) -> tuple[bytes, int]:
+def stored_payload(body: bytes, headers: dict[str, bytes | None]) -> tuple[bytes, int]:
+    """Return (payload, flag) of a record with `ATTRIBUTES_HEADER`: as it was sent."""
     attributes, flag = headers[ATTRIBUTES_HEADER], _flag(headers.get(FLAG_HEADER))
     if attributes is None:
         return body, flag & ~HAS_ATTRIBUTES
@@ -392,53 +389,3 @@ def _flag(written: bytes | None) -> int:
         return 0
     flag = int(text)
     return flag if -(1 << 31) <= flag < 1 << 31 else 0
-
-
-def as_sent(payloads: Payloads, rows: pa.RecordBatch) -> Payloads:
-    """``payloads`` as `encode` made them of ``rows``, with those in their place that are kept as sent."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    from penstock.protocols.tubemq.kernels import tube_kernel
-    from penstock.protocols.tubemq.wire.record_columns import Payloads
-    from penstock.records.arrow import headers_input
-
-    column = rows.column("headers")
-    found = np.flatnonzero(pc.equal(column.flatten().field(0), ATTRIBUTES_HEADER).to_numpy(zero_copy_only=False))
-    if not len(found):
-        return payloads
-    ends, _, _ = headers_input(column)
-    pieces: list[bytes | memoryview] = [payloads.payload(row) for row in range(len(payloads))]
-    flags = payloads.flags.copy()
-    for row in np.unique(np.searchsorted(ends, found, "right") - 1).tolist():
-        named = {each["key"]: each["value"] for each in column[row].as_py()}
-        pieces[row], flags[row] = _as_sent(rows.column("value")[row].as_py() or b"", named)
-    data = np.frombuffer(b"".join(pieces), np.uint8)
-    ends, sums = np.cumsum([0, *map(len, pieces)], dtype=np.int32), np.empty(len(flags), np.int32)
-    tube_kernel(len(data)).checksums(data, ends, sums)
-    return Payloads(data, ends, flags, sums, payloads.filters, payloads.times_ms)
-
-
-def keeping_as_sent(messages: MessageSet, decoded: Decoded) -> pa.RecordBatch:
-    """The rows of an answer, all of them, with the headers that messages need to come back as they were sent.
-
-    All messages are written again and compared at once. Only where that differs each is looked at.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    from penstock.protocols.tubemq.wire.messages import TransferedMessage
-    from penstock.protocols.tubemq.wire.protobuf import decode, delimited
-    from penstock.protocols.tubemq.wire.record_columns import encode, write_messages
-
-    rows = decoded.batch
-    written = write_messages(as_sent(encode(rows), rows), np.asarray(decoded.message_ids, np.int64))
-    begin = messages.runs[0].at
-    if len(messages.runs) == 1 and messages.data.data[begin : begin + len(written)] == written:
-        return rows
-    headers = []
-    for at in places(messages):
-        message = decode(TransferedMessage, delimited(messages.data.data, at + 1)[0])
-        headers.append([*said_by(message.pay_load_data, message.flag, "").headers])
-    place = rows.schema.get_field_index("headers")
-    return rows.set_column(place, rows.schema.field(place), pa.array(headers, rows.schema.field(place).type))
