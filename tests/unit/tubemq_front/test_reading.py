@@ -241,16 +241,16 @@ def test_others_are_answered_while_a_costly_batch_is_read(count: int) -> None:
         kit.store.log("demo", 0).append(costly, now_ms=1)
         await kit.book()
         begun, answered = asyncio.Event(), asyncio.Event()
-        beside = kit.front.shared.beside.run
+        run_in_background = kit.front.shared.background.run
         held: list[int] = []
 
         async def hold(work: Callable[[], bool], holds: int) -> bool:
             held.append(holds)
             begun.set()
             await answered.wait()
-            return await beside(work, holds)
+            return await run_in_background(work, holds)
 
-        kit.front.shared.beside.run = hold  # type: ignore[method-assign, assignment]
+        kit.front.shared.background.run = hold  # type: ignore[method-assign, assignment]
 
         async def others() -> None:
             await begun.wait()
@@ -272,13 +272,13 @@ def test_who_lost_the_partition_while_its_batch_was_read_moves_nobody() -> None:
         plain = encode_batch([Stored(0, 1, True, None, b"y" * 1_000, ())] * 100)
         kit.store.log("demo", 0).append(recompressed(plain, Target(Codec.GZIP, None), len(plain)), now_ms=1)
         await kit.book(filter_cond_str=["none of them"])
-        beside = kit.front.shared.beside.run
+        run_in_background = kit.front.shared.background.run
 
         async def slow(work: Callable[[], bool], holds: int) -> bool:
             kit.front.shared.bookings.expire(kit.front.shared.now + 1_000)
-            return await beside(work, holds)
+            return await run_in_background(work, holds)
 
-        kit.front.shared.beside.run = slow  # type: ignore[method-assign, assignment]
+        kit.front.shared.background.run = slow  # type: ignore[method-assign, assignment]
         answer = await kit.get()
         assert answer.err_code == 411
         assert (await kit.offsets.committed("g"))[Partition("demo", 0)].offset == 0
