@@ -157,7 +157,7 @@ def all_fields(message: type) -> tuple[Field, ...]:
     defaults: tuple[Any, ...] = message.__struct_defaults__  # type: ignore[attr-defined]
     text = "".join(f"{message.__annotations__[name]}," for name in names)
     wires: tuple[Wire, ...] = eval(f"({text})", vars(sys.modules[message.__module__]), {"Annotated": _OnTheWire})
-    return tuple(map(Field, names, wires, defaults))
+    return tuple(Field(*row) for row in zip(names, wires, defaults, strict=True))
 
 
 def plain_fields(message: type, version: int) -> list[Field]:
