@@ -140,7 +140,10 @@ def main() -> None:
     print(f"imports ÷ code                {100 * imports / code:.1f} %")
     print(f"modules with one importer     {100 * alone / len(plain):.0f} %")
     print(f"circles of imports            {sum(1 for _ in _circles(found, types=False))}")
-    print(f"… with those for types        {sum(1 for _ in _circles(found, types=True))}")
+    circles = sorted(map(sorted, _circles(found, types=True)))
+    print(f"… with those for types        {len(circles)}")
+    for circle in circles:
+        print(f"    {', '.join(circle)}")
 
 
 if __name__ == "__main__":
