@@ -236,7 +236,7 @@ TUBEMQ_LACKS = {
     Ability.COMMITS_ANY_OFFSET: "a broker hands out a batch, and waits until the whole of it is confirmed",
     Ability.TAKES_INSTANCE_IDS: "a master has no word for members that come back",
     Ability.BEGINS_NOWHERE: "its groups always have a place to begin: a broker makes one",
-    Ability.REMOVES_MEMBERS: "a master gives away what a silent member had, and throws nobody out",
+    Ability.REMOVES_MEMBERS: "a master gives away what a silent member had, and cannot remove members",
     Ability.FINDS_TIMES: "its protocol has no question for that",
     Ability.FINDS_OWN_TIMES: "nor for any other time",
 }

@@ -86,10 +86,10 @@ class FakeAdmin(AdminClient):
             self._groups[group].committed.pop(partition, None)
 
     async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
-        raise UsageError("this log throws nobody out")
+        raise UsageError("this log cannot remove members")
 
     async def remove_all_members(self, group: str, *, reason: str) -> None:
-        raise UsageError("this log throws nobody out")
+        raise UsageError("this log cannot remove members")
 
     def _find(self, name: str) -> None:
         if name not in self._topics:

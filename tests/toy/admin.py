@@ -77,10 +77,10 @@ class ToyAdmin(AdminClient):
         raise UsageError("the toy forgets whole groups only")
 
     async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
-        raise UsageError("the toy throws nobody out")
+        raise UsageError("the toy cannot remove members")
 
     async def remove_all_members(self, group: str, *, reason: str) -> None:
-        raise UsageError("the toy throws nobody out")
+        raise UsageError("the toy cannot remove members")
 
     async def _groups(self) -> dict[str, dict[str, Any]]:
         known: dict[str, dict[str, Any]] = {}

@@ -176,7 +176,7 @@ def test_offsets_that_were_reset_are_said_to_be_though_the_output_is_full(log: B
         ran = subprocess.run(command, stdout=full_disk, stderr=subprocess.PIPE, timeout=PATIENCE_S, check=False)
     assert ran.returncode == 1
     assert ran.stderr.decode().splitlines() == [
-        "the offsets were reset all the same: only this output is incomplete",
+        "the offsets were reset; only this output is incomplete",
         "penstock: [Errno 28] No space left on device",
     ]
     assert committed(log) == 2
