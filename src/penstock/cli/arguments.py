@@ -113,7 +113,7 @@ def parsed(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str, A
         else:
             options.append(word)
     # argparse would give optional words their defaults at the first option between two words.
-    return vars(parser.parse_args([*options, "--", *others]))
+    return vars(parser.parse_args([*options, *(["--", *others] if others else [])]))
 
 
 Address = Annotated[

@@ -85,3 +85,20 @@ def test_a_mistake_is_named(words: tuple[str, ...], says: str) -> None:
 
 def test_a_percent_sign_in_a_help_is_only_that() -> None:
     assert all(penstock(*verb.split(), "--help").code == 0 for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_takes_its_words_and_no_more(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = parser_for(verb)
+    needed = [each for each in parser._actions if not each.option_strings and each.nargs != "?"]
+    words = ["word"] * len(needed)
+    options = [
+        word
+        for each in parser._actions
+        if each.required and each.option_strings
+        for word in (each.option_strings[0], "1")
+    ]
+    assert parsed(parser, [*options, *words])
+    with pytest.raises(SystemExit):
+        parsed(parser, [*options, *["word"] * 20, "--none-such"])
+    assert "usage: penstock" in capsys.readouterr().err
