@@ -1,4 +1,4 @@
-"""The coordinators' stored records: ``__consumer_offsets``, ``__transaction_state``, and KIP-848 groups (our format)."""
+"""The coordinators' stored records: ``__consumer_offsets``, ``__transaction_state``, KIP-848 groups (in our format)."""
 
 from __future__ import annotations
 
