@@ -262,7 +262,7 @@ class Topics:
     # Changes.
 
     async def create(self, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
-        """Create a topic with the cluster's default number of replicas. Raises TopicExists and its kin."""
+        """Create a topic with the cluster's default number of replicas. Raises TopicExists and related errors."""
         if await self._asked(name) is not None:
             raise TopicExists("the topic already exists", topic=name)
         try:

@@ -1,7 +1,7 @@
 """KafkaAdmin: administration of topics and groups.
 
 Groups are listed from every broker and described by their coordinators, in requests of bounded size. Topic changes go
-to the controller, and are over when metadata shows them.
+to the controller; a call returns when metadata shows the change.
 """
 
 from __future__ import annotations
@@ -571,7 +571,7 @@ def _is_led(topic: TopicInfo) -> bool:
 
 # Modules that change groups are imported at first use: a program that lists topics does not load their messages.
 class KafkaAdmin(AdminClient):
-    """``penstock.interfaces.admin.AdminClient``. Everything raises ServerError, ConnectionLost, RequestTimeout."""
+    """``penstock.interfaces.admin.AdminClient``. All methods raise ServerError, ConnectionLost, RequestTimeout."""
 
     def __init__(self, cluster: Cluster, coordinator_of: Callable[[str], Coordinator]) -> None:
         self._cluster = cluster

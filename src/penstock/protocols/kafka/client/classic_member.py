@@ -47,9 +47,10 @@ __all__ = ["TABLE", "Effect", "Event", "KafkaMembership", "Row", "State", "event
 
 # The states of a member of a classic consumer group, as the member sees them.
 #
-# A member is **UNJOINED** until it asks to join. In **JOINING** the coordinator holds its JoinGroup until every member
-# has joined (or the rebalance timeout is over); the answer begins a generation. In **SYNCING** the leader has sent the
-# assignments, or this member waits for its own. With an assignment it is **STABLE** and lives on by heartbeats.
+# A member is **UNJOINED** until it sends a JoinGroup. In **JOINING** the coordinator holds its JoinGroup until every
+# member has joined (or the rebalance timeout is over); the answer begins a generation. In **SYNCING** the leader has
+# sent the assignments, or this member waits for its own. With an assignment it is **STABLE** and lives on by
+# heartbeats.
 # **FENCED** is final: another process has this instance id. A member that has **LEFT** may join again, under a new
 # member id.
 #
@@ -238,7 +239,7 @@ class KafkaMembership(Membership):
         self.state = State.UNJOINED
 
     def match(self, pattern: str | None) -> None:
-        """``penstock.interfaces.MatchesPatterns``: classic groups have no broker-side patterns."""
+        """Raise UsageError for a pattern: brokers match none for classic groups."""
         if pattern is not None:
             raise UsageError(
                 "brokers match a SubscriptionPattern for members of group_protocol=consumer only",
@@ -253,7 +254,7 @@ class KafkaMembership(Membership):
 
     @property
     def member_id(self) -> str:
-        """The id from the coordinator; "" before."""
+        """The id that the coordinator assigned; "" before the first join."""
         return self._identity.member_id
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
@@ -327,7 +328,7 @@ class KafkaMembership(Membership):
         return now != {name: of_topic for name, of_topic in self._shared_out.items() if of_topic}
 
     def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
-        """``penstock.interfaces.client.CommitsAtOnce``."""
+        """Send the first attempt of a commit without a task; see ``Membership.commit_at_once``."""
         if self.state is not State.STABLE:
             return False
 
@@ -515,7 +516,10 @@ class KafkaMembership(Membership):
         return Beat(Verdict.LOST, reason=f"this member {self.state.value}") if lost else Beat(Verdict.STEADY)
 
     def _shared(self, topics: Mapping[str, TopicInfo]) -> Shared:
-        """Racks count only if this member has one (KAFKA-14867): else broker restarts would cause rebalances."""
+        """The topics as `Shared`. Racks are empty if this member has none: broker restarts would cause rebalances.
+
+        Source: KAFKA-14867.
+        """
         nowhere, racks = frozenset[str](), bool(self._calls.options.rack)
         return {
             name: tuple(info.racks if racks else nowhere for info in topic.partitions) for name, topic in topics.items()

@@ -295,7 +295,7 @@ def only(answers: Sequence[Response], what: str) -> Response:
 
 
 def _decoded(response: type[Response], version: int, frame: Frame) -> Response:
-    """Bytes after the message are ignored, as Kafka's own clients do: librdkafka's mock brokers send one too many."""
+    """Decode a response. Extra bytes are ignored, as in Kafka's own clients: librdkafka's mock brokers send one."""
     reader = Reader(frame.body)
     reader.i32()  # the correlation id
     if declared(response).is_flexible(version):
@@ -322,7 +322,7 @@ class KafkaDialect:
         self._options = options
 
     def framing(self) -> KafkaFraming:
-        """Responses may be larger than any limit in a request: a batch always comes whole."""
+        """Responses may exceed the limits of a request, because a broker always sends whole batches."""
         return KafkaFraming(answers=True, limit=_LARGEST_ANSWER)
 
     async def greet(self, connection: Connection) -> Versions:
@@ -341,7 +341,7 @@ class KafkaDialect:
         )
 
     def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
-        """Brokers send nothing on their own."""
+        """Raise ProtocolViolation: brokers send nothing but responses."""
         del connection, frame
         raise ProtocolViolation("a broker sent something that is no answer")
 
@@ -364,7 +364,7 @@ def _error_code(answer: Frame) -> int:
 def _fallback(answer: Frame) -> int:
     """The version for the next attempt: the broker's highest if the answer has it, else 0.
 
-    librdkafka's mock cluster sends a tail that is no array at all.
+    librdkafka's mock cluster sends bytes after the error code that are not an array.
     """
     try:
         found = read_response(ApiVersionsResponse, 0, answer.body)

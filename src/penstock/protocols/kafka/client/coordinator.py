@@ -134,7 +134,7 @@ _FIRST_WITH_KEYS = 4
 
 
 class Kind(enum.IntEnum):
-    """The kind of key that is coordinated; the values are FindCoordinator's key types."""
+    """The kind of a coordinator's key; the values are FindCoordinator's key types."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -172,7 +172,7 @@ class Coordinator:
         return self._node
 
     def forget(self) -> None:
-        """The coordinator has moved or cannot be reached: look it up again before the next request."""
+        """Look the coordinator up again before the next request: it has moved or cannot be reached."""
         self._node = None
 
     def note(self, error: PenstockError) -> None:
@@ -212,7 +212,7 @@ class Coordinator:
             raise
 
     async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Repeat ``ask`` until it succeeds, with a new coordinator where it moves.
+        """Repeat ``ask`` until it succeeds. If the coordinator moves, it is looked up again.
 
         Raises errors that are not retriable, and the last error when ``api_timeout_ms`` is over.
         """
@@ -245,7 +245,7 @@ class Coordinator:
         return link
 
     def tell(self, link: PromptLink[Versions], outgoing: Outgoing, result: OnAnswer) -> None:
-        """Send one request without waiting; ``on_result`` gets the answer, and has to pass an error to ``note``.
+        """Send one request without waiting. ``result`` gets the response, and must pass an error to ``note``.
 
         Raises ConnectionLost.
         """

@@ -449,7 +449,7 @@ class FetchSession:
             self._see(Event.LOST)
 
     def in_doubt(self) -> None:
-        """The result of the last request is unknown."""
+        """The result of the last request is unknown: the next one is a full request."""
         self._asked = None
         self._see(Event.LOST)
 
@@ -518,7 +518,7 @@ class ReadReplicas:
 
     @property
     def any(self) -> bool:
-        """Whether anything is read from a follower: for most clients never, and this is asked often."""
+        """Whether any partition is read from a follower. A fast check, because most clients never do."""
         return bool(self._leases)
 
     @property
@@ -527,7 +527,7 @@ class ReadReplicas:
         return not (self._leases or self._shunned)
 
     def prefer(self, partition: Partition, node_id: int, leader_epoch: int, now: float) -> None:
-        """Note the follower that the leader of this epoch names."""
+        """Note the follower that the leader of this epoch has named."""
         self._leases[partition] = _Lease(node_id, leader_epoch, now + self._lease_s)
 
     def node_id(self, partition: Partition, leader_epoch: int, now: float) -> int | None:
@@ -544,7 +544,7 @@ class ReadReplicas:
         self._leases.pop(partition, None)
 
     def shun(self, partition: Partition, now: float) -> None:
-        """Trouble at the partition's follower, if it had one: the leader must serve it for a while."""
+        """Read from the leader for a while, because the partition's follower failed. No effect without a follower."""
         if self._leases.pop(partition, None) is not None:
             self._shunned[partition] = now + _SHUNNED_S
 
@@ -556,17 +556,17 @@ class ReadReplicas:
         return any(partition in self._shunned for partition in partitions)
 
 
-# Truncation: does the present leader's log still have the records that were read, or was it truncated and written anew?
+# Truncation: a new leader's log may lack records that were read, because it was truncated and then rewritten.
 #
-# Each new leader is asked once, with OffsetForLeaderEpoch, for positions whose epoch is known (`LeaderEpochs`). A Fetch
-# from v12 on asks the same each time, which also covers later changes. Source: KIP-320; Kafka protocol guide,
-# OffsetForLeaderEpoch v0-v4.
+# An OffsetForLeaderEpoch checks this once for each new leader, for positions whose epoch is known
+# (`penstock.protocols.kafka.client.cluster.LeaderEpochs`). From v12 on each Fetch checks it, too, which covers later
+# changes. Source: KIP-320; Kafka protocol guide, OffsetForLeaderEpoch v0-v4.
 _UNSUPPORTED_VERSION = 35
 _WHAT = "asking how far a leader epoch reaches failed"
 
 
 class EpochEnd(NamedTuple):
-    """The last epoch up to the requested one that a leader's log has, and where it ends there."""
+    """The last epoch up to the requested one in a leader's log, and that epoch's end offset."""
 
     epoch: int
     end: int
@@ -575,7 +575,7 @@ class EpochEnd(NamedTuple):
 async def validate(
     cluster: Cluster, node: Node, reads: Sequence[ReadFrom], lane: str
 ) -> Mapping[Partition, LogTruncated]:
-    """Ask a leader that is new for these positions; returns those whose log was truncated below them.
+    """Ask a new leader whether it has the records before these positions. Returns the positions that were truncated.
 
     Partitions with an error are left out: a read from the same leader gets the same error, and reports it. Raises
     ConnectionLost, RequestTimeout.
@@ -606,7 +606,7 @@ async def validate(
 
 
 def is_new(cluster: Cluster, read: ReadFrom) -> bool:
-    """Whether the leader neither wrote the record before this position nor was asked about it."""
+    """Whether the leader must be asked: it did not write the record before this position, and was not asked yet."""
     lineage, leader = cluster.lineage(read.partition), cluster.leader_epoch(read.partition)
     return lineage.epoch_before(read.offset) not in {UNKNOWN, leader} and leader not in {UNKNOWN, lineage.validated}
 

@@ -303,7 +303,10 @@ class KafkaSender(Sender):
             return [self._lost(packed, error) for packed in ours]
 
     async def _send_unanswered(self, endpoint: Endpoint, request: ProduceRequest) -> None:
-        """A node that refuses such a batch closes the connection: the next batch then goes to the new leader."""
+        """Send a request with acks=0.
+
+        A node that refuses it closes the connection. The next batch then goes to the new leader.
+        """
         before = self._unanswered.pop(endpoint, None)
         if before is not None and before.closed:
             raise ConnectionLost("the node hung up on a batch that wants no answer", node=str(endpoint))

@@ -217,8 +217,8 @@ TABLE: Final = Table(
 # Requests and answers of the coordinator, as plain data; the front translates messages.
 #
 # A request that may have to wait carries ``reply``, which is called exactly once, at once or later, unless the client's
-# connection closes first (then the call does no harm). They are tuples, because there are several per request, and
-# frozen dataclasses are five times slower to create.
+# connection closes first (then the call has no effect). They are tuples, not frozen dataclasses: there are several per
+# request, and a frozen dataclass takes five times as long to create.
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) of each assignor that a member supports, preferred first."""
 
