@@ -82,7 +82,7 @@ class ProduceBatcher:
         self._due: set[Endpoint] = set()
 
     async def send(self, node: Node, partition: Partition, data: Buffer) -> _Result:
-        """The broker's answer for one batch; only one batch of a partition may be in flight."""
+        """The broker's response for one batch; only one batch of a partition may be in flight."""
         promise: Promise[_Result] = self._runtime.promise()
         self._waiting.setdefault(node.endpoint, []).append(_Letter(partition, data, promise))
         self._begin_soon(node.endpoint)
@@ -276,7 +276,7 @@ async def new_producer(cluster: Cluster) -> ProducerIdentity:
 #
 # | result for a batch of the node's own producer | reaction |
 # | --- | --- |
-# | retriable error, or no answer | sent again unchanged: the broker knows it by its number |
+# | retriable error, or no response | sent again unchanged: the broker knows it by its number |
 # | OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID | the broker lost its state: renumbered, in a new epoch |
 # | INVALID_PRODUCER_EPOCH | the same, under a new id |
 # | given up, and it may be stored | a new epoch, so that it cannot be stored after later batches |

@@ -99,7 +99,7 @@ _SET_OF_TOPIC: Final = 1
 _SET, _DELETE = 0, 1
 _OPTIONS_KEPT_S: Final = 30.0
 _AT_ONCE: Final = 100
-"""Topics per request: an answer has about forty options for each."""
+"""Topics per request: a response has about forty options for each."""
 _NOT_YET: Final = 5
 _NO_OPTIONS: Final[Mapping[str, str]] = {}
 
@@ -342,14 +342,14 @@ def _about(name: str, error: PenstockError) -> PenstockError:
 
 # Sizes of logs and free space of brokers: DescribeLogDirs, which asks each broker for all of its logs at once.
 #
-# An answer is cached for a moment, because a caller that asks for one size asks for all of them. Source: Kafka protocol
-# guide, DescribeLogDirs v1-v5; KIP-827 (space, from v4 on).
+# A response is cached for a moment, because a caller that asks for one size asks for all of them. Source: Kafka
+# protocol guide, DescribeLogDirs v1-v5; KIP-827 (space, from v4 on).
 _SIZES_KEPT_S: Final = 2.0
 _WHAT: Final = "asking for sizes failed"
 
 
 class _Disk(Struct):
-    """One broker's answer; -1 if it does not know a value."""
+    """One broker's response; -1 if it does not know a value."""
 
     until: float
     total: int = 0
@@ -411,9 +411,9 @@ class Sizes:
         return disk
 
 
-# The enode: it joins the parts. README.md describes the parts and the reasons.
+# The enode, which combines the parts. README.md describes them and the reasons.
 #
-# A node over it stores nothing itself: topics, records and the node's journals are topics of the cluster.
+# A node with this enode stores nothing itself: its topics, records and journals are in the cluster.
 _UNNAMED: Final = "a-cluster-without-id"
 
 
@@ -580,8 +580,8 @@ OPTIONS: Final = KafkaOptions(
     retry_backoff_max_ms=500,
     metadata_max_age_ms=30_000,
 )
-"""Shorter times than a client's own: a client of a front waits from three seconds (RocketMQ's Java client) to thirty
-(Kafka's). Changes by other clients are seen within ``metadata_max_age_ms``."""
+"""The times are shorter than a Kafka client's defaults: the clients of fronts wait from three seconds (RocketMQ's Java
+client) to thirty (Kafka's). Changes by other clients are seen within ``metadata_max_age_ms``."""
 
 
 def open_enode(url: str, around: BackendContext) -> KafkaEnode:

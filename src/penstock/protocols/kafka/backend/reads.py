@@ -229,7 +229,7 @@ class Arrivals:
             watch.idle = None
 
     async def _ask(self, watch: _Watch) -> None:
-        """One request and its answer. Raises ConnectionLost, RequestTimeout, ServerError."""
+        """One request and its response. Raises ConnectionLost, RequestTimeout, ServerError."""
         cluster, session = self._cluster, watch.session
         parts = dict(watch.parts)  # partitions added while the connection is awaited go into the next request
         ids = {partition.topic: cluster.topic_id(partition.topic) for partition in parts}

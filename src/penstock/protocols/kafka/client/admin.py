@@ -299,8 +299,8 @@ def _member(result: DescribeGroupsResponseMember) -> GroupMember:
 
 
 async def _newer(cluster: Cluster, node: Node, groups: Sequence[str]) -> Descriptions:
-    """The groups of the newer protocol among these, if the broker has that protocol."""
-    # Imported here: only groups that are "Dead" in the older protocol need it.
+    """The groups of the KIP-848 protocol among these, if the broker has that protocol."""
+    # Imported here: only groups that are "Dead" in the classic protocol need it.
     from penstock.protocols.kafka.wire.groups import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
     try:
@@ -357,7 +357,7 @@ def _partitions(result: Iterable[ConsumerGroupDescribeResponseTopicPartition]) -
 # IncrementalAlterConfigs v0-v1, DeleteRecords.
 Response = TypeVar("Response")
 TopicErrors = Iterable[tuple[str, int, str | None]]
-"""For each topic in an answer: its name, error code, the broker's text."""
+"""For each topic in a response: its name, error code, the broker's text."""
 
 _UNKNOWN_TOPIC, _LEADER_NOT_AVAILABLE, _EXISTS, _INVALID_PARTITIONS = 3, 5, 36, 37
 _TOPIC = 2
@@ -539,7 +539,7 @@ async def _change(
     *,
     repeated: int,
 ) -> None:
-    """Ask the controller until every topic has an answer. ``repeated`` is the code for a change already made."""
+    """Ask the controller until every topic has a response. ``repeated`` is the code for a change already made."""
     retry = Retry(cluster.calls.channel, cluster.calls.options)
     while True:
         try:

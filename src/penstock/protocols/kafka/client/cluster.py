@@ -556,7 +556,8 @@ async def _round(
 
 # ListOffsets: a partition's start, its end, or its first record of some time.
 #
-# Source: Kafka protocol guide, ListOffsets v1-v11. For a time after the last record the answer is -1, without an error.
+# Source: Kafka protocol guide, ListOffsets v1-v11. For a time after the last record the response is -1, without an
+# error.
 _WHAT = "asking for an offset failed"
 _NO_TIMES = 43
 """UNSUPPORTED_FOR_MESSAGE_FORMAT: the log's records have no times, or the broker does not search them by time."""

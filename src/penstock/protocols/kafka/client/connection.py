@@ -176,7 +176,7 @@ class Calls:
         within_s: float | None = None,
         over: Link[Versions] | None = None,
     ) -> Response:
-        """Send ``message`` (or a ``ByVersion``) in the best common version, capped by ``at_most``; read the answer.
+        """Send ``message`` (or a ``ByVersion``) in the best common version, capped by ``at_most``; read the response.
 
         ``timeout_s`` None is ``request_timeout_ms``; ``held_s`` is how long the broker may hold the response on
         purpose; ``within_s`` bounds the wait for a connection (None: no bound of its own); ``over`` is this lane's
@@ -362,7 +362,7 @@ def _error_code(answer: Frame) -> int:
 
 
 def _fallback(answer: Frame) -> int:
-    """The version for the next attempt: the broker's highest if the answer has it, else 0.
+    """The version for the next attempt: the broker's highest if the response has it, else 0.
 
     librdkafka's mock cluster sends bytes after the error code that are not an array.
     """

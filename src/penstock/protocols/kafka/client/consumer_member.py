@@ -55,14 +55,14 @@ __all__ = [
 #
 # The coordinator decides about the assignment and returns it in heartbeat responses, together with an epoch, which the
 # member sends in all its requests. A member is **UNJOINED** until it asks to join. In **JOINING** its heartbeat of
-# epoch 0 is in flight; the answer makes it a member, with or without partitions. It is **STABLE** while it owns its
+# epoch 0 is in flight; the response makes it a member, with or without partitions. It is **STABLE** while it owns its
 # target assignment. Otherwise it is **RECONCILING**: it keeps its partitions until the engine has given up those that
 # move to other members. In **ACKNOWLEDGING** the engine has done so, and the member reports the partitions that it
 # still owns. **REPLACED** is final: another process has this instance id. A member that has **LEFT** may join again.
 #
 # Three rules of this file. First, a member has one heartbeat in flight at a time, from any thread (the engine makes
-# sure of that): two would carry the same epoch, and one would be fenced. Second, an event is the answer to a request of
-# the present epoch. Third, a member without an epoch owns nothing.
+# sure of that): two would carry the same epoch, and one would be fenced. Second, an event is the response to a request
+# of the present epoch. Third, a member without an epoch owns nothing.
 #
 # Source: KIP-848, "Member State Machine"; brokers of 4.3.1.
 class State(enum.Enum):
@@ -78,7 +78,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """An event of a member: the meaning of an answer, or an action of its own process."""
+    """An event of a member: the meaning of a response, or an action of its own process."""
 
     JOIN = "asked to take part, or to say what it owns now"
     LEAVE = "asked to leave"
@@ -123,7 +123,7 @@ _LOST: Final = Row(State.UNJOINED, (Effect.FORGET_EPOCH, Effect.LOSE))
 _LEFT: Final = Row(State.LEFT, (Effect.FORGET_EPOCH,))
 
 ASKING: Final = frozenset({State.JOINING, State.ACKNOWLEDGING})
-"""States in which a join waits for the coordinator's answer."""
+"""States in which a join waits for the coordinator's response."""
 
 _JOINING: Final[Mapping[Event, Row]] = {
     _E.AS_IT_IS: Row(_S.STABLE),
@@ -206,7 +206,7 @@ _MEANING: Final[Mapping[int, Event]] = {
 
 
 def event_of(error: PenstockError) -> Event:
-    """The event for an error, or for a request without an answer.
+    """The event for an error, or for a request without a response.
 
     >>> event_of(ConnectionLost("gone"))
     <Event.MOVED: 'the coordinator is another one, or out of reach'>
@@ -219,7 +219,7 @@ def event_of(error: PenstockError) -> Event:
     return Event.REFUSED
 
 
-# Heartbeats of a member: the fields they send, and the target assignment that their answers bring.
+# Heartbeats of a member: the fields they send, and the target assignment that their responses bring.
 #
 # A heartbeat sends the fields that have changed since the last answered one, and all fields after any error. Source:
 # KIP-848, ConsumerGroupHeartbeat v0-v1.
@@ -312,7 +312,7 @@ class Telling:
 
 
 class Target:
-    """The target assignment from the last answer, by topic ids, and the names of these topics."""
+    """The target assignment from the last response, by topic ids, and the names of these topics."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -320,7 +320,7 @@ class Target:
         self._names: dict[bytes, str] = {}
 
     def set(self, result: ConsumerGroupHeartbeatResponseAssignment | None) -> bool:
-        """Take an answer's assignment (None leaves the target unchanged); returns whether the target has changed."""
+        """Take a response's assignment (None leaves the target unchanged); returns whether the target has changed."""
         before = self._places
         if result is not None:
             self._places = frozenset((each.topic_id, n) for each in result.topic_partitions for n in each.partitions)
@@ -338,7 +338,7 @@ class Target:
     async def name(self, wanted: Wanted) -> None:
         """Look up the topics' names, as far as brokers know them. Raises as `Cluster.topics`."""
         ids = {topic_id for topic_id, _ in self._places}
-        # A known name stays, so that an answer from a broker that does not know the topic yet removes nothing.
+        # A known name stays, so that a response from a broker that does not know the topic yet removes nothing.
         self._names = {each: name for each, name in self._names.items() if each in ids}
         if self._look(ids):
             if wanted.pattern is None:
@@ -525,7 +525,7 @@ class KafkaEpochMembership(Membership):
     async def commit(self, offsets: Mapping[Partition, Committed], first: First | None = None) -> None:
         """Commit in this member's epoch. Raises ServerError; FencedError if another process took this identity.
 
-        If the coordinator has a newer epoch, waits for the heartbeat's answer that brings it, and commits again.
+        If the coordinator has a newer epoch, waits for the heartbeat's response that brings it, and commits again.
         ``first``: the first attempt, which has already failed.
         """
         retry = Retry(self._calls.channel, self._calls.options, begun=None if first is None else first.begun)
@@ -551,7 +551,7 @@ class KafkaEpochMembership(Membership):
     def _refused(self, event: Event, error: PenstockError) -> None:
         """Handle a commit's error as if it were the next heartbeat's: the heartbeat would get the same error."""
         if self.state in ASKING:
-            return  # the answer in flight has the same error, and the join handles it
+            return  # the response in flight has the same error, and the join handles it
         self._step(event, error)
 
     async def leave(self, reason: str) -> None:
@@ -586,7 +586,7 @@ class KafkaEpochMembership(Membership):
     # One heartbeat.
 
     async def _ask(self) -> PenstockError | None:
-        """Send one heartbeat and process its answer; returns the answered error, or None."""
+        """Send one heartbeat and process its response; returns the answered error, or None."""
         wanted, owned = self._wanted, self._owned
         message = self._telling.beat(max(self.epoch, JOIN_EPOCH), wanted, owned)
         self._known = True
@@ -604,7 +604,7 @@ class KafkaEpochMembership(Membership):
         return None
 
     async def _call(self, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | None:
-        """The answer, after taking over its epoch; None if a commit found meanwhile that the membership is over."""
+        """The response, after taking over its epoch; None if a commit found meanwhile that the membership is over."""
         timeout_s = min(self._calls.options.request_timeout_s, _LONGEST_BEAT_S)
         sent, before = self._identity, self._unanswered
         self._unanswered = True
@@ -631,7 +631,7 @@ class KafkaEpochMembership(Membership):
             await self._target.name(self._wanted)
 
     def _event(self, error: PenstockError | None) -> Event:
-        """The event for an answer. A join takes new partitions at once: the coordinator has freed them."""
+        """The event for a response. A join takes new partitions at once: the coordinator has freed them."""
         if error is not None:
             event = event_of(error)
             return Event.HELD_BY_ITSELF if event is Event.HELD and self._unanswered else event

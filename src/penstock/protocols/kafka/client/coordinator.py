@@ -95,7 +95,7 @@ class HeldOffsets:
         self._said: float | None = None
 
     def reported(self, held: Collection[Partition], now: float) -> None:
-        """Note the held partitions of a coordinator's answer."""
+        """Note the held partitions of a coordinator's response."""
         if self._since is not None and now - self._asked > _FORGOTTEN_S:
             self._since = self._said = None
         self._asked = now
@@ -582,7 +582,7 @@ def _found(
     coordinator: Coordinator, answer: OffsetFetchResponse, names: Mapping[bytes, str]
 ) -> Iterator[tuple[Partition, Committed]]:
     what = f"asking for the offsets of group {coordinator.key!r} failed"
-    # Before v8 the answer itself has one group; its list of groups is then the default, not an empty list.
+    # Before v8 the response itself has one group; its list of groups is then the default, not an empty list.
     result = only(answer.groups, what) if answer.groups != () else answer
     if result.error_code != NONE:
         raise error_for(result.error_code, what)

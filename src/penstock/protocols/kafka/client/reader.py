@@ -117,7 +117,7 @@ class RepeatedFetch:
         return asked
 
     def answered(self, plain: Plain) -> list[KafkaFetched]:
-        """Process a plain answer; returns its partitions."""
+        """Process a plain response; returns its partitions."""
         asked, self.asked = self.asked, None
         assert asked is not None
         session_id, parts = plain
@@ -135,7 +135,7 @@ class RepeatedFetch:
 
 
 # A repeated fetch in the thread that waits for its records. It processes plain answers as the reader does on the event
-# loop, and hands back all other answers unread.
+# loop, and hands back all other responses unread.
 class KafkaLentRead:
     """``penstock.interfaces.client.LentRead``."""
 
@@ -243,7 +243,7 @@ class Read:
         raise error_for(answer.error_code, WHAT, node=str(node.endpoint))
 
     def lost(self) -> None:
-        """The answer will not come, or will not be read."""
+        """The response will not come, or will not be read."""
         if self._session is not None and self._asked is not None:
             self._session.lost(self._asked)
 
@@ -407,7 +407,7 @@ class KafkaReader:
         reads: Sequence[ReadFrom],
         node: Node,
     ) -> Sequence[KafkaFetched] | None:
-        """Process an answer. Raises as ``read``."""
+        """Process a response. Raises as ``read``."""
         try:
             if isinstance(answer, PenstockError):
                 raise answer
@@ -467,7 +467,7 @@ class KafkaReader:
     def _unusual(
         self, still: RepeatedFetch, answer: Frame | PenstockError, node: Node
     ) -> Sequence[KafkaFetched] | None:
-        """Process an answer that is not plain, as ``_results``."""
+        """Process a response that is not plain, as ``_results``."""
         reads = still.reads
         asked, still.asked = still.asked, None
         form = FetchForm(self._cluster, node, reads, self._replicas, still.keys)
@@ -592,7 +592,7 @@ class KafkaRange:
         self._asked, self.ahead = (started, asking, read, node), 1
 
     async def take(self) -> KafkaFetched:
-        """The answer to the fetch in flight."""
+        """The response to the fetch in flight."""
         assert self._asked is not None
         started, asking, read, node = self._asked
         self._asked, self.ahead = None, 0

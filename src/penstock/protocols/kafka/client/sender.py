@@ -101,7 +101,7 @@ class KafkaPacked(Struct, eq=False):
 
     @property
     def renumbered(self) -> bool:
-        """Whether it got another number after it was last sent: the answer to the old number does not concern it."""
+        """Whether it got another number after it was last sent: the response to the old number does not concern it."""
         return self.sent_as is not None and self.sent_as != (self.identity, self.sequence)
 
     def renumber(self, identity: ProducerIdentity, sequence: int) -> None:
@@ -151,7 +151,7 @@ class Numbering(Struct):
     def give_back(self, packed: KafkaPacked) -> bool:
         """The batch was refused for good. Returns False if its number cannot be used again.
 
-        It cannot if other batches come after it. Nor if it was sent more than once: a lost answer may have said
+        It cannot if other batches come after it. Nor if it was sent more than once: a lost response may have said
         "stored", and the broker would then take another batch with that number for a duplicate and drop it.
         """
         free = self.waiting[-1] is packed and packed.times_sent <= 1

@@ -256,7 +256,7 @@ def _offsets_by_topic(offsets: Mapping[Partition, Committed]) -> list[TxnOffsetC
 # sender for good.
 #
 # EndTxn is sent only if the cluster may know the transaction: ending an unknown one is an error before the second
-# version. A transaction that may have begun by a request without an answer has left a gap, too. Source: KIP-98,
+# version. A transaction that may have begun by a request without a response has left a gap, too. Source: KIP-98,
 # KIP-360, KIP-588, KIP-890.
 T = TypeVar("T")
 

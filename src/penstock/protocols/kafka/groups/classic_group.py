@@ -45,7 +45,7 @@ __all__ = [
 
 # The states of a classic group, and the effect of each event on it.
 #
-# A group lives through rounds. In **EMPTY** it has no members (perhaps offsets). The first member that joins opens the
+# A group goes through rounds. In **EMPTY** it has no members (perhaps offsets). The first member that joins opens the
 # join phase, **PREPARING**: the coordinator waits until every known member has (re)joined, or a timer ends the wait;
 # joins stay unanswered ("parked"). When the phase ends with members, a new generation begins: all parked joins are
 # answered, the leader's with the list of members, and the group is **COMPLETING**: it waits for the leader's SyncGroup,

@@ -249,7 +249,7 @@ class ConsumerGroupSettings(Struct, frozen=True, kw_only=True):
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
 
-# Members of the older protocol in a KIP-848 group: the metadata in their JoinGroup, and their assignments.
+# Members of the classic protocol in a KIP-848 group: the metadata in their JoinGroup, and their assignments.
 #
 # Members of both protocols meet in a KIP-848 group while it is converted (KIP-848, "Upgrading to the new protocol").
 CONSUMER = "consumer"
@@ -258,7 +258,7 @@ _VERSION = struct.Struct(">h")
 
 
 class Older(Struct, frozen=True):
-    """A member of the older protocol: its assignors, preferred first, and its session timeout."""
+    """A member of the classic protocol: its assignors, preferred first, and its session timeout."""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -290,9 +290,9 @@ def owned_by(subscription: Subscription, topics: Mapping[str, Topic]) -> frozens
 
 
 def share(places: Iterable[Place], names: Mapping[bytes, str], metadata: bytes) -> bytes:
-    """The assignment bytes for the member with that ``metadata``, in the version of its own bytes.
+    """Encode an assignment for the member with that ``metadata``, in the version that the metadata has.
 
-    Topics without a name here are left out.
+    Topics that are missing in ``names`` are left out.
     """
     found: dict[str, list[int]] = {}
     for topic, number in sorted(places):
@@ -315,7 +315,7 @@ class ConsumerMember(Struct):
     """``assigned`` and ``pending`` (still to be revoked) map partitions to the epoch in which the member got them.
 
     The member owns both. ``epoch`` is -2 while a static member is away. ``target``: its assignment in the group's
-    target epoch. ``older``: set for a member of the older protocol, whose generation is its epoch; change it with
+    target epoch. ``older``: set for a member of the classic protocol, whose generation is its epoch; change it with
     `ConsumerGroup.speak`.
     """
 
@@ -346,7 +346,7 @@ class ConsumerGroup(Struct):
     """``topics``: the subscribed topics that exist; ``matched``: the matching topics by pattern.
 
     ``owners``: by partition, including those still to be revoked. ``lagging``: members that have not reached their
-    target. ``older``: the number of members of the older protocol; ``supported``: how many of them support each
+    target. ``older``: the number of members of the classic protocol; ``supported``: how many of them support each
     assignor, counted as in classic groups. ``refresh_at``: when topics are checked again, ``assign_at``: when a large
     group may get new targets, in seconds of the monotonic clock.
     """
@@ -440,7 +440,7 @@ class ConsumerGroup(Struct):
                 del self.supported[name]  # members choose the names: unused ones are not kept
 
     def supports(self, protocols: Protocols) -> bool:
-        """Whether all members of the older protocol support one of these."""
+        """Whether all members of the classic protocol support one of these."""
         return any(self.supported[name] == self.older for name, _ in protocols)
 
     def own(self, member: ConsumerMember, assigned: dict[Place, int], pending: dict[Place, int]) -> None:

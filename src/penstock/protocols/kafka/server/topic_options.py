@@ -66,7 +66,7 @@ class Source(enum.IntEnum):
 
 
 class Rule(NamedTuple):
-    """``allowed``, for people; ``fault``: the error of a canonical value in Kafka's words, or None."""
+    """The allowed values: ``allowed`` describes them; ``fault`` returns Kafka's error text for a value, or None."""
 
     allowed: str
     fault: Callable[[str], str | None]
@@ -81,7 +81,7 @@ class Option(NamedTuple):
     rule: Rule | None = None
     broker: tuple[str, str] | None = None
     here: str = ""
-    """The difference on this node, for the documentation; empty if the option is obeyed as by Kafka."""
+    """The difference from Kafka on this node, for the documentation; empty if there is none."""
 
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+")

@@ -487,7 +487,7 @@ async def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> 
 async def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Serve DescribeAcls: there are none, because clients are not authorized here.
 
-    The answer lets tools that copy ACLs between clusters, as MirrorMaker, know that there are none to copy.
+    The response lets tools that copy ACLs between clusters, as MirrorMaker, know that there are none to copy.
     """
     del call, request
     why = "No Authorizer is configured on the broker"

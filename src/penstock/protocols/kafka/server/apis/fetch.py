@@ -262,7 +262,7 @@ async def _news(
 
 
 async def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
-    """The answer for each partition, where errors become codes, and how many bytes of records there are."""
+    """The response for each partition, where errors become codes, and how many bytes of records there are."""
     shared = call.shared
     # Unread responses get less and less of the remaining memory, but never all of it.
     room = max(_LEAST, shared.services.memory.free // _SHARE)

@@ -248,7 +248,7 @@ _Wanted = Sequence[tuple[str | bytes, Sequence[int]]]
 
 
 _Found = list[tuple[str | bytes, list[_Part]]]
-"""The requested topics, by name or by id, with repetitions, and the rows of their answers."""
+"""The requested topics, by name or by id, with repetitions, and the rows of their responses."""
 
 
 async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -297,7 +297,7 @@ async def _found(
     """The committed offsets of the wanted topics; all of the group's if ``wanted`` is None.
 
     Raises UpstreamLost if they cannot be determined now. ``stable``: for an offset that an open transaction is about to
-    commit, the answer is to retry later (KIP-447).
+    commit, the partition gets a retriable error instead (KIP-447).
     """
     lost = ErrorCode.COORDINATOR_NOT_AVAILABLE
     keys = ((topic, number) for topic, numbers in wanted or () for number in numbers)
@@ -308,7 +308,7 @@ async def _found(
     if wanted is None:
         named = {(each.topic, each.id): each for each in committed}
         wanted = _by_topic(committed)
-    # The present values: others commit while this request yields.
+    # Read again now: other requests may have committed while this one yielded.
     offsets = {
         each: _UNDECIDED if stable and each in undecided else committed.get(each, _NONE)
         for each in named.values()
