@@ -80,6 +80,7 @@ def as_log_says(error: PenstockError, partition: Partition | None = None) -> Pen
 # Requests to partition leaders, concurrently, and repeated for a moment after leader changes.
 #
 # Each partition has its own answer or error, in its place, so an unavailable partition does not affect the others.
+
 R = TypeVar("R")
 Rows = Mapping[int, R | PenstockError]
 """Answers by their partition's index in the request."""

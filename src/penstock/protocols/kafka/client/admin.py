@@ -79,6 +79,7 @@ __all__ = [
 # Listing groups from every broker; the rebalance history that a penstock node keeps of them.
 #
 # Source: Kafka protocol guide, ListGroups v0-v5.
+
 _INVALID_REQUEST: Final = 42
 _GROUP_RESOURCE: Final = 32
 
@@ -166,6 +167,7 @@ async def rebalances(coordinator: Coordinator) -> list[Rebalance] | None:
 # A failure of one group does not affect the others. A group is described as a classic group first, then as a KIP-848
 # group, because those are "Dead" in DescribeGroups. Source: Kafka protocol guide, FindCoordinator v0-v6 (several keys
 # from v4, KIP-699), DescribeGroups v0-v6, ConsumerGroupDescribe v0-v1 (KIP-848, KIP-1099).
+
 T = TypeVar("T")
 Answer = TypeVar("Answer", DescribeGroupsResponseGroup, "ConsumerGroupDescribeResponseGroup")
 Descriptions = dict[str, GroupDescription | PenstockError]
@@ -352,9 +354,10 @@ def _partitions(result: Iterable[ConsumerGroupDescribeResponseTopicPartition]) -
 # Topics: create, grow, delete, read and change configuration, delete records.
 #
 # Changes go to the controller. After a lost connection the change may already have happened, so a retry that finds it
-# done (the topic exists already, or is gone already) is a success. A change is over when metadata shows it. Source:
-# Kafka protocol guide, CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions, DescribeConfigs,
+# done (the topic already exists, or is already gone) is a success. A call returns when metadata shows the change.
+# Source: Kafka protocol guide, CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions, DescribeConfigs,
 # IncrementalAlterConfigs v0-v1, DeleteRecords.
+
 Response = TypeVar("Response")
 TopicErrors = Iterable[tuple[str, int, str | None]]
 """For each topic in a response: its name, error code, the broker's text."""
@@ -539,7 +542,7 @@ async def _change(
     *,
     repeated: int,
 ) -> None:
-    """Ask the controller until every topic has a response. ``repeated`` is the code for a change already made."""
+    """Ask the controller until every topic has a result. ``repeated`` is the code for a change already made."""
     retry = Retry(cluster.calls.channel, cluster.calls.options)
     while True:
         try:

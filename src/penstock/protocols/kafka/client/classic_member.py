@@ -201,6 +201,7 @@ def event_of(error: PenstockError | None) -> Event:
 # The engine joins, heartbeats and commits from different tasks. A response counts only while this member still has the
 # identity that sent the request: after a rejoin it says nothing about the new generation. Source: Kafka protocol guide,
 # JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
+
 Response = TypeVar("Response")
 
 _PROTOCOL_TYPE = "consumer"

@@ -59,6 +59,7 @@ __all__ = [
 # (an unclean election), it truncates the log and continues in a higher epoch: the offsets behind the cut then mean
 # other records. A client that knows the epoch of the record before an offset can ask whether the log still has it
 # (KIP-320).
+
 UNKNOWN = -1
 
 
@@ -137,6 +138,7 @@ def _clear_of(old: Stretch, seen: Stretch) -> Stretch | None:
 # Leader epochs never go backwards for the same topic id: a broker that lags behind must not overwrite another broker's
 # newer answer (KIP-320). A broker that refuses a partition may name its leader (KIP-951), which counts like metadata.
 # Source: Kafka protocol guide, Metadata v1-v13, Fetch v12-v18, Produce v10-v13.
+
 Response = TypeVar("Response")
 
 _MOMENT_S = 0.5
@@ -558,6 +560,7 @@ async def _round(
 #
 # Source: Kafka protocol guide, ListOffsets v1-v11. For a time after the last record the response is -1, without an
 # error.
+
 _WHAT = "asking for an offset failed"
 _NO_TIMES = 43
 """UNSUPPORTED_FOR_MESSAGE_FORMAT: the log's records have no times, or the broker does not search them by time."""

@@ -307,6 +307,7 @@ def _decoded(response: type[Response], version: int, frame: Frame) -> Response:
 #
 # Source: Kafka protocol guide, "Retrieving Supported API versions"; KIP-511 (a broker that does not know the version
 # answers in version 0 with error 35 and, where it can, its own range).
+
 _HIGHEST = 4
 _FIRST_WITH_NAME = 3
 _UNSUPPORTED_VERSION = 35

@@ -223,6 +223,7 @@ def event_of(error: PenstockError) -> Event:
 #
 # A heartbeat sends the fields that have changed since the last answered one, and all fields after any error. Source:
 # KIP-848, ConsumerGroupHeartbeat v0-v1.
+
 JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1
 _AWAY_EPOCH: Final = -2
@@ -393,6 +394,7 @@ def _by_id(owned: Owned) -> list[ConsumerGroupHeartbeatRequestTopicPartition]:
 # Joining is a heartbeat with epoch 0. The responses to heartbeats bring the target assignment. If it differs from the
 # owned partitions, the engine gives up those that move to other members and joins again: it reports the rest. Source:
 # KIP-848; Kafka protocol guide, ConsumerGroupHeartbeat v0-v1; brokers of 4.3.1.
+
 _FIRST_INTERVAL_S: Final = 5.0
 _LONGEST_BEAT_S: Final = 15.0
 """A third of the brokers' default session timeout, so that there is time for another heartbeat."""

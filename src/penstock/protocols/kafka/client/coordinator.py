@@ -78,6 +78,7 @@ NO_MEMBER = Identity()
 # A coordinator does not return an offset that an open transaction is about to change (UNSTABLE_OFFSET_COMMIT, KIP-447).
 # This usually lasts milliseconds. A transaction that a killed program left open lasts until its transactional id is
 # taken over, or its ``transaction_timeout_ms`` are over.
+
 _FIRST_S: Final = 5.0
 _EVERY_S: Final = 30.0
 _FORGOTTEN_S: Final = 60.0
@@ -128,6 +129,7 @@ class HeldOffsets:
 #
 # A group's connection must not be shared: a JoinGroup may block it for minutes. Source: Kafka protocol guide,
 # FindCoordinator v0-v6 (KIP-699 from v4).
+
 Response = TypeVar("Response")
 T = TypeVar("T")
 _FIRST_WITH_KEYS = 4
@@ -320,6 +322,7 @@ def _node(
 # the offset of a deleted topic is then not committed for a later topic of the same name. Source: Kafka protocol guide,
 # OffsetCommit v2-v10, OffsetFetch v1-v10; KIP-447 (stable offsets), KIP-709 (batches of groups), KIP-848 (member
 # epochs).
+
 _NO_OFFSET = -1
 _UNSTABLE_OFFSET = 88
 _UNKNOWN_TOPIC_ID = 100

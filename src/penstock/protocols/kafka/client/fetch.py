@@ -76,6 +76,7 @@ __all__ = [
 #
 # The records stay in the transport's buffer; they are decoded on demand, in any thread. Source: Kafka protocol guide,
 # Fetch v4-v18, "Record Batch".
+
 _ALONE = struct.Struct(">qiib6xi")  # as _PREFIX, and the last offset delta of a batch v2
 _PREFIX = struct.Struct(">qiib")  # base offset, length of what follows, leader epoch (a checksum before v2), magic
 _LENGTH_AFTER = 12
@@ -289,6 +290,7 @@ def _stretch(records: Buffer, at: int) -> Stretch | None:
 # wanted position differs from the one last sent, so that nothing depends on whether the response arrived.
 #
 # Source: KIP-227; KIP-516 (topic ids).
+
 Key = tuple[str | bytes, int]
 """Topic (its name, or its id from Fetch v13 on) and partition."""
 
@@ -497,6 +499,7 @@ def _difference(
 # follower again.
 #
 # Source: KIP-392.
+
 _SHUNNED_S: Final = 10.0
 
 
@@ -561,6 +564,7 @@ class ReadReplicas:
 # An OffsetForLeaderEpoch checks this once for each new leader, for positions whose epoch is known
 # (`penstock.protocols.kafka.client.cluster.LeaderEpochs`). From v12 on each Fetch checks it, too, which covers later
 # changes. Source: KIP-320; Kafka protocol guide, OffsetForLeaderEpoch v0-v4.
+
 _UNSUPPORTED_VERSION = 35
 _WHAT = "asking how far a leader epoch reaches failed"
 
@@ -703,6 +707,7 @@ def _request(cluster: Cluster, epochs: Mapping[Partition, int]) -> OffsetForLead
 # for a log's content: a follower may lag behind, so the leader is asked for an offset that a follower misses, and
 # followers are not asked where epochs end. Source: Kafka protocol guide, Fetch v4-v18; KIP-227, KIP-320, KIP-392,
 # KIP-516.
+
 WHAT = "reading failed"
 _HIGHEST_WITH_NAMES = 12
 _FIRST_WITH_LAST_EPOCH = 12

@@ -194,6 +194,7 @@ class KafkaLentRead:
 # If the broker has lost its session, or the two are out of step, the full request is sent at once; a second failure is
 # an error like others. A range needs no session: it names one partition each time, and brokers keep only a thousand
 # sessions in all (`KafkaRange`).
+
 _LANE = "fetch"
 _SLACK_S = 5.0
 _FAREWELL_S = 1.0
@@ -537,6 +538,7 @@ def _patience_s(options: KafkaOptions, limits: ReadLimits) -> float:
 # A range uses no fetch session. Each request names its one partition with a new position, so a session would save
 # nothing. And a broker keeps a thousand sessions, each for two minutes after its last request: many short tasks would
 # evict the sessions of consumers.
+
 DEFAULT_FETCH_BYTES = 4 * 1024 * 1024
 
 _MAX_WAIT_MS = 500

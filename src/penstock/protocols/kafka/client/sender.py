@@ -56,6 +56,7 @@ __all__ = [
 # all unacknowledged batches of that partition are renumbered, in order. Other partitions move to the new epoch when
 # they have nothing in flight. The bytes of a batch that is being written never change: renumbering makes new bytes.
 # Source: KIP-98, KIP-360 (without transactions the producer raises its epoch itself).
+
 LARGEST_EPOCH = 32_767
 _SEQUENCES = 2**31
 _PRODUCER = struct.Struct(">qhi")  # producer id, epoch, base sequence
@@ -193,6 +194,7 @@ def partition_for(key: bytes, partitions: int) -> int:
 #
 # DUPLICATE_SEQUENCE_NUMBER is success: the batch was stored before. Without idempotence only the retriable row applies.
 # Source: Kafka protocol guide, Produce v3-v12, InitProducerId v0-v5; KIP-98, KIP-360.
+
 _LANE = "produce"
 _SLACK_S = 5.0
 _OUT_OF_ORDER, _DUPLICATE, _INVALID_EPOCH, _UNKNOWN_PRODUCER = 45, 46, 47, 59

@@ -50,6 +50,7 @@ __all__ = ["Coordinator", "drop_pending", "expired", "heartbeat", "join", "leave
 # JoinGroup: all checks before an event reaches the table, in Kafka's order.
 #
 # Sources: Kafka's classic group coordinator; KIP-345 (static members), KIP-389 (maximum size), KIP-394 (member ids).
+
 NewId = Callable[[], str]
 
 
@@ -310,6 +311,7 @@ def _finish_takeover(rounds: Rounds, group: Group, takeover: Takeover, accepted:
 #
 # It answers within the call or through the request's ``reply``; it hands records to ``Storage``. It never waits and has
 # no clock: the owner calls `expire` at `next_deadline`.
+
 _BAD_SESSION: Final = ErrorCode.INVALID_SESSION_TIMEOUT
 _NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The code for limits that a real broker does not have: clients back off and retry until there is room."""

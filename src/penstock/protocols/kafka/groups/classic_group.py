@@ -219,6 +219,7 @@ TABLE: Final = Table(
 # A request that may have to wait carries ``reply``, which is called exactly once, at once or later, unless the client's
 # connection closes first (then the call has no effect). They are tuples, not frozen dataclasses: there are several per
 # request, and a frozen dataclass takes five times as long to create.
+
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) of each assignor that a member supports, preferred first."""
 
@@ -336,6 +337,7 @@ class GroupSettings(Struct, frozen=True, kw_only=True):
 # Limits on groups, and on the memory of their members, which stays occupied after clients have disconnected.
 #
 # Source: Kafka limits the members of a group (``group.max.size``), but their data by the heap alone.
+
 MEMBER_BYTES = 4_000
 """Memory of a member without data, or of an id that was handed out to a member that has not joined yet. It includes the
 member's place in the group, and one waiting JoinGroup or SyncGroup."""

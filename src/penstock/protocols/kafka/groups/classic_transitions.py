@@ -162,6 +162,7 @@ class Rounds(Struct):
 #
 # The record has the result of the last sync. Of a member's metadata only that for the chosen assignor is stored, so a
 # member that returns after a restart with the same metadata counts as unchanged. Source: Kafka, GroupMetadataValue.
+
 CONSUMER = "consumer"
 """The protocol type of consumer groups, whose members' metadata is a subscription."""
 

@@ -252,6 +252,7 @@ class ConsumerGroupSettings(Struct, frozen=True, kw_only=True):
 # Members of the classic protocol in a KIP-848 group: the metadata in their JoinGroup, and their assignments.
 #
 # Members of both protocols meet in a KIP-848 group while it is converted (KIP-848, "Upgrading to the new protocol").
+
 CONSUMER = "consumer"
 """The protocol type whose members can be in a KIP-848 group."""
 _VERSION = struct.Struct(">h")
@@ -462,6 +463,7 @@ class ConsumerGroup(Struct):
 #
 # ``uniform`` gives all members equally many partitions, and moves as few as possible; ``range`` gives each topic's
 # partitions in runs. They are the assignors of `penstock.groups`, as in classic groups.
+
 UNIFORM: Final = "uniform"
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: StickyAssignor(), "range": RangeAssignor()}
 """By the names that members ask for; the first one is the default."""

@@ -69,7 +69,7 @@ __all__ = [
 def reconcile(group: ConsumerGroup, member: ConsumerMember, says: Collection[Place] | None) -> bool:
     """Move a member one step towards its target. Returns whether anything has changed.
 
-    ``says``: the partitions that the member reports as owned; None if it reports none.
+    ``says``: the partitions that the member reports as owned; None if its request does not report them.
     """
     before = (member.state, member.epoch, member.previous_epoch, member.assigned, member.pending)
     row = TABLE[member.state, _event(group, member, says)]
@@ -130,6 +130,7 @@ _ACTS: Final[Mapping[Effect, Callable[[ConsumerGroup, ConsumerMember], None]]] =
 # The history of rebalances: one begins with a new group epoch and ends when all members have reached their targets.
 #
 # A rebalance that is overtaken by another one counts as one rebalance with it.
+
 OnRebalance = Callable[[str, Rebalance], None]
 _PLACE: Final = struct.Struct(">16si")
 
@@ -463,7 +464,7 @@ class Steps:
         return not large or now.monotonic >= group.assign_at
 
     def move(self, group: ConsumerGroup, member: ConsumerMember, owned: Iterable[Place] | None, now: Moment) -> None:
-        """Move the member one step towards its target. ``owned``: the partitions it reports as owned, None if none."""
+        """Move the member one step towards its target. ``owned``: the partitions it reports, or None."""
         if reconcile(group, member, None if owned is None else frozenset(owned)):
             self.note(group, member.member_id)
             self.time_revocation(member, group, now)

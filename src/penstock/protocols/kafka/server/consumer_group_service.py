@@ -135,6 +135,7 @@ class ConsumerGroupLog:
 # Options of a single group: checked as a real broker does, and turned into the coordinator's settings.
 #
 # Source: Kafka documentation, "Group Configs"; the error texts are those of Apache Kafka 4.4.0.
+
 HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 SESSION: Final = "consumer.session.timeout.ms"
 SETTABLE: Final[Mapping[str, Option]] = {
@@ -181,6 +182,7 @@ def own_settings(options: Mapping[str, str], settings: ConsumerGroupSettings) ->
 # The journal of single groups' options: read back at start; the last entry of a group wins.
 #
 # Options outlive their group, as at a real broker.
+
 _OPTIONS_TOPIC: Final = "__penstock_kafka_group_options"
 _OPTIONS_CONFIG: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",

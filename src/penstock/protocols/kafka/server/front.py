@@ -77,6 +77,7 @@ __all__ = [
 #
 # librdkafka 2.x takes an acknowledgement of one batch as an acknowledgement of all earlier ones. Source: KIP-98; Apache
 # Kafka 4.x, ``ProducerAppendInfo``.
+
 MAX_FAILED: Final = 100_000
 """The most remembered pairs of partition and producer, about 30 MB; beyond that the oldest is forgotten."""
 
@@ -339,6 +340,7 @@ def _function(name: str) -> Any:
 # One client's connection: header, table, handler, response. One request at a time, responses in order.
 #
 # Source: Kafka protocol guide; KIP-511 for an ApiVersions request of an unknown version.
+
 _API_VERSIONS = 18
 _AT_ONCE = 2_000
 """Entries that are decoded or encoded within a few milliseconds; more go to a thread."""

@@ -79,8 +79,9 @@ def _is_over(committed: Committed, since: int, now_ms: int, retention_ms: int) -
 # The service around the coordinators: gives them the time, calls them at their deadlines, writes their records.
 #
 # A group has one protocol at a time. A group without members can switch. A group with members is converted when the
-# first member of the KIP-848 protocol joins, and back when the last one leaves (Kafka's
+# first member joins with the KIP-848 protocol, and back when the last such member leaves (Kafka's
 # ``group.consumer.migration.policy``).
+
 _log = logging.getLogger("penstock.node")
 
 

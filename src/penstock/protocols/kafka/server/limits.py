@@ -124,6 +124,7 @@ class ClientConnection(WaiterSet):
 #
 # A real broker has no such totals. Fetch sessions are limited by `fetch_sessions`, large requests and responses by
 # `RequestPacer`.
+
 MORE_ROOM: Final = "raise the option in brackets, or use fewer"
 """The hint for a refusal of `Shares`, whose text names the share and the option."""
 _REQUEST_BYTES, _PARTITION_OF_REQUEST_BYTES = 2_000, 400

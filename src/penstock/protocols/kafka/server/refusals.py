@@ -55,6 +55,7 @@ __all__ = [
 #
 # A code is often made from an error far below the code that logs it, in handlers that know no connection. So the
 # reasons are collected in a context variable.
+
 _MOST: Final = 100
 
 
@@ -139,6 +140,7 @@ def bare(error: PenstockError) -> PenstockError:
 # The error codes in a response, at its top or in any of its parts; for counting and for the log only.
 #
 # The places of codes follow from a response's declaration. They are determined once per kind of response.
+
 _CODE: Final = "error_code"
 _NAMES: Final = {int(each): each.name for each in ErrorCode}
 

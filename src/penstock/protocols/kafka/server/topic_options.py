@@ -164,6 +164,7 @@ def one_of(*words: str) -> Rule:
 # node are still accepted, stored and shown, because tools set them; their rows say so, and docs/kafka has a table of
 # them. Source: Kafka documentation, "Topic-Level Configs"; names, types, defaults and ranges are those of Apache Kafka
 # 4.4.0.
+
 _LONGEST: Final = str(2**63 - 1)
 _REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 _ALONE: Final = "No effect: there is one replica."
@@ -499,6 +500,7 @@ _LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 #
 # A value set while the node runs precedes one from its start, and one for a single broker precedes one for all brokers.
 # Source: Kafka documentation, "Updating Broker Configs" (KIP-226); the order is that of Apache Kafka 4.3.1.
+
 EVERY_BROKER: Final = ""
 """The name of the resource whose options apply to all brokers."""
 Said = Mapping[str, Mapping[str, str]]

@@ -180,6 +180,7 @@ class ProducerIds:
 # A step that has begun is finished even if its client disconnects: the work runs in tasks of the node. A killed node
 # first finishes the decided transactions, and serves requests afterwards. EndTxn is answered when all markers are
 # written, which Kafka does not wait for: so a producer that has committed can read its records at once.
+
 T = TypeVar("T")
 _log = logging.getLogger("penstock.node")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0

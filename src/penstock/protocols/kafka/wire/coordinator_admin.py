@@ -277,6 +277,7 @@ class ListTransactionsResponse(Message):
 # Kafka has no request for this history. A request of our own would appear in ApiVersions, where other clients would see
 # it and could try it. A config that DescribeConfigs returns only when it is requested by name stays invisible to other
 # clients and passes through proxies. A real broker has no such config and returns nothing.
+
 REBALANCES_OPTION: Final = "penstock.rebalances"
 REBALANCES_SINCE: Final = 4
 """The lowest usable version of DescribeConfigs: strings of earlier versions hold at most 32,767 bytes."""

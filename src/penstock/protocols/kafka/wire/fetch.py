@@ -232,6 +232,7 @@ class OffsetForLeaderEpochResponse(Message):
 # replicas or wrong lengths.
 #
 # Source: Kafka protocol guide, Fetch v12-v18.
+
 FIRST_PLAIN: Final = 12
 """The first version with this layout: it is flexible and has the last fetched epoch."""
 
@@ -420,7 +421,7 @@ def _topic(body: memoryview, at: int, version: int, parts: dict[_Key, Part]) -> 
         size, at = _uvarint(body, at + _PART.size)
         end = at + size - 1 if size else at
         if code or aborted > 1 or replica != _NO_REPLICA or body[end] or len(parts) >= _MOST_PARTS:
-            return 0  # the records' length must leave a byte for the tags
+            return 0  # (a length beyond the end raises IndexError at body[end])
         parts[topic, number] = Part(high, stable, begin, () if aborted else None, body[at:end] if size else None)
         at = end + 1
     return 0 if body[at] or not count else at + 1

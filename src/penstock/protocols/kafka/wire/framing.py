@@ -23,6 +23,7 @@ __all__ = ["Template"]
 #
 # A size that is negative or above the limit (``socket.request.max.bytes`` on a broker) closes the connection before
 # anything is allocated for it. Source: Kafka protocol guide, "Protocol Primitive Types / The size".
+
 _CORRELATION = struct.Struct(">i")
 
 MAX_FRAME_BYTES = 104_857_600
@@ -70,6 +71,7 @@ def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:
 #
 # Declaring a message takes time, so a module is imported when one of its keys is first used. Messages that the same
 # clients need are in one module. A client that only fetches does not import the others.
+
 API_VERSIONS = 18
 
 _MODULES: dict[int, tuple[str, str]] = {
@@ -171,6 +173,7 @@ def versions(key: int) -> tuple[int, int]:
 # A flexible body has a header with tagged fields: v2 for requests, v1 for responses. ``client_id`` is never compact.
 # An ApiVersions response always has header v0, so that a client can read it before it knows the broker's versions
 # (KIP-511). Source: Kafka protocol guide, "Request and Response Headers".
+
 M = TypeVar("M")
 P = TypeVar("P", Buffer, Buffer | Stretch)
 

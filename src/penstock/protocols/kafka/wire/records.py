@@ -27,6 +27,7 @@ __all__ = ["Decoded", "Producing", "decode", "decode_message_sets", "encode", "e
 # A message holds one record, or it is a wrapper whose value is a compressed message set. Such logs are small and old,
 # so plain Python is fast enough.
 # Source: Kafka protocol, message sets (magic 0; magic 1 with timestamps, KIP-31 and KIP-32).
+
 _PREFIX: Final = struct.Struct(">qiIbb")  # offset, size, crc, magic, attributes
 _CRC: Final = struct.Struct(">I")
 _TIMESTAMP: Final = struct.Struct(">q")

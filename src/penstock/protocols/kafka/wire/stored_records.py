@@ -43,6 +43,7 @@ __all__ = [
 # which other tools can read. The value of an offset with an expiry time is v1, as on a real broker, because only v1 has
 # that field. Any other key version (KIP-848 and later) is an UnknownKey: another program wrote it, and we ignore it.
 # Source: Kafka group coordinator, OffsetCommitKey/Value, GroupMetadataKey/Value.
+
 V = TypeVar("V", "OffsetValue", "GroupValue")
 
 OFFSET_VALUE_VERSION = 3
@@ -187,6 +188,7 @@ def _write(message: object, version: int) -> bytes:
 #
 # We write value v1, as brokers since 4.0 do, and read both versions.
 # Source: Kafka transaction coordinator, TransactionLogKey v0, TransactionLogValue v0 and v1 (4.3).
+
 _KEY_VERSION = 0
 _VALUE_VERSION = 1
 
@@ -255,6 +257,7 @@ def read_transaction_value(data: Buffer) -> TransactionLogValue:
 #
 # Kafka stores the same state in seven kinds of records. One entry per member is enough to write only the changes.
 # Keys and values begin with their version.
+
 _VERSION = 0
 
 

@@ -45,6 +45,7 @@ __all__ = ["commit", "delete", "fetch"]
 #
 # Source: Kafka protocol, OffsetCommit v2-v10, OffsetDelete v0; KIP-848 (topic ids in OffsetCommit v10). A commit's own
 # retention time (v2-v4) is stored with its offsets, and overrides the node's option (`group_service`).
+
 _GROUP_NOT_FOUND_SINCE = 9
 _KNOWS_EPOCHS_SINCE = 9
 _IDS_SINCE = 10
@@ -234,6 +235,7 @@ async def _deleted(
 #
 # Source: Kafka protocol, OffsetFetch v1-v10; KIP-447 (unstable offsets), KIP-709 (many groups at once), KIP-848 (topic
 # ids in v10).
+
 _Part = TypeVar("_Part", OffsetFetchResponsePartition, OffsetFetchResponseGroupTopicPartition)
 """A partition's row in a response about one group, or about many; both have the same fields."""
 
