@@ -49,8 +49,7 @@ __all__ = ["TABLE", "Effect", "Event", "KafkaMembership", "Row", "State", "event
 #
 # A member is **UNJOINED** until it sends a JoinGroup. In **JOINING** the coordinator holds its JoinGroup until every
 # member has joined (or the rebalance timeout is over); the response begins a generation. In **SYNCING** the leader has
-# sent the assignments, or this member waits for its own. With an assignment it is **STABLE** and lives on by
-# heartbeats.
+# sent the assignments, or this member waits for its own. With an assignment it is **STABLE** and sends heartbeats.
 # **FENCED** is final: another process has this instance id. A member that has **LEFT** may join again, under a new
 # member id.
 #

@@ -588,7 +588,7 @@ class KafkaEpochMembership(Membership):
     # One heartbeat.
 
     async def _ask(self) -> PenstockError | None:
-        """Send one heartbeat and process its response; returns the answered error, or None."""
+        """Send one heartbeat and process its response. Returns the error in the response, or None."""
         wanted, owned = self._wanted, self._owned
         message = self._telling.beat(max(self.epoch, JOIN_EPOCH), wanted, owned)
         self._known = True

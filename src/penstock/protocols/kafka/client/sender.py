@@ -102,7 +102,7 @@ class KafkaPacked(Struct, eq=False):
 
     @property
     def renumbered(self) -> bool:
-        """Whether it got another number after it was last sent: the response to the old number does not concern it."""
+        """Whether it was renumbered after it was last sent. The response to the old number then has no meaning."""
         return self.sent_as is not None and self.sent_as != (self.identity, self.sequence)
 
     def renumber(self, identity: ProducerIdentity, sequence: int) -> None:
