@@ -452,7 +452,7 @@ class KafkaEnode:
         return self.abilities
 
     def relay(self, scheme: str) -> Relay | None:
-        """Only for producer ids: everything else goes through batches."""
+        """The relay for producer ids; None for any other scheme, because everything else goes through batches."""
         return self._relay if scheme == self._relay.scheme else None
 
     # Starting and stopping.

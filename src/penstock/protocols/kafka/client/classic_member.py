@@ -296,7 +296,7 @@ class KafkaMembership(Membership):
         return Assignment(self._identity.generation, self._assigned)
 
     async def heartbeat(self) -> Beat:
-        """Send a heartbeat. Raises FencedError, and ServerError for errors that do not pass by themselves."""
+        """Send a heartbeat. Raises FencedError, and ServerError for persistent errors."""
         if self.state is not State.STABLE:
             return self._standing()
         # Also after REJOIN was returned: heartbeats keep the session alive until the engine joins.

@@ -503,7 +503,7 @@ class KafkaEpochMembership(Membership):
         return Assignment(self.epoch, frozenset(self._owned))
 
     async def heartbeat(self) -> Beat:
-        """Send a heartbeat. Raises FencedError, and ServerError for errors that do not pass by themselves."""
+        """Send a heartbeat. Raises FencedError, and ServerError for persistent errors."""
         if self.state in (State.STABLE, State.RECONCILING):
             error = await self._ask()
             if self.state in (State.STABLE, State.RECONCILING):  # no commit has moved the state meanwhile

@@ -494,7 +494,7 @@ def _difference(
 # Read replicas: the followers to which leaders have directed this client (KIP-392), and a pause after trouble.
 #
 # A leader that gets a client's rack may name a follower nearer to it, and then returns no records. The client reads
-# from the follower until the lease is over, the partition has another leader, or something goes wrong. After trouble
+# from the follower until the lease is over, the partition has another leader, or a fetch fails. After a failure
 # the leader is asked without the rack for a while, so that it serves the records itself: it would only name the same
 # follower again.
 #

@@ -178,7 +178,7 @@ _COMPLETING: Final[Mapping[Event, Row]] = {
     _E.STORE_FAILED: Row(State.PREPARING, (Effect.FAIL_UNSTORED_SYNCS, Effect.START_JOIN_PHASE)),
     _E.SYNC_DUE: Row(State.PREPARING, (Effect.DROP_UNSYNCED, *_GIVE_UP)),
     _E.HEARTBEAT: Row(State.COMPLETING, (Effect.TOUCH, Effect.ANSWER_OK)),
-    # Not ILLEGAL_GENERATION: the member shall commit again after its sync instead of starting over.
+    # Not ILLEGAL_GENERATION: the member should commit again after its sync instead of starting over.
     _E.COMMIT: Row(State.COMPLETING, (Effect.ANSWER_REBALANCING,)),
     _E.COMMIT_ALONE: Row(State.COMPLETING, (Effect.ANSWER_STRANGER,)),
     _E.DELETE: Row(State.COMPLETING, (Effect.ANSWER_NOT_EMPTY,)),
@@ -233,7 +233,10 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """``members`` is filled for the leader only; ``protocol_name`` is None if no generation was entered."""
+    """The answer to a join.
+
+    ``members`` is filled for the leader only; ``protocol_name`` is None if no generation was entered.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = ""
@@ -246,7 +249,7 @@ class JoinAnswer(NamedTuple):
 
 
 class SyncAnswer(NamedTuple):
-    """``assignment`` is the leader's for this member; empty if it sent none."""
+    """The answer to a sync. ``assignment`` is the leader's for this member, empty if it sent none."""
 
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
@@ -376,7 +379,7 @@ def plain_host(client_host: str | None) -> str | None:
 
 # The group and its members; `classic_coordinator` decides.
 class Member(Struct):
-    """``join`` and ``sync`` are parked replies. ``is_new``: has not been in any generation yet.
+    """A member. ``join`` and ``sync`` are parked replies; ``is_new``: it has not been in any generation yet.
 
     ``parked``: the ids of all members of its group with parked joins; shared, so that they need not be counted.
     """

@@ -96,7 +96,7 @@ __all__ = [
 #
 # Source: KIP-848, "Member Epoch - Reconciliation", and the answers of 4.3.1 brokers.
 class MemberState(Key):
-    """Values are those of Kafka's records."""
+    """A member's state. The values are those of Kafka's records."""
 
     STABLE = 0
     UNREVOKED = 1
@@ -215,7 +215,7 @@ class Beat(Struct, frozen=True, kw_only=True):
 
 
 class BeatAnswer(Struct, frozen=True):
-    """``assigned`` is None if it is unchanged."""
+    """The answer to a heartbeat. ``assigned`` is None if it is unchanged."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -313,9 +313,10 @@ STABLE: Final = "Stable"
 
 
 class ConsumerMember(Struct):
-    """``assigned`` and ``pending`` (still to be revoked) map partitions to the epoch in which the member got them.
+    """A member of a KIP-848 group.
 
-    The member owns both. ``epoch`` is -2 while a static member is away. ``target``: its assignment in the group's
+    ``assigned`` and ``pending`` (still to be revoked) map partitions to the epoch in which the member got them. The
+    member owns both. ``epoch`` is -2 while a static member is away. ``target``: its assignment in the group's
     target epoch. ``older``: set for a member of the classic protocol, whose generation is its epoch; change it with
     `ConsumerGroup.speak`.
     """
@@ -344,12 +345,13 @@ class ConsumerMember(Struct):
 
 
 class ConsumerGroup(Struct):
-    """``topics``: the subscribed topics that exist; ``matched``: the matching topics by pattern.
+    """A KIP-848 group.
 
-    ``owners``: by partition, including those still to be revoked. ``lagging``: members that have not reached their
-    target. ``older``: the number of members of the classic protocol; ``supported``: how many of them support each
-    assignor, counted as in classic groups. ``refresh_at``: when topics are checked again, ``assign_at``: when a large
-    group may get new targets, in seconds of the monotonic clock.
+    ``topics``: the subscribed topics that exist; ``matched``: the matching topics by pattern. ``owners``: by partition,
+    including those still to be revoked. ``lagging``: members that have not reached their target. ``older``: the number
+    of members of the classic protocol; ``supported``: how many of them support each assignor, counted as in classic
+    groups. ``refresh_at``: when topics are checked again, ``assign_at``: when a large group may get new targets, in
+    seconds of the monotonic clock.
     """
 
     group_id: str

@@ -399,7 +399,10 @@ def _nobody(group: Group, now: Moment, rests: bool) -> bool:
 
 
 class Steps:
-    """``groups`` by name; ``adopt`` takes over groups that are converted back; ``own``: settings of single groups."""
+    """The steps of groups and members, with the deadlines and the changes to be written.
+
+    ``groups`` by name; ``adopt`` takes over groups that are converted back; ``own``: settings of single groups.
+    """
 
     def __init__(self, settings: ConsumerGroupSettings, on_rebalance: Callable[[str, Rebalance], None]) -> None:
         self.settings = settings

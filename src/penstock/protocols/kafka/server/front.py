@@ -225,7 +225,9 @@ Handler = Callable[[Call, Any], Awaitable[object | None]]
 # features on only if its old versions overlap. SASL (17, 36) is not served; it is left out so that clients do not try
 # it.
 class Row(NamedTuple):
-    """``handler`` is "module.function" below `apis`; it is imported with its first request.
+    """An API's versions and handler.
+
+    ``handler`` is "module.function" below `apis`; it is imported with its first request.
 
     ``single``: likewise, a fast path that is tried first, because most requests of this key are alike; see `Single`.
     """

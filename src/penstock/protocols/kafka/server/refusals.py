@@ -240,7 +240,7 @@ CODES: Final = Codes(
         }
     ),
 )
-"""Codes that clients handle by themselves: they join, read on, ask another node, or find that nothing is to be done."""
+"""Codes that clients handle without help: they join, read on, ask another node, or find that nothing is to be done."""
 
 _TOPIC: Final = ("topic", "topic_name", "name", "resource_name")
 _GROUP: Final = ("group_id", "group", "transactional_id")

@@ -566,7 +566,7 @@ _ANY_AGE: Final = 2**63 - 1
 
 
 class Rules(Struct, frozen=True):
-    """A topic's rules for batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now.
+    """A topic's rules for batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from the present.
 
     ``timed``: the topic itself sets these. ``append_time``: the log sets the time, so the producer's does not matter.
     ``target``: the codec of stored batches, if it is not the producer's choice.
