@@ -53,11 +53,13 @@ __all__ = ["Identity", "ProduceBatcher", "Writing", "count_that_fit", "merged", 
 #
 # A broker works on one request of a connection at a time, so more than a few in flight gain nothing. Batches that
 # arrive meanwhile gather, and the next request carries all of them.
+
 _LANE: Final = "produce"
 _UNDER_WAY: Final = 5
 _BYTES: Final = 8 << 20
 _REPLICAS_MS: Final = 5_000
-"""How long a broker may wait for its replicas. After its timeout error the batch is sent again: the broker knows it."""
+"""How long a broker may wait for its replicas. After its timeout error the batch is sent again, and the broker
+recognises it by its number."""
 _SLACK_S: Final = 1.0
 _WHAT: Final = "writing failed"
 _LEFT_OUT: Final = 7
@@ -82,7 +84,7 @@ class ProduceBatcher:
         self._due: set[Endpoint] = set()
 
     async def send(self, node: Node, partition: Partition, data: Buffer) -> _Result:
-        """The broker's answer for one batch; only one batch of a partition may be in flight."""
+        """The broker's response for one batch; only one batch of a partition may be in flight."""
         promise: Promise[_Result] = self._runtime.promise()
         self._waiting.setdefault(node.endpoint, []).append(_Letter(partition, data, promise))
         self._begin_soon(node.endpoint)
@@ -144,8 +146,9 @@ class ProduceBatcher:
 #
 # Records keep their bytes except for their time and offset deltas. Only uncompressed batches without a producer are
 # merged, so nothing is decoded beyond those fields. Source: Kafka protocol, record batch v2 (KIP-98).
+
 _MOST_BYTES: Final = 256 << 10
-"""Well below what brokers take by default (1 MiB)."""
+"""Well below the brokers' default limit (1 MiB)."""
 _MOST_RECORDS: Final = 2_000
 _LENGTH_AFTER: Final = 12
 _MAGIC: Final = 2
@@ -219,6 +222,7 @@ def _varint(value: int) -> bytes:
 # A partition's batches are numbered from 0 in each epoch. Giving up one batch in doubt ends the epoch for all
 # partitions: once a batch of the next epoch is stored, the broker refuses any batch of the old epoch that still
 # arrives. Source: KIP-98; KIP-360 (without transactions the producer raises its epoch by itself).
+
 _HIGHEST: Final = 4
 _NOT_YET: Final = 14
 _FOR_EVER_MS: Final = (1 << 31) - 1
@@ -276,11 +280,12 @@ async def new_producer(cluster: Cluster) -> ProducerIdentity:
 #
 # | result for a batch of the node's own producer | reaction |
 # | --- | --- |
-# | retriable error, or no answer | sent again unchanged: the broker knows it by its number |
+# | retriable error, or no response | sent again unchanged: the broker recognises it by its number |
 # | OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID | the broker lost its state: renumbered, in a new epoch |
 # | INVALID_PRODUCER_EPOCH | the same, under a new id |
 # | given up, and it may be stored | a new epoch, so that it cannot be stored after later batches |
 # | anything else | refused; the next batch gets its number |
+
 PATIENCE_S: Final = 20.0
 """A killed broker's partitions get other leaders after nine seconds; Kafka's producers wait for thirty."""
 
@@ -413,7 +418,7 @@ class Writing:
         return Stored(result.base_offset, last, result.log_append_time_ms, result.log_start_offset, duplicate)
 
     async def _number(self, line: _Line, batch: _Waiting) -> None:
-        """Give the batch the next number of the current epoch. Raises if the cluster gives no id."""
+        """Give the batch the next number of the current epoch. Raises if the cluster assigns no producer id."""
         current = await self._identity.known()
         if line.identity != current:
             line.identity, line.next = current, 0
@@ -425,7 +430,7 @@ class Writing:
         batch.data, batch.identity = data, current
 
     async def _numbered_anew(self, line: _Line, batch: _Waiting, error: PenstockError) -> bool:
-        """Whether the broker refused the batch's number, so it gets a new one."""
+        """Renumber the batch if the broker refused its number. Returns whether it did."""
         code = error.code if isinstance(error, ServerError) else None
         if code not in (_OUT_OF_ORDER, _INVALID_EPOCH, _UNKNOWN_PRODUCER) or batch.renumbered >= _NUMBERED_ANEW:
             return False
@@ -446,7 +451,7 @@ class Writing:
 
 
 def _parts(stored: Appended, taken: Sequence[_Waiting]) -> Iterator[Stored]:
-    """The place of each batch, from the place of the merged batch."""
+    """The offsets of each batch, computed from those of the merged batch."""
     base = stored.base_offset
     for each in taken:
         last = base + each.header.last_offset_delta

@@ -58,10 +58,10 @@ from penstock.protocols.kafka.wire.configs import (
 
 __all__ = ["KafkaEnode", "KafkaRelay", "Sizes", "Topic", "TopicOptions", "Topics", "open_enode"]
 
-# Producer ids: the only thing that the neutral form lacks and the cluster must give.
+# Producer ids, which the cluster must assign: ids that a front made itself could be in use by the cluster's producers.
 #
-# A front that made its own ids would use some that the cluster's producers have. All other requests go through batches,
-# so this is all that is forwarded. Source: KIP-98.
+# Nothing else is forwarded, because all other requests go through batches. Source: KIP-98.
+
 _NO_FRAMES: Final = "frames of Kafka's clients are not handed on: their requests go by batches"
 
 
@@ -87,19 +87,20 @@ class KafkaRelay:
         raise Unsupported(_NO_FRAMES)
 
     def hear(self, heard: Heard) -> None:
-        """Brokers send nothing on their own."""
+        """Do nothing: brokers send nothing but responses."""
 
 
 # Options of topics: those that are set for each topic, as brokers report them, changed by their Kafka names.
 #
 # The defaults of unset options belong to the cluster and are not changed from here. Source: Kafka protocol guide,
 # DescribeConfigs v1-v4, IncrementalAlterConfigs (KIP-339).
+
 _TOPIC: Final = 2
 _SET_OF_TOPIC: Final = 1
 _SET, _DELETE = 0, 1
 _OPTIONS_KEPT_S: Final = 30.0
 _AT_ONCE: Final = 100
-"""Topics per request: an answer has about forty options for each."""
+"""Topics per request: a response has about forty options for each."""
 _NOT_YET: Final = 5
 _NO_OPTIONS: Final[Mapping[str, str]] = {}
 
@@ -117,11 +118,11 @@ class TopicOptions:
         return name in self._known and self._now() < self._known[name][1]
 
     def has(self, name: str) -> bool:
-        """Whether the cache has an entry of any age: while no broker answers, an old one must do."""
+        """Whether the cache has an entry of any age. An old entry is used while no broker responds."""
         return name in self._known
 
     def of(self, name: str) -> Mapping[str, str]:
-        """The options set for a topic when it was last asked for; the same object while they are unchanged."""
+        """The options of a topic as last reported; the same object while they are unchanged."""
         return self._known[name][0] if name in self._known else _NO_OPTIONS
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
@@ -194,6 +195,7 @@ def _change(name: str, value: str | None, operation: int) -> IncrementalAlterCon
 #
 # The cache lives as long as the client's metadata, so that a Produce request needs no lookup. Changes by other clients
 # are seen after that time, or sooner if a request fails because of them.
+
 _ABSENT_S: Final = 0.5
 """A missing name is not looked up again for this time: some clients ask for one very often."""
 _MOST_ABSENT: Final = 10_000
@@ -210,7 +212,7 @@ class Topic(Struct, frozen=True):
 
 
 class Topics:
-    """All visible topics, which are those of the cluster."""
+    """The topics of the cluster."""
 
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
@@ -262,7 +264,7 @@ class Topics:
     # Changes.
 
     async def create(self, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
-        """Create a topic with the cluster's default number of replicas. Raises TopicExists and its kin."""
+        """Create a topic with the cluster's default number of replicas. Raises TopicExists and related errors."""
         if await self._asked(name) is not None:
             raise TopicExists("the topic already exists", topic=name)
         try:
@@ -342,14 +344,15 @@ def _about(name: str, error: PenstockError) -> PenstockError:
 
 # Sizes of logs and free space of brokers: DescribeLogDirs, which asks each broker for all of its logs at once.
 #
-# An answer is cached for a moment, because a caller that asks for one size asks for all of them. Source: Kafka protocol
-# guide, DescribeLogDirs v1-v5; KIP-827 (space, from v4 on).
+# A response is cached for a moment, because a caller that asks for one size asks for all of them. Source: Kafka
+# protocol guide, DescribeLogDirs v1-v5; KIP-827 (space, from v4 on).
+
 _SIZES_KEPT_S: Final = 2.0
 _WHAT: Final = "asking for sizes failed"
 
 
 class _Disk(Struct):
-    """One broker's answer; -1 if it does not know a value."""
+    """One broker's response; -1 if it does not know a value."""
 
     until: float
     total: int = 0
@@ -411,9 +414,10 @@ class Sizes:
         return disk
 
 
-# The enode: it joins the parts. README.md describes the parts and the reasons.
+# The enode, which combines the parts. README.md describes them and the reasons.
 #
-# A node over it stores nothing itself: topics, records and the node's journals are topics of the cluster.
+# A node with this enode stores nothing itself: its topics, records and journals are in the cluster.
+
 _UNNAMED: Final = "a-cluster-without-id"
 
 
@@ -448,7 +452,7 @@ class KafkaEnode:
         return self.abilities
 
     def relay(self, scheme: str) -> Relay | None:
-        """Only for producer ids: everything else goes through batches."""
+        """The relay for producer ids; None for any other scheme, because everything else goes through batches."""
         return self._relay if scheme == self._relay.scheme else None
 
     # Starting and stopping.
@@ -580,8 +584,8 @@ OPTIONS: Final = KafkaOptions(
     retry_backoff_max_ms=500,
     metadata_max_age_ms=30_000,
 )
-"""Shorter times than a client's own: a client of a front waits from three seconds (RocketMQ's Java client) to thirty
-(Kafka's). Changes by other clients are seen within ``metadata_max_age_ms``."""
+"""The times are shorter than a Kafka client's defaults: the clients of fronts wait from three seconds (RocketMQ's Java
+client) to thirty (Kafka's). Changes by other clients are seen within ``metadata_max_age_ms``."""
 
 
 def open_enode(url: str, around: BackendContext) -> KafkaEnode:

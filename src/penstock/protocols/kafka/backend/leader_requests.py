@@ -53,8 +53,8 @@ _KINDS: Final[dict[type[PenstockError], tuple[int, ...]]] = {
 _KIND_OF: Final = {code: kind for kind, codes in _KINDS.items() for code in codes}
 
 _FINAL: Final = frozenset((2, 74, 75))
-"""Codes that Kafka's clients retry but the node must pass on: only its own client knows the bytes that it sent, and the
-epoch in which it expects the log."""
+"""Codes that Kafka's clients retry but that the node must pass on. Only the node's client knows the bytes that it sent,
+and the epoch in which it expects the log."""
 
 
 def is_final(error: PenstockError) -> bool:
@@ -63,7 +63,7 @@ def is_final(error: PenstockError) -> bool:
 
 
 def as_log_says(error: PenstockError, partition: Partition | None = None) -> PenstockError:
-    """The enode's own error for an error of a broker or a connection; errors of the enode stay as they are."""
+    """Convert an error of a broker or a connection to the enode's own error. Errors of the enode are returned as is."""
     if isinstance(error, ServerError) and (not error.retriable or error.code in _KIND_OF):
         found: PenstockError = _KIND_OF.get(error.code, StoreError)(error.message)
     elif isinstance(error, StoreError | Unsupported | CorruptBatch | UpstreamLost):
@@ -80,6 +80,7 @@ def as_log_says(error: PenstockError, partition: Partition | None = None) -> Pen
 # Requests to partition leaders, concurrently, and repeated for a moment after leader changes.
 #
 # Each partition has its own answer or error, in its place, so an unavailable partition does not affect the others.
+
 R = TypeVar("R")
 Rows = Mapping[int, R | PenstockError]
 """Answers by their partition's index in the request."""
@@ -152,7 +153,7 @@ class Asking:
     ) -> list[R | PenstockError]:
         """Call ``ask`` for each leader with the indexes of its partitions, until each partition has a final result.
 
-        Errors are the enode's own (`as_log_says`), UpstreamLost if no answer came in time.
+        Errors are the enode's own (`as_log_says`), UpstreamLost if no response came in time.
         """
         channel = self.cluster.calls.channel
         retry = Retry(channel, self.cluster.calls.options, timeout_ms=_PATIENCE_MS)

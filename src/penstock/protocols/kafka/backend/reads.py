@@ -65,6 +65,7 @@ __all__ = ["Arrivals", "Ends", "Reading", "out_of_range"]
 # includes it. It stays in the session for two seconds after its last reader has left, because readers come back. The
 # data that arrives is dropped: readers fetch it again, from their own offsets and with their own sizes. Source:
 # KIP-227.
+
 _WAIT_LANE: Final = "wait"
 _HELD_S: Final = 0.25
 _STAYS_S: Final = 2.0
@@ -166,7 +167,7 @@ class Arrivals:
             try:
                 node = await self._asking.leader(partition)
             except StoreError:
-                self._drop(partition)  # it is gone: readers find out by themselves
+                self._drop(partition)  # it does not exist any more; the readers' next fetch reports that
                 return
             except PenstockError:
                 await self._runtime.sleep(_PAUSE_S)
@@ -175,7 +176,7 @@ class Arrivals:
                 self._ask_of(node, partition, watched)
 
     def _leave(self, partition: Partition) -> None:
-        """The leader may have changed: look it up again."""
+        """Look the leader up again, because it may have changed."""
         home, watched = self._homes.pop(partition, None), self._watched.get(partition)
         if home is not None:
             home.parts.pop(partition, None)
@@ -209,7 +210,7 @@ class Arrivals:
             del self._watches[watch.node.name]
 
     def _tidied(self, watch: _Watch) -> bool:
-        """Whether any partition is left, after removing those without recent readers and those with another leader."""
+        """Remove partitions without recent readers and those with another leader. Returns whether any is left."""
         now = self._runtime.monotonic()
         for partition, watched in tuple(watch.parts.items()):
             if not watched.waiting and now - watched.left_s > _STAYS_S:
@@ -229,7 +230,7 @@ class Arrivals:
             watch.idle = None
 
     async def _ask(self, watch: _Watch) -> None:
-        """One request and its answer. Raises ConnectionLost, RequestTimeout, ServerError."""
+        """One request and its response. Raises ConnectionLost, RequestTimeout, ServerError."""
         cluster, session = self._cluster, watch.session
         parts = dict(watch.parts)  # partitions added while the connection is awaited go into the next request
         ids = {partition.topic: cluster.topic_id(partition.topic) for partition in parts}
@@ -327,6 +328,7 @@ def _wait_request(asked: Asked, by_ids: bool) -> FetchRequest:
 # Where logs begin and end, by name, by time and by epoch; active producers; deletion of records.
 #
 # Source: Kafka protocol guide, ListOffsets v1-v11, OffsetForLeaderEpoch v2-v4, DescribeProducers v0, DeleteRecords.
+
 _EARLIEST, _LATEST, _MAX_TIMESTAMP = -2, -1, -3
 _OFFSETS_FAILED: Final = "asking for an offset failed"
 
@@ -494,11 +496,12 @@ class Ends:
         return await self._asking.one(partition, ask, what)
 
 
-# Stored batches as a broker sends them, in the buffer they came in. Nothing is decoded and nothing copied.
+# Stored batches as a broker sends them, in the buffer that they arrived in. Nothing is decoded or copied.
 #
 # Each leader is asked once for all of its partitions, without a fetch session: fronts read different partitions each
 # time, and brokers keep few sessions. The result has at most the requested bytes, plus one batch per broker. Source:
 # Kafka protocol guide, Fetch v4-v18; KIP-320 (epochs), KIP-516 (topic ids).
+
 _READING_FAILED: Final = "reading failed"
 _FETCH_LANE: Final = "fetch"
 _HIGHEST_WITH_NAMES: Final = 12

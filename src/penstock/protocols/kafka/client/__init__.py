@@ -1,1 +1,1 @@
-"""Kafka's client: plain coroutines over a Channel, without clocks, sockets or tasks of their own."""
+"""Kafka's client: coroutines over a Channel. They use no clocks, sockets or tasks of their own."""

@@ -1,7 +1,7 @@
 """KafkaAdmin: administration of topics and groups.
 
 Groups are listed from every broker and described by their coordinators, in requests of bounded size. Topic changes go
-to the controller, and are over when metadata shows them.
+to the controller; a call returns when metadata shows the change.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ __all__ = [
 # Listing groups from every broker; the rebalance history that a penstock node keeps of them.
 #
 # Source: Kafka protocol guide, ListGroups v0-v5.
+
 _INVALID_REQUEST: Final = 42
 _GROUP_RESOURCE: Final = 32
 
@@ -166,6 +167,7 @@ async def rebalances(coordinator: Coordinator) -> list[Rebalance] | None:
 # A failure of one group does not affect the others. A group is described as a classic group first, then as a KIP-848
 # group, because those are "Dead" in DescribeGroups. Source: Kafka protocol guide, FindCoordinator v0-v6 (several keys
 # from v4, KIP-699), DescribeGroups v0-v6, ConsumerGroupDescribe v0-v1 (KIP-848, KIP-1099).
+
 T = TypeVar("T")
 Answer = TypeVar("Answer", DescribeGroupsResponseGroup, "ConsumerGroupDescribeResponseGroup")
 Descriptions = dict[str, GroupDescription | PenstockError]
@@ -299,8 +301,8 @@ def _member(result: DescribeGroupsResponseMember) -> GroupMember:
 
 
 async def _newer(cluster: Cluster, node: Node, groups: Sequence[str]) -> Descriptions:
-    """The groups of the newer protocol among these, if the broker has that protocol."""
-    # Imported here: only groups that are "Dead" in the older protocol need it.
+    """The groups of the KIP-848 protocol among these, if the broker has that protocol."""
+    # Imported here: only groups that are "Dead" in the classic protocol need it.
     from penstock.protocols.kafka.wire.groups import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
     try:
@@ -352,12 +354,13 @@ def _partitions(result: Iterable[ConsumerGroupDescribeResponseTopicPartition]) -
 # Topics: create, grow, delete, read and change configuration, delete records.
 #
 # Changes go to the controller. After a lost connection the change may already have happened, so a retry that finds it
-# done (the topic exists already, or is gone already) is a success. A change is over when metadata shows it. Source:
-# Kafka protocol guide, CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions, DescribeConfigs,
+# done (the topic already exists, or is already gone) is a success. A call returns when metadata shows the change.
+# Source: Kafka protocol guide, CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions, DescribeConfigs,
 # IncrementalAlterConfigs v0-v1, DeleteRecords.
+
 Response = TypeVar("Response")
 TopicErrors = Iterable[tuple[str, int, str | None]]
-"""For each topic in an answer: its name, error code, the broker's text."""
+"""For each topic in a response: its name, error code, the broker's text."""
 
 _UNKNOWN_TOPIC, _LEADER_NOT_AVAILABLE, _EXISTS, _INVALID_PARTITIONS = 3, 5, 36, 37
 _TOPIC = 2
@@ -539,7 +542,7 @@ async def _change(
     *,
     repeated: int,
 ) -> None:
-    """Ask the controller until every topic has an answer. ``repeated`` is the code for a change already made."""
+    """Ask the controller until every topic has a result. ``repeated`` is the code for a change already made."""
     retry = Retry(cluster.calls.channel, cluster.calls.options)
     while True:
         try:
@@ -571,7 +574,7 @@ def _is_led(topic: TopicInfo) -> bool:
 
 # Modules that change groups are imported at first use: a program that lists topics does not load their messages.
 class KafkaAdmin(AdminClient):
-    """``penstock.interfaces.admin.AdminClient``. Everything raises ServerError, ConnectionLost, RequestTimeout."""
+    """``penstock.interfaces.admin.AdminClient``. All methods raise ServerError, ConnectionLost, RequestTimeout."""
 
     def __init__(self, cluster: Cluster, coordinator_of: Callable[[str], Coordinator]) -> None:
         self._cluster = cluster

@@ -1,7 +1,7 @@
 """The assignors of a classic group's member.
 
-The module has Kafka's sticky assignors with their user data, the choice and checking of assignors (users' own
-included), and the conversion of subscriptions and assignments between bytes and penstock's types.
+The module has Kafka's sticky assignors with their user data. It creates assignors, checks their assignments (a user's
+own assignor may return anything), and converts subscriptions and assignments between bytes and penstock's types.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ ASSIGNORS: Final[Mapping[str, type[Assignor]]] = {
 
 
 def made_assignors(wanted: Sequence[str | type[object]]) -> dict[str, Assignor]:
-    """A fresh instance of each, by the names that members agree on, in their order.
+    """A new instance of each wanted assignor by its name, in the order of preference.
 
     Raises ConfigError for an unknown name, for a class that is no assignor, for two with one name, and for an empty
     list.

@@ -47,15 +47,15 @@ __all__ = ["TABLE", "Effect", "Event", "KafkaMembership", "Row", "State", "event
 
 # The states of a member of a classic consumer group, as the member sees them.
 #
-# A member is **UNJOINED** until it asks to join. In **JOINING** the coordinator holds its JoinGroup until every member
-# has joined (or the rebalance timeout is over); the answer begins a generation. In **SYNCING** the leader has sent the
-# assignments, or this member waits for its own. With an assignment it is **STABLE** and lives on by heartbeats.
+# A member is **UNJOINED** until it sends a JoinGroup. In **JOINING** the coordinator holds its JoinGroup until every
+# member has joined (or the rebalance timeout is over); the response begins a generation. In **SYNCING** the leader has
+# sent the assignments, or this member waits for its own. With an assignment it is **STABLE** and sends heartbeats.
 # **FENCED** is final: another process has this instance id. A member that has **LEFT** may join again, under a new
 # member id.
 #
-# Two rules of this file. First, an event is the answer to a request of *this* generation: answers to older requests are
-# dropped before they get here. Second, a row has the next state and the effects on identity and coordinator; the next
-# request follows from the state (`KafkaMembership`). Pairs without a row cannot happen.
+# Two rules of this file. First, an event is the response to a request of *this* generation: answers to older requests
+# are dropped before they get here. Second, a row has the next state and the effects on identity and coordinator; the
+# next request follows from the state (`KafkaMembership`). Pairs without a row cannot happen.
 #
 # Sources: Kafka protocol guide (JoinGroup, SyncGroup, Heartbeat, LeaveGroup); KIP-62, KIP-345, KIP-394.
 class State(enum.Enum):
@@ -70,7 +70,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """An event of a member: the meaning of an answer, or an action of its own process."""
+    """An event of a member: the meaning of a response, or an action of its own process."""
 
     JOIN = "asked to take part"
     LEAVE = "asked to leave"
@@ -185,7 +185,7 @@ _MEANING: Final[Mapping[int, Event]] = {
 
 
 def event_of(error: PenstockError | None) -> Event:
-    """The event for an answer, or for a request without an answer."""
+    """The event for a response, or for a request without a response."""
     if error is None:
         return Event.OK
     if isinstance(error, (ConnectionLost, RequestTimeout)):
@@ -197,9 +197,10 @@ def event_of(error: PenstockError | None) -> Event:
 
 # The member: it walks the table and sends the requests.
 #
-# The engine joins, heartbeats and commits from different tasks. An answer counts only while this member still has the
+# The engine joins, heartbeats and commits from different tasks. A response counts only while this member still has the
 # identity that sent the request: after a rejoin it says nothing about the new generation. Source: Kafka protocol guide,
 # JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
+
 Response = TypeVar("Response")
 
 _PROTOCOL_TYPE = "consumer"
@@ -238,7 +239,7 @@ class KafkaMembership(Membership):
         self.state = State.UNJOINED
 
     def match(self, pattern: str | None) -> None:
-        """``penstock.interfaces.MatchesPatterns``: classic groups have no broker-side patterns."""
+        """Raise UsageError for a pattern: brokers match none for classic groups."""
         if pattern is not None:
             raise UsageError(
                 "brokers match a SubscriptionPattern for members of group_protocol=consumer only",
@@ -253,7 +254,7 @@ class KafkaMembership(Membership):
 
     @property
     def member_id(self) -> str:
-        """The id from the coordinator; "" before."""
+        """The id that the coordinator assigned; "" before the first join."""
         return self._identity.member_id
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
@@ -287,7 +288,7 @@ class KafkaMembership(Membership):
         except BaseException:
             if self.state in (State.JOINING, State.SYNCING):
                 self._step(Event.GIVEN_UP)
-                # The coordinator may hold the answer for minutes; later requests must not wait behind it.
+                # The coordinator may hold the response for minutes; later requests must not wait behind it.
                 self._coordinator.hang_up()
             raise
         if chosen := self._assignors.get(self._protocol):
@@ -295,7 +296,7 @@ class KafkaMembership(Membership):
         return Assignment(self._identity.generation, self._assigned)
 
     async def heartbeat(self) -> Beat:
-        """Send a heartbeat. Raises FencedError, and ServerError for errors that do not pass by themselves."""
+        """Send a heartbeat. Raises FencedError, and ServerError for persistent errors."""
         if self.state is not State.STABLE:
             return self._standing()
         # Also after REJOIN was returned: heartbeats keep the session alive until the engine joins.
@@ -327,7 +328,7 @@ class KafkaMembership(Membership):
         return now != {name: of_topic for name, of_topic in self._shared_out.items() if of_topic}
 
     def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
-        """``penstock.interfaces.client.CommitsAtOnce``."""
+        """Send the first attempt of a commit without a task; see ``Membership.commit_at_once``."""
         if self.state is not State.STABLE:
             return False
 
@@ -356,7 +357,7 @@ class KafkaMembership(Membership):
             except PenstockError as error:
                 first = None
                 outrun = self._kept is not None and event_of(error) in _GONE_ON
-                # The join is on the other connection: its answer may have begun a new generation before this error
+                # The join is on the other connection: its response may have begun a new generation before this error
                 # arrived.
                 if sent is not None and self._still(sent) and not (outrun and joining):
                     self._step(event_of(error), error)
@@ -504,7 +505,7 @@ class KafkaMembership(Membership):
         return row
 
     def _still(self, identity: Identity) -> bool:
-        """Whether an answer to a request sent as ``identity`` concerns the present generation."""
+        """Whether a response to a request sent as ``identity`` concerns the present generation."""
         return self._identity is identity and self.state is State.STABLE
 
     def _standing(self) -> Beat:
@@ -515,7 +516,10 @@ class KafkaMembership(Membership):
         return Beat(Verdict.LOST, reason=f"this member {self.state.value}") if lost else Beat(Verdict.STEADY)
 
     def _shared(self, topics: Mapping[str, TopicInfo]) -> Shared:
-        """Racks count only if this member has one (KAFKA-14867): else broker restarts would cause rebalances."""
+        """The topics as `Shared`. Racks are empty if this member has none: broker restarts would cause rebalances.
+
+        Source: KAFKA-14867.
+        """
         nowhere, racks = frozenset[str](), bool(self._calls.options.rack)
         return {
             name: tuple(info.racks if racks else nowhere for info in topic.partitions) for name, topic in topics.items()

@@ -1,7 +1,7 @@
 """KafkaClient: Kafka's implementation of LogClient, which delegates to one module per family of requests.
 
-Each module is imported when it is first used: a Spark planner starts anew for every query, and would wait a tenth of a
-second for messages that it never sends.
+Each module is imported on first use. A Spark planner starts a new process for every query; importing all modules would
+delay it by a tenth of a second for messages that it never sends.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class KafkaClient(LogClient):
         self._its_reader: KafkaReader | None = None
 
     def check_topic(self, name: str) -> None:
-        """``penstock.interfaces.client.NamesTopics``."""
+        """Raise UsageError for a name that no topic can have."""
         check_topic(name)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
@@ -78,12 +78,12 @@ class KafkaClient(LogClient):
         return None if node is None or self._channel.rests(node.endpoint) else node
 
     def trouble(self, partition: Partition) -> PenstockError | None:
-        """``penstock.interfaces.client.TellsOfTrouble``."""
+        """Why the leader cannot be reached; None if it can, or if no leader is known."""
         node = self._cluster.known_leader(partition)
         return None if node is None else self._channel.trouble(node.endpoint)
 
     def reads_at(self, partition: Partition) -> Node | None:
-        """``penstock.interfaces.client.HasReplicas``."""
+        """The node to read the partition from: its leader, or a follower that the leader has named (KIP-392)."""
         return self._reader.reads_at(partition)
 
     def distrust(self, partition: Partition) -> None:
@@ -93,7 +93,7 @@ class KafkaClient(LogClient):
             self._its_reader.distrust(partition)
 
     def moved(self, partition: Partition) -> bool:
-        """``penstock.interfaces.client.HearsOfMoves``."""
+        """Whether the last refusal named the new leader (KIP-951). True once per refusal."""
         return self._cluster.moved(partition)
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
@@ -101,11 +101,11 @@ class KafkaClient(LogClient):
         return await find_offsets(self._cluster, wanted)
 
     def topic_id(self, topic: str) -> bytes | None:
-        """``penstock.interfaces.client.KnowsTopicIds``."""
+        """The id of a topic; None if it has none or is unknown."""
         return self._cluster.topic_id(topic)
 
     async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
-        """``penstock.interfaces.client.TellsTruncation``."""
+        """The positions (offset, leader epoch) that the leaders' logs no longer have, because they were truncated."""
         from penstock.protocols.kafka.client.fetch import truncated
 
         return await truncated(self._cluster, positions)
@@ -113,23 +113,23 @@ class KafkaClient(LogClient):
     async def read(
         self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
     ) -> Sequence[KafkaFetched]:
-        """One Fetch; ``lane`` "" is the client's fetch lane."""
+        """Send one Fetch. ``lane`` "" is the client's fetch connection."""
         return await self._reader.read(node, reads, limits, lane)
 
     def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
-        """``penstock.interfaces.client.ReadsAtOnce``."""
+        """Send one Fetch without a task; see ``LogClient.read_at_once``."""
         return self._reader.read_at_once(node, reads, limits, heard)
 
     def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
-        """``penstock.interfaces.client.ReadsAgain``."""
+        """Repeat the last Fetch of this node; see ``LogClient.read_again``."""
         return self._its_reader is not None and self._its_reader.read_again(node, moved, heard)
 
     def lend_read(self, node: Node, hold: TryLock) -> KafkaLentRead | None:
-        """``penstock.interfaces.client.LendsReads``."""
+        """Hand the Fetch in flight over to the thread that waits for records; see ``LogClient.lend_read``."""
         return None if self._its_reader is None else self._its_reader.lend(node, hold)
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> KafkaRange:
-        """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 uses the default size."""
+        """Read exactly ``[start, end)`` of one partition, with prefetching. ``fetch_bytes`` 0 uses the default size."""
         from penstock.protocols.kafka.client.reader import KafkaRange
 
         return KafkaRange(self._cluster, self._reader, wanted, fetch_bytes=fetch_bytes)
@@ -147,7 +147,7 @@ class KafkaClient(LogClient):
         await commit(self._coordinator(group), offsets)
 
     def membership(self, options: GroupOptions) -> Membership:
-        """A member for a group, not joined yet. Raises ConfigError for an unknown assignor."""
+        """A member of a group, which has not joined yet. Raises ConfigError for an unknown assignor."""
         if options.protocol == "consumer":
             from penstock.protocols.kafka.client.consumer_member import KafkaEpochMembership, new_member_id
 
@@ -213,6 +213,6 @@ def open_client(
     bootstrap: Sequence[Endpoint],
     options: KafkaOptions | None = None,
 ) -> KafkaClient:
-    """A client over the transport that ``channel_of`` makes for Kafka's dialect. Nothing is connected yet."""
+    """A client over the transport that ``channel_of`` makes for Kafka's dialect. It connects on first use."""
     options = options or KafkaOptions()
     return KafkaClient(channel_of(KafkaDialect(options)), bootstrap, options)

@@ -53,12 +53,13 @@ __all__ = [
     "on_leaders",
 ]
 
-# LeaderEpochs: the epochs in which a partition's records were written, to detect a log with another past.
+# LeaderEpochs: the epochs in which a partition's records were written. They reveal that a log was truncated.
 #
 # A leader writes in its own epoch, and epochs only grow along a log. If a replica without all records becomes leader
 # (an unclean election), it truncates the log and continues in a higher epoch: the offsets behind the cut then mean
 # other records. A client that knows the epoch of the record before an offset can ask whether the log still has it
 # (KIP-320).
+
 UNKNOWN = -1
 
 
@@ -78,7 +79,7 @@ class LeaderEpochs:
     def __init__(self) -> None:
         self._stretches: list[Stretch] = []
         self.validated = UNKNOWN
-        """The epoch of the leader that was last asked whether its log has the same past."""
+        """The epoch of the leader that was last asked whether its log was truncated."""
 
     def epoch_before(self, offset: int) -> int:
         """The epoch of the record before ``offset``; UNKNOWN if it was not seen."""
@@ -88,7 +89,7 @@ class LeaderEpochs:
         return UNKNOWN
 
     def saw(self, seen: Stretch) -> None:
-        """Add records of the log; remove stretches that contradict them, since they were of another log."""
+        """Add records of the log. Stretches that contradict them are removed: they are from before a truncation."""
         if len(self._stretches) == 1:
             epoch, start, end = self._stretches[0]
             if epoch == seen.epoch:
@@ -111,7 +112,10 @@ class LeaderEpochs:
         self.saw(Stretch(epoch, offset, offset))
 
     def parted_at(self, epoch: int, end: int) -> int:
-        """Where the logs diverge: the other one's last common epoch is at most ``epoch``, and ends at ``end`` there."""
+        """The offset at which the logs diverge.
+
+        In the other log, the last epoch up to the requested one is ``epoch``, and it ends at ``end``.
+        """
         return min([end, *(each.start for each in self._stretches if each.epoch > epoch)])
 
     def forget_after(self, epoch: int) -> None:
@@ -129,11 +133,12 @@ def _clear_of(old: Stretch, seen: Stretch) -> Stretch | None:
     return None if gone else Stretch(old.epoch, start, end)
 
 
-# The metadata of the cluster: nodes, topics, leaders. It is refreshed when it proves wrong.
+# The metadata of the cluster: nodes, topics, leaders. A request that fails because of it triggers a refresh.
 #
 # Leader epochs never go backwards for the same topic id: a broker that lags behind must not overwrite another broker's
 # newer answer (KIP-320). A broker that refuses a partition may name its leader (KIP-951), which counts like metadata.
 # Source: Kafka protocol guide, Metadata v1-v13, Fetch v12-v18, Produce v10-v13.
+
 Response = TypeVar("Response")
 
 _MOMENT_S = 0.5
@@ -191,9 +196,9 @@ class Cluster:
         self._options = calls.options
         self._bootstrap = tuple(bootstrap)
         self.cluster_id = ""
-        """From the last metadata; "" before."""
+        """The id in the last metadata; "" before the first."""
         self.changes = 0
-        """Grows with every change of the metadata and every doubt about it."""
+        """Incremented whenever the metadata changes or a leader is distrusted."""
         self._nodes: dict[int, Node] = {}
         self._controller = -1
         self._topics: dict[str, TopicInfo] = {}
@@ -203,10 +208,10 @@ class Cluster:
         self._moved: set[Partition] = set()
         self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.known_leader)
         self.leader = self._routing.leader
-        """The known leader; None after ``distrust`` until its topic was asked for again."""
+        """The known leader; None after ``distrust`` until its topic's metadata is refreshed."""
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> dict[str, TopicInfo]:
-        """Topics by name (None: all); one that does not exist is absent. Raises ConnectionLost, ServerError."""
+        """Topics by name (None: all). Missing topics are left out. Raises ConnectionLost, ServerError."""
         if names is None:
             if fresh or self._routing.all_due():
                 await self._refresh(None)
@@ -222,7 +227,7 @@ class Cluster:
         await self._ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), ())
 
     def at_hand(self, name: str) -> TopicInfo | None:
-        """A topic from recent, undoubted metadata; None if brokers must be asked."""
+        """A topic from metadata that is recent and not distrusted; None if a request is needed."""
         return None if self._routing.due((name,)) else self._topics.get(name)
 
     async def find_leader(self, partition: Partition, what: str) -> Node:
@@ -238,7 +243,7 @@ class Cluster:
         return error_for(code, what, topic=partition.topic, partition=partition.id)
 
     def known_leader(self, partition: Partition) -> Node | None:
-        """The leader in the last metadata, in doubt or not."""
+        """The leader in the last metadata, even if it is distrusted."""
         known = self._leaders.get(partition)
         return None if known is None else known.leader
 
@@ -248,23 +253,23 @@ class Cluster:
         return -1 if known is None else known.leader_epoch
 
     def lineage(self, partition: Partition) -> LeaderEpochs:
-        """The epochs seen in the partition's log; empty again when a new topic gets the name."""
+        """The epochs seen in the partition's log; reset when a new topic gets the name."""
         found = self._lineages.get(partition)
         if found is None:
             found = self._lineages[partition] = LeaderEpochs()
         return found
 
     def distrust(self, partition: Partition) -> None:
-        """Doubt the partition's leader: the next use refreshes the metadata."""
+        """Distrust the partition's leader: the next use refreshes the metadata."""
         self.changes += 1
         self._moved.discard(partition)
         self._routing.distrust(partition)
 
     def named(self, partition: Partition, by: Node, leader: NamedLeader, nodes: Sequence[NamedNode]) -> bool:
-        """Take over the leader that ``by`` named when it refused a request; returns whether it is news.
+        """Take over the leader that ``by`` named when it refused a request. Returns whether it can be used.
 
-        The higher epoch wins. With an equal epoch only a different node's confirmation of the known leader counts: a
-        node that refuses a partition which it claims to lead needs a metadata refresh.
+        The higher epoch wins. With an equal epoch only a different node's confirmation of the known leader counts. If a
+        node refuses a partition and still claims to lead it, a metadata refresh is needed.
         """
         known = self._leaders.get(partition)
         result = {each.node_id: Node(str(each.node_id), Endpoint(each.host, each.port), each.rack) for each in nodes}
@@ -281,7 +286,7 @@ class Cluster:
         return True
 
     def moved(self, partition: Partition) -> bool:
-        """``penstock.interfaces.HearsOfMoves``."""
+        """Whether the last refusal named the new leader; see ``LogClient.moved``."""
         if partition not in self._moved:
             return False
         self._moved.discard(partition)
@@ -293,13 +298,13 @@ class Cluster:
         return None if topic is None else topic.id
 
     async def refresh_recreated(self, ids: Iterable[tuple[str, bytes | None]]) -> None:
-        """Refresh topics whose ids here differ from these: the metadata here may be the older one."""
+        """Refresh topics whose known ids differ from these: the cached metadata may be outdated."""
         differ = {name for name, each in ids if each is not None and self.topic_id(name) not in {None, each}}
         if differ:
             await self.topics(differ, fresh=True)
 
     def recreated(self, partition: Partition, offset: int, topic_id: bytes | None) -> TopicRecreated | None:
-        """The error for an offset of a deleted topic whose name another topic has now, as far as ids are known."""
+        """The error for an offset of a deleted topic whose name a new topic has; None if the ids do not show that."""
         if topic_id is None:
             return None
         known = self.topic_id(partition.topic)
@@ -338,10 +343,10 @@ class Cluster:
         return self._candidates()[0] if node is None else node.endpoint
 
     async def ask_anyone(self, message: object, response: type[Response], *, at_most: int | None = None) -> Response:
-        """Ask the least loaded node, then the others, in rounds, until one answers or the time is over.
+        """Ask the least loaded node, then the others, in rounds, until one responds or the time is over.
 
-        A silent node is skipped after a moment, which doubles each round. A node that breaks the protocol is skipped,
-        and its error is only raised if no other node could be asked.
+        A node that does not respond is skipped after a short timeout, which doubles each round. A node that violates
+        the protocol is skipped, too; its error is only raised if no other node could be asked.
         """
         retry = Retry(self._channel, self._options)
         within_s = _MOMENT_S
@@ -361,7 +366,7 @@ class Cluster:
     def _candidates(self) -> list[Endpoint]:
         """Known nodes, the least loaded first, then the bootstrap servers, in case all known nodes have moved.
 
-        Nodes that could not be reached a moment ago come last in each part: asking them means waiting first.
+        In both parts, nodes that were unreachable a moment ago come last, because a request to them has to wait.
         """
         known = {
             node.endpoint: (self._channel.rests(node.endpoint), *self.calls.load(node.endpoint), self._channel.random())
@@ -374,7 +379,7 @@ class Cluster:
         await self._ask(self._request(names), names)
 
     async def _ask(self, request: MetadataRequest, names: Collection[str] | None) -> None:
-        """Ask for ``names``; topics that are just being created are asked for again for a while."""
+        """Request the metadata of ``names``. Topics that are still being created are requested again for a while."""
         retry = Retry(self._channel, self._options, timeout_ms=self._options.unknown_topic_patience_ms)
         while True:
             answer = await self.ask_anyone(request, MetadataResponse)
@@ -471,7 +476,7 @@ class Cluster:
             self._lineages.pop(info.partition, None)
 
 
-# Work on many partitions: sent to each partition's leader, and sent again after leader changes.
+# Requests about many partitions, sent to each partition's leader and repeated after leader changes.
 Result = TypeVar("Result")
 Outcome = Mapping[Partition, Result | PenstockError]
 
@@ -485,7 +490,7 @@ def by_topic(partitions: Collection[Partition]) -> dict[str, list[Partition]]:
 
 
 def note_error(cluster: Cluster, partition: Partition, error: PenstockError) -> None:
-    """Doubt the partition's leader if the error may mean that it has moved."""
+    """Distrust the partition's leader if the error may mean that it has moved."""
     if not isinstance(error, ServerError) or row(error.code).refresh_metadata:
         cluster.distrust(partition)
 
@@ -553,7 +558,9 @@ async def _round(
 
 # ListOffsets: a partition's start, its end, or its first record of some time.
 #
-# Source: Kafka protocol guide, ListOffsets v1-v11. For a time after the last record the answer is -1, without an error.
+# Source: Kafka protocol guide, ListOffsets v1-v11. For a time after the last record the response is -1, without an
+# error.
+
 _WHAT = "asking for an offset failed"
 _NO_TIMES = 43
 """UNSUPPORTED_FOR_MESSAGE_FORMAT: the log's records have no times, or the broker does not search them by time."""

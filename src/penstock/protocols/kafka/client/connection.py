@@ -176,7 +176,7 @@ class Calls:
         within_s: float | None = None,
         over: Link[Versions] | None = None,
     ) -> Response:
-        """Send ``message`` (or a ``ByVersion``) in the best common version, capped by ``at_most``; read the answer.
+        """Send ``message`` (or a ``ByVersion``) in the best common version, capped by ``at_most``; read the response.
 
         ``timeout_s`` None is ``request_timeout_ms``; ``held_s`` is how long the broker may hold the response on
         purpose; ``within_s`` bounds the wait for a connection (None: no bound of its own); ``over`` is this lane's
@@ -295,7 +295,7 @@ def only(answers: Sequence[Response], what: str) -> Response:
 
 
 def _decoded(response: type[Response], version: int, frame: Frame) -> Response:
-    """Bytes after the message are ignored, as Kafka's own clients do: librdkafka's mock brokers send one too many."""
+    """Decode a response. Extra bytes are ignored, as in Kafka's own clients: librdkafka's mock brokers send one."""
     reader = Reader(frame.body)
     reader.i32()  # the correlation id
     if declared(response).is_flexible(version):
@@ -307,6 +307,7 @@ def _decoded(response: type[Response], version: int, frame: Frame) -> Response:
 #
 # Source: Kafka protocol guide, "Retrieving Supported API versions"; KIP-511 (a broker that does not know the version
 # answers in version 0 with error 35 and, where it can, its own range).
+
 _HIGHEST = 4
 _FIRST_WITH_NAME = 3
 _UNSUPPORTED_VERSION = 35
@@ -322,7 +323,7 @@ class KafkaDialect:
         self._options = options
 
     def framing(self) -> KafkaFraming:
-        """Responses may be larger than any limit in a request: a batch always comes whole."""
+        """Responses may exceed the limits of a request, because a broker always sends whole batches."""
         return KafkaFraming(answers=True, limit=_LARGEST_ANSWER)
 
     async def greet(self, connection: Connection) -> Versions:
@@ -341,7 +342,7 @@ class KafkaDialect:
         )
 
     def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
-        """Brokers send nothing on their own."""
+        """Raise ProtocolViolation: brokers send nothing but responses."""
         del connection, frame
         raise ProtocolViolation("a broker sent something that is no answer")
 
@@ -362,9 +363,9 @@ def _error_code(answer: Frame) -> int:
 
 
 def _fallback(answer: Frame) -> int:
-    """The version for the next attempt: the broker's highest if the answer has it, else 0.
+    """The version for the next attempt: the broker's highest if the response has it, else 0.
 
-    librdkafka's mock cluster sends a tail that is no array at all.
+    librdkafka's mock cluster sends bytes after the error code that are not an array.
     """
     try:
         found = read_response(ApiVersionsResponse, 0, answer.body)

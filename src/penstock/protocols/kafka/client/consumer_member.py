@@ -55,14 +55,14 @@ __all__ = [
 #
 # The coordinator decides about the assignment and returns it in heartbeat responses, together with an epoch, which the
 # member sends in all its requests. A member is **UNJOINED** until it asks to join. In **JOINING** its heartbeat of
-# epoch 0 is in flight; the answer makes it a member, with or without partitions. It is **STABLE** while it owns its
-# target assignment. Else it is **RECONCILING**: it keeps its partitions until the engine has had time to give up those
-# that others shall have. In **ACKNOWLEDGING** the engine has done so, and the member reports the partitions that it
-# owns now. **REPLACED** is final: another process has this instance id. A member that has **LEFT** may join again.
+# epoch 0 is in flight; the response makes it a member, with or without partitions. It is **STABLE** while it owns its
+# target assignment. Otherwise it is **RECONCILING**: it keeps its partitions until the engine has given up those that
+# move to other members. In **ACKNOWLEDGING** the engine has done so, and the member reports the partitions that it
+# still owns. **REPLACED** is final: another process has this instance id. A member that has **LEFT** may join again.
 #
 # Three rules of this file. First, a member has one heartbeat in flight at a time, from any thread (the engine makes
-# sure of that): two would carry the same epoch, and one would be fenced. Second, an event is the answer to a request of
-# the present epoch. Third, a member without an epoch owns nothing.
+# sure of that): two would carry the same epoch, and one would be fenced. Second, an event is the response to a request
+# of the present epoch. Third, a member without an epoch owns nothing.
 #
 # Source: KIP-848, "Member State Machine"; brokers of 4.3.1.
 class State(enum.Enum):
@@ -78,7 +78,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """An event of a member: the meaning of an answer, or an action of its own process."""
+    """An event of a member: the meaning of a response, or an action of its own process."""
 
     JOIN = "asked to take part, or to say what it owns now"
     LEAVE = "asked to leave"
@@ -123,7 +123,7 @@ _LOST: Final = Row(State.UNJOINED, (Effect.FORGET_EPOCH, Effect.LOSE))
 _LEFT: Final = Row(State.LEFT, (Effect.FORGET_EPOCH,))
 
 ASKING: Final = frozenset({State.JOINING, State.ACKNOWLEDGING})
-"""States in which a join waits for the coordinator's answer."""
+"""States in which a join waits for the coordinator's response."""
 
 _JOINING: Final[Mapping[Event, Row]] = {
     _E.AS_IT_IS: Row(_S.STABLE),
@@ -206,7 +206,7 @@ _MEANING: Final[Mapping[int, Event]] = {
 
 
 def event_of(error: PenstockError) -> Event:
-    """The event for an error, or for a request without an answer.
+    """The event for an error, or for a request without a response.
 
     >>> event_of(ConnectionLost("gone"))
     <Event.MOVED: 'the coordinator is another one, or out of reach'>
@@ -219,10 +219,11 @@ def event_of(error: PenstockError) -> Event:
     return Event.REFUSED
 
 
-# Heartbeats of a member: the fields they send, and the target assignment that their answers bring.
+# Heartbeats of a member: the fields they send, and the target assignment that their responses bring.
 #
 # A heartbeat sends the fields that have changed since the last answered one, and all fields after any error. Source:
 # KIP-848, ConsumerGroupHeartbeat v0-v1.
+
 JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1
 _AWAY_EPOCH: Final = -2
@@ -246,7 +247,7 @@ class Wanted(NamedTuple):
 
 
 class Telling:
-    """The state that one member has sent to the coordinator; ``member_id`` is the member's id.
+    """The state that a member has reported to the coordinator, and the heartbeats that report changes.
 
     ``_patterned``: the coordinator may have a pattern of this member, even if the member has none now.
     """
@@ -259,7 +260,7 @@ class Telling:
         self.member_id = member_id
 
     def beat(self, epoch: int, wanted: Wanted, owned: Owned) -> ConsumerGroupHeartbeatRequest:
-        """A heartbeat in this epoch; with all fields after `forget`, and with epoch 0."""
+        """A heartbeat in this epoch. It has all fields after `forget` and in epoch 0."""
         whole = epoch == JOIN_EPOCH or self._last_sent is None
         result, sent_owned = self._last_sent or (Wanted(), None)
         options = self._options
@@ -277,7 +278,7 @@ class Telling:
         )
 
     def goodbye(self) -> ConsumerGroupHeartbeatRequest:
-        """The last heartbeat; a static member's announces that it will be back."""
+        """The last heartbeat. A static member's last heartbeat announces that it will return."""
         epoch = _LEAVE_EPOCH if self._options.instance_id is None else _AWAY_EPOCH
         return ConsumerGroupHeartbeatRequest(
             group_id=self._options.group,
@@ -295,15 +296,15 @@ class Telling:
         return _NO_PATTERN if self._patterned or inherits else None
 
     def heard(self, wanted: Wanted, owned: Owned, *, another_target: bool) -> None:
-        """Note that a heartbeat with these was answered without an error.
+        """Note that a heartbeat with these fields was accepted.
 
-        If the answer changes the target, the owned partitions must be sent again even if they have not changed: the
-        coordinator cannot know otherwise that a partition which was assigned for a moment only has not been taken.
+        If the response changes the target, the next heartbeat must repeat the owned partitions, even if they are the
+        same. Otherwise the coordinator could not know that a briefly assigned partition was never taken.
         """
         self._last_sent = (wanted, None if another_target else owned)
 
     def forget(self) -> None:
-        """The coordinator's knowledge is uncertain: the next heartbeat sends all fields."""
+        """Send all fields with the next heartbeat, because it is uncertain which ones the coordinator has."""
         self._last_sent = None
 
     def knows(self, owned: Owned) -> bool:
@@ -312,7 +313,7 @@ class Telling:
 
 
 class Target:
-    """The target assignment from the last answer, by topic ids, and the names of these topics."""
+    """The target assignment from the last response, by topic ids, and the names of these topics."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -320,7 +321,7 @@ class Target:
         self._names: dict[bytes, str] = {}
 
     def set(self, result: ConsumerGroupHeartbeatResponseAssignment | None) -> bool:
-        """Take an answer's assignment (None leaves the target unchanged); returns whether the target has changed."""
+        """Take a response's assignment (None leaves the target unchanged); returns whether the target has changed."""
         before = self._places
         if result is not None:
             self._places = frozenset((each.topic_id, n) for each in result.topic_partitions for n in each.partitions)
@@ -332,13 +333,13 @@ class Target:
         return not {topic_id for topic_id, _ in self._places} <= self._names.keys()
 
     def clear(self) -> None:
-        """Empty the target: this is no member any more."""
+        """Empty the target, because the membership has ended."""
         self._places = frozenset()
 
     async def name(self, wanted: Wanted) -> None:
         """Look up the topics' names, as far as brokers know them. Raises as `Cluster.topics`."""
         ids = {topic_id for topic_id, _ in self._places}
-        # A known name stays, so that an answer from a broker that does not know the topic yet removes nothing.
+        # A known name stays, so that a response from a broker that does not know the topic yet removes nothing.
         self._names = {each: name for each, name in self._names.items() if each in ids}
         if self._look(ids):
             if wanted.pattern is None:
@@ -390,9 +391,10 @@ def _by_id(owned: Owned) -> list[ConsumerGroupHeartbeatRequestTopicPartition]:
 
 # The member: it walks the table and sends the requests.
 #
-# Joining is a heartbeat with epoch 0. From then on heartbeats bring the target assignment. If it differs from the owned
-# partitions, the engine gives up those that others shall have and joins again, which here means to report the remaining
-# ones. Source: KIP-848; Kafka protocol guide, ConsumerGroupHeartbeat v0-v1; brokers of 4.3.1.
+# Joining is a heartbeat with epoch 0. The responses to heartbeats bring the target assignment. If it differs from the
+# owned partitions, the engine gives up those that move to other members and joins again: it reports the rest. Source:
+# KIP-848; Kafka protocol guide, ConsumerGroupHeartbeat v0-v1; brokers of 4.3.1.
+
 _FIRST_INTERVAL_S: Final = 5.0
 _LONGEST_BEAT_S: Final = 15.0
 """A third of the brokers' default session timeout, so that there is time for another heartbeat."""
@@ -413,9 +415,9 @@ class KafkaEpochMembership(Membership):
     """``penstock.interfaces.client.Membership``, ``HasEpoch`` and ``MatchesPatterns``.
 
     ``member_id`` is chosen here, not by the coordinator. ``_known``: the coordinator may know this member.
-    ``_unanswered``: a request to join may have succeeded without an answer. ``_has_news``: the next heartbeat has news
-    for the engine. ``_in_vain``: the number of heartbeats in a row without a lasting result: no answer, a retriable
-    error, or topics without a known name.
+    ``_unanswered``: a request to join got no response and may have succeeded. ``_has_news``: the next heartbeat has
+    news for the engine. ``_in_vain``: the number of heartbeats in a row that failed: they got no response or a
+    retriable error, or a topic's name is still unknown.
     """
 
     def __init__(self, coordinator: Coordinator, options: GroupOptions, member_id: str) -> None:
@@ -449,8 +451,7 @@ class KafkaEpochMembership(Membership):
 
     @property
     def heartbeat_interval_s(self) -> float:
-        """The coordinator's interval; 0 if owned partitions must be reported, or news must reach the engine, at
-        once."""
+        """The coordinator's interval; 0 if partitions must be reported or the engine must be notified at once."""
         if self._in_vain:
             limits = self._calls.options
             backoff_ms = limits.retry_backoff_ms * 2.0 ** min(self._in_vain - 1, 30)
@@ -459,7 +460,7 @@ class KafkaEpochMembership(Membership):
         return 0.0 if to_tell or self._has_news else self._interval_s
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
-        """Partitions that the coordinator wants to give to others; none without an epoch: all are lost already."""
+        """Partitions that the coordinator moves to other members. Empty without an epoch, when all are lost already."""
         if self.epoch < 0:
             return frozenset()
         target = self._target.of(self._wanted)
@@ -502,7 +503,7 @@ class KafkaEpochMembership(Membership):
         return Assignment(self.epoch, frozenset(self._owned))
 
     async def heartbeat(self) -> Beat:
-        """Send a heartbeat. Raises FencedError, and ServerError for errors that do not pass by themselves."""
+        """Send a heartbeat. Raises FencedError, and ServerError for persistent errors."""
         if self.state in (State.STABLE, State.RECONCILING):
             error = await self._ask()
             if self.state in (State.STABLE, State.RECONCILING):  # no commit has moved the state meanwhile
@@ -514,7 +515,7 @@ class KafkaEpochMembership(Membership):
         return Wanted(frozenset(topics), self._pattern) != self._wanted
 
     def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
-        """``penstock.interfaces.client.CommitsAtOnce``."""
+        """Send the first attempt of a commit without a task; see ``Membership.commit_at_once``."""
         if self._identity is NO_MEMBER:
             return False
 
@@ -526,7 +527,7 @@ class KafkaEpochMembership(Membership):
     async def commit(self, offsets: Mapping[Partition, Committed], first: First | None = None) -> None:
         """Commit in this member's epoch. Raises ServerError; FencedError if another process took this identity.
 
-        If the coordinator has a newer epoch, waits for the heartbeat's answer that brings it, and commits again.
+        If the coordinator has a newer epoch, waits for the heartbeat's response that brings it, and commits again.
         ``first``: the first attempt, which has already failed.
         """
         retry = Retry(self._calls.channel, self._calls.options, begun=None if first is None else first.begun)
@@ -550,9 +551,9 @@ class KafkaEpochMembership(Membership):
                 return
 
     def _refused(self, event: Event, error: PenstockError) -> None:
-        """Treat a commit's error as the next heartbeat's error, which would be the same."""
+        """Handle a commit's error as if it were the next heartbeat's: the heartbeat would get the same error."""
         if self.state in ASKING:
-            return  # the answer in flight has the same error, and the join handles it
+            return  # the response in flight has the same error, and the join handles it
         self._step(event, error)
 
     async def leave(self, reason: str) -> None:
@@ -575,7 +576,7 @@ class KafkaEpochMembership(Membership):
             raise error
 
     async def _step_aside(self) -> None:
-        """Leave before joining again. If the place stays taken, another member holds it, as the next answer shows."""
+        """Leave before joining again. If the instance id is still taken then, another member holds it."""
         try:
             await self._say_goodbye()
         except PenstockError as error:
@@ -587,7 +588,7 @@ class KafkaEpochMembership(Membership):
     # One heartbeat.
 
     async def _ask(self) -> PenstockError | None:
-        """Send one heartbeat and process its answer; returns the answered error, or None."""
+        """Send one heartbeat and process its response. Returns the error in the response, or None."""
         wanted, owned = self._wanted, self._owned
         message = self._telling.beat(max(self.epoch, JOIN_EPOCH), wanted, owned)
         self._known = True
@@ -605,7 +606,7 @@ class KafkaEpochMembership(Membership):
         return None
 
     async def _call(self, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | None:
-        """The answer, after taking over its epoch; None if a commit found meanwhile that the membership is over."""
+        """The response, after taking over its epoch; None if a commit found meanwhile that the membership is over."""
         timeout_s = min(self._calls.options.request_timeout_s, _LONGEST_BEAT_S)
         sent, before = self._identity, self._unanswered
         self._unanswered = True
@@ -632,7 +633,7 @@ class KafkaEpochMembership(Membership):
             await self._target.name(self._wanted)
 
     def _event(self, error: PenstockError | None) -> Event:
-        """The event for an answer. A join takes new partitions at once: the coordinator has freed them."""
+        """The event for a response. A join takes new partitions at once: the coordinator has freed them."""
         if error is not None:
             event = event_of(error)
             return Event.HELD_BY_ITSELF if event is Event.HELD and self._unanswered else event

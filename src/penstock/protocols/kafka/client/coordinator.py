@@ -78,6 +78,7 @@ NO_MEMBER = Identity()
 # A coordinator does not return an offset that an open transaction is about to change (UNSTABLE_OFFSET_COMMIT, KIP-447).
 # This usually lasts milliseconds. A transaction that a killed program left open lasts until its transactional id is
 # taken over, or its ``transaction_timeout_ms`` are over.
+
 _FIRST_S: Final = 5.0
 _EVERY_S: Final = 30.0
 _FORGOTTEN_S: Final = 60.0
@@ -95,7 +96,7 @@ class HeldOffsets:
         self._said: float | None = None
 
     def reported(self, held: Collection[Partition], now: float) -> None:
-        """Note the held partitions of a coordinator's answer."""
+        """Note the held partitions of a coordinator's response."""
         if self._since is not None and now - self._asked > _FORGOTTEN_S:
             self._since = self._said = None
         self._asked = now
@@ -128,13 +129,14 @@ class HeldOffsets:
 #
 # A group's connection must not be shared: a JoinGroup may block it for minutes. Source: Kafka protocol guide,
 # FindCoordinator v0-v6 (KIP-699 from v4).
+
 Response = TypeVar("Response")
 T = TypeVar("T")
 _FIRST_WITH_KEYS = 4
 
 
 class Kind(enum.IntEnum):
-    """The kind of key that is coordinated; the values are FindCoordinator's key types."""
+    """The kind of a coordinator's key; the values are FindCoordinator's key types."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -172,7 +174,7 @@ class Coordinator:
         return self._node
 
     def forget(self) -> None:
-        """The coordinator has moved or cannot be reached: look it up again before the next request."""
+        """Look the coordinator up again before the next request: it has moved or cannot be reached."""
         self._node = None
 
     def note(self, error: PenstockError) -> None:
@@ -212,7 +214,7 @@ class Coordinator:
             raise
 
     async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Repeat ``ask`` until it succeeds, with a new coordinator where it moves.
+        """Repeat ``ask`` until it succeeds. If the coordinator moves, it is looked up again.
 
         Raises errors that are not retriable, and the last error when ``api_timeout_ms`` is over.
         """
@@ -245,7 +247,7 @@ class Coordinator:
         return link
 
     def tell(self, link: PromptLink[Versions], outgoing: Outgoing, result: OnAnswer) -> None:
-        """Send one request without waiting; ``on_result`` gets the answer, and has to pass an error to ``note``.
+        """Send one request without waiting. ``result`` gets the response, and must pass an error to ``note``.
 
         Raises ConnectionLost.
         """
@@ -320,6 +322,7 @@ def _node(
 # the offset of a deleted topic is then not committed for a later topic of the same name. Source: Kafka protocol guide,
 # OffsetCommit v2-v10, OffsetFetch v1-v10; KIP-447 (stable offsets), KIP-709 (batches of groups), KIP-848 (member
 # epochs).
+
 _NO_OFFSET = -1
 _UNSTABLE_OFFSET = 88
 _UNKNOWN_TOPIC_ID = 100
@@ -582,7 +585,7 @@ def _found(
     coordinator: Coordinator, answer: OffsetFetchResponse, names: Mapping[bytes, str]
 ) -> Iterator[tuple[Partition, Committed]]:
     what = f"asking for the offsets of group {coordinator.key!r} failed"
-    # Before v8 the answer itself has one group; its list of groups is then the default, not an empty list.
+    # Before v8 the response itself has one group; its list of groups is then the default, not an empty list.
     result = only(answer.groups, what) if answer.groups != () else answer
     if result.error_code != NONE:
         raise error_for(result.error_code, what)

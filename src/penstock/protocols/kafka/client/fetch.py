@@ -76,6 +76,7 @@ __all__ = [
 #
 # The records stay in the transport's buffer; they are decoded on demand, in any thread. Source: Kafka protocol guide,
 # Fetch v4-v18, "Record Batch".
+
 _ALONE = struct.Struct(">qiib6xi")  # as _PREFIX, and the last offset delta of a batch v2
 _PREFIX = struct.Struct(">qiib")  # base offset, length of what follows, leader epoch (a checksum before v2), magic
 _LENGTH_AFTER = 12
@@ -289,6 +290,7 @@ def _stretch(records: Buffer, at: int) -> Stretch | None:
 # wanted position differs from the one last sent, so that nothing depends on whether the response arrived.
 #
 # Source: KIP-227; KIP-516 (topic ids).
+
 Key = tuple[str | bytes, int]
 """Topic (its name, or its id from Fetch v13 on) and partition."""
 
@@ -449,7 +451,7 @@ class FetchSession:
             self._see(Event.LOST)
 
     def in_doubt(self) -> None:
-        """The result of the last request is unknown."""
+        """The result of the last request is unknown: the next one is a full request."""
         self._asked = None
         self._see(Event.LOST)
 
@@ -492,11 +494,12 @@ def _difference(
 # Read replicas: the followers to which leaders have directed this client (KIP-392), and a pause after trouble.
 #
 # A leader that gets a client's rack may name a follower nearer to it, and then returns no records. The client reads
-# from the follower until the lease is over, the partition has another leader, or something goes wrong. After trouble
+# from the follower until the lease is over, the partition has another leader, or a fetch fails. After a failure
 # the leader is asked without the rack for a while, so that it serves the records itself: it would only name the same
 # follower again.
 #
 # Source: KIP-392.
+
 _SHUNNED_S: Final = 10.0
 
 
@@ -518,7 +521,7 @@ class ReadReplicas:
 
     @property
     def any(self) -> bool:
-        """Whether anything is read from a follower: for most clients never, and this is asked often."""
+        """Whether any partition is read from a follower. A fast check, because most clients never do."""
         return bool(self._leases)
 
     @property
@@ -527,7 +530,7 @@ class ReadReplicas:
         return not (self._leases or self._shunned)
 
     def prefer(self, partition: Partition, node_id: int, leader_epoch: int, now: float) -> None:
-        """Note the follower that the leader of this epoch names."""
+        """Note the follower that the leader of this epoch has named."""
         self._leases[partition] = _Lease(node_id, leader_epoch, now + self._lease_s)
 
     def node_id(self, partition: Partition, leader_epoch: int, now: float) -> int | None:
@@ -544,7 +547,7 @@ class ReadReplicas:
         self._leases.pop(partition, None)
 
     def shun(self, partition: Partition, now: float) -> None:
-        """Trouble at the partition's follower, if it had one: the leader must serve it for a while."""
+        """Read from the leader for a while, because the partition's follower failed. No effect without a follower."""
         if self._leases.pop(partition, None) is not None:
             self._shunned[partition] = now + _SHUNNED_S
 
@@ -556,17 +559,18 @@ class ReadReplicas:
         return any(partition in self._shunned for partition in partitions)
 
 
-# Truncation: does the present leader's log still have the records that were read, or was it truncated and written anew?
+# Truncation: a new leader's log may lack records that were read, because it was truncated and then rewritten.
 #
-# Each new leader is asked once, with OffsetForLeaderEpoch, for positions whose epoch is known (`LeaderEpochs`). A Fetch
-# from v12 on asks the same each time, which also covers later changes. Source: KIP-320; Kafka protocol guide,
-# OffsetForLeaderEpoch v0-v4.
+# An OffsetForLeaderEpoch checks this once for each new leader, for positions whose epoch is known
+# (`penstock.protocols.kafka.client.cluster.LeaderEpochs`). From v12 on each Fetch checks it, too, which covers later
+# changes. Source: KIP-320; Kafka protocol guide, OffsetForLeaderEpoch v0-v4.
+
 _UNSUPPORTED_VERSION = 35
 _WHAT = "asking how far a leader epoch reaches failed"
 
 
 class EpochEnd(NamedTuple):
-    """The last epoch up to the requested one that a leader's log has, and where it ends there."""
+    """The last epoch up to the requested one in a leader's log, and that epoch's end offset."""
 
     epoch: int
     end: int
@@ -575,7 +579,7 @@ class EpochEnd(NamedTuple):
 async def validate(
     cluster: Cluster, node: Node, reads: Sequence[ReadFrom], lane: str
 ) -> Mapping[Partition, LogTruncated]:
-    """Ask a leader that is new for these positions; returns those whose log was truncated below them.
+    """Ask a new leader whether it has the records before these positions. Returns the positions that were truncated.
 
     Partitions with an error are left out: a read from the same leader gets the same error, and reports it. Raises
     ConnectionLost, RequestTimeout.
@@ -606,7 +610,7 @@ async def validate(
 
 
 def is_new(cluster: Cluster, read: ReadFrom) -> bool:
-    """Whether the leader neither wrote the record before this position nor was asked about it."""
+    """Whether the leader must be asked: it did not write the record before this position, and was not asked yet."""
     lineage, leader = cluster.lineage(read.partition), cluster.leader_epoch(read.partition)
     return lineage.epoch_before(read.offset) not in {UNKNOWN, leader} and leader not in {UNKNOWN, lineage.validated}
 
@@ -703,6 +707,7 @@ def _request(cluster: Cluster, epochs: Mapping[Partition, int]) -> OffsetForLead
 # for a log's content: a follower may lag behind, so the leader is asked for an offset that a follower misses, and
 # followers are not asked where epochs end. Source: Kafka protocol guide, Fetch v4-v18; KIP-227, KIP-320, KIP-392,
 # KIP-516.
+
 WHAT = "reading failed"
 _HIGHEST_WITH_NAMES = 12
 _FIRST_WITH_LAST_EPOCH = 12

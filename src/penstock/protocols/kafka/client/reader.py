@@ -40,10 +40,10 @@ __all__ = ["DEFAULT_FETCH_BYTES", "KafkaLentRead", "KafkaRange", "KafkaReader", 
 
 # A repeated fetch: the last request of a node's session, for as long as hardly anything changes.
 #
-# The next request differs from the last one only in its numbers and in the positions that have moved, and most answers
-# are plain. Partitions without news and without a new position cost nothing: a waiting consumer asks for all of them
-# again and again. Two things are checked: at a new position, whether the record before it is of another leader
-# (`truncated`), and whether the cluster's metadata has changed (`Cluster.changes`).
+# The next request differs from the last one only in its numbers and in the positions that have moved, and most
+# responses are plain (`wire.fetch`). A waiting consumer repeats its request many times, so partitions without a change
+# must cost nothing. Two things are checked: whether another leader wrote the record before a new position
+# (`fetch.truncated`), and whether the cluster's metadata has changed (`Cluster.changes`).
 class _Still:
     """One partition: its key in requests, its position, and the leader epochs seen in its log."""
 
@@ -57,7 +57,7 @@ class _Still:
 
 
 class RepeatedFetch:
-    """A node's session on one connection. ``changes``: `Cluster.changes` when the first request was composed."""
+    """A node's session on one connection. ``changes``: `Cluster.changes` when the first request was built."""
 
     __slots__ = (
         "_by_key", "_by_partition", "_options", "asked", "changes", "held_s", "limits", "link", "requests",
@@ -110,14 +110,14 @@ class RepeatedFetch:
             epoch = each.lineage.epoch_before(read.offset)
             result = each.place.leader_epoch
             if epoch not in (UNKNOWN, result):
-                return None  # the leader may have to be asked first whether its log has the same past
+                return None  # the leader may have to be asked first whether its log was truncated
             each.read = read
             each.place = named[each.key] = FetchPosition(read.offset, result, epoch, read.max_bytes)
         asked = self.asked = self.session.ask_again(named)
         return asked
 
     def answered(self, plain: Plain) -> list[KafkaFetched]:
-        """Process a plain answer; returns its partitions."""
+        """Process a plain response; returns its partitions."""
         asked, self.asked = self.asked, None
         assert asked is not None
         session_id, parts = plain
@@ -135,7 +135,7 @@ class RepeatedFetch:
 
 
 # A repeated fetch in the thread that waits for its records. It processes plain answers as the reader does on the event
-# loop, and hands back all other answers unread.
+# loop, and hands back all other responses unread.
 class KafkaLentRead:
     """``penstock.interfaces.client.LentRead``."""
 
@@ -194,13 +194,14 @@ class KafkaLentRead:
 # If the broker has lost its session, or the two are out of step, the full request is sent at once; a second failure is
 # an error like others. A range needs no session: it names one partition each time, and brokers keep only a thousand
 # sessions in all (`KafkaRange`).
+
 _LANE = "fetch"
 _SLACK_S = 5.0
 _FAREWELL_S = 1.0
 
 
 class Read:
-    """One request of a reader: its content is decided when its version is known, once."""
+    """One request of a reader. Its content is determined once, when its version is known."""
 
     __slots__ = ("_asked", "_form", "_limits", "_places", "_session", "version")
 
@@ -243,7 +244,7 @@ class Read:
         raise error_for(answer.error_code, WHAT, node=str(node.endpoint))
 
     def lost(self) -> None:
-        """The answer will not come, or will not be read."""
+        """The response will not come, or will not be read."""
         if self._session is not None and self._asked is not None:
             self._session.lost(self._asked)
 
@@ -355,7 +356,7 @@ class KafkaReader:
         return read.answered(answer, node)
 
     def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
-        """``read``, if a connection is free and no leader must be asked first about its log's past."""
+        """As ``read``, if a connection is free and no leader must be asked first whether its log was truncated."""
         link = self._calls.prompt(node.endpoint, _LANE)
         if link is None or any(is_new(self._cluster, each) for each in reads) or self._recreated(reads):
             return False
@@ -373,7 +374,7 @@ class KafkaReader:
         limits: ReadLimits,
         heard: FetchHeard,
     ) -> None:
-        """Raises PenstockError if nothing was written."""
+        """Send the read; ``heard`` gets its result. Raises PenstockError if nothing was written."""
         changes = self._cluster.changes
         read = self._made(node, reads, limits, self._session(node))
 
@@ -407,7 +408,7 @@ class KafkaReader:
         reads: Sequence[ReadFrom],
         node: Node,
     ) -> Sequence[KafkaFetched] | None:
-        """Process an answer. Raises as ``read``."""
+        """Process a response. Raises as ``read``."""
         try:
             if isinstance(answer, PenstockError):
                 raise answer
@@ -421,7 +422,7 @@ class KafkaReader:
     # Repeated fetches.
 
     def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
-        """``penstock.interfaces.client.ReadsAgain``."""
+        """Repeat the last read of this node; see ``LogClient.read_again``."""
         still = self._stills.get(node.endpoint) or self._still(node)
         if still is None or still.changes != self._cluster.changes or not self._replicas.quiet:
             return False
@@ -449,7 +450,7 @@ class KafkaReader:
         return True
 
     def lend(self, node: Node, hold: TryLock) -> KafkaLentRead | None:
-        """``penstock.interfaces.client.LendsReads``."""
+        """Hand the read in flight over to the caller's thread; see ``LogClient.lend_read``."""
         still = self._stills.get(node.endpoint)
         if still is None or still.asked is None:
             return None
@@ -467,7 +468,7 @@ class KafkaReader:
     def _unusual(
         self, still: RepeatedFetch, answer: Frame | PenstockError, node: Node
     ) -> Sequence[KafkaFetched] | None:
-        """Process an answer that is not plain, as ``_results``."""
+        """Process a response that is not plain, as ``_results``."""
         reads = still.reads
         asked, still.asked = still.asked, None
         form = FetchForm(self._cluster, node, reads, self._replicas, still.keys)
@@ -506,7 +507,7 @@ class KafkaReader:
         return self._sessions.setdefault(node.endpoint, FetchSession())
 
     def _led(self, node: Node, reads: Sequence[ReadFrom]) -> Sequence[ReadFrom]:
-        """If this is a follower: without the partitions whose leader must be asked first about its log's past."""
+        """If this is a follower: without the partitions whose leader must be asked first about truncation."""
         strange = [
             each for each in reads if is_new(self._cluster, each) and not leads(self._cluster, node, each.partition)
         ]
@@ -528,14 +529,16 @@ def _patience_s(options: KafkaOptions, limits: ReadLimits) -> float:
     return max(options.request_timeout_s, limits.max_wait_ms / 1_000 + _SLACK_S)
 
 
-# A range's fetches: one ahead, because the next position is only known from the headers of the answer before it.
+# A range's fetches. Only one is in flight, because its position comes from the headers of the previous response.
 #
-# A fetch asks for about as many bytes as the rest of the range is estimated to have, so that a small range does not
-# fetch megabytes behind its end. Order, end and attempts are the range reader's (`penstock.interfaces.RangeSource`).
+# A fetch requests about as many bytes as the rest of the range is estimated to have, so that a small range does not
+# fetch megabytes after its end. The caller of `penstock.interfaces.client.RangeSource` decides about order, end and
+# retries.
 #
-# There is no fetch session: a range names its one partition in each request, with a new position each time, so a
-# session would save nothing. And a broker keeps a thousand sessions, each for two minutes after its last request, so
-# many short tasks would evict those of consumers.
+# A range uses no fetch session. Each request names its one partition with a new position, so a session would save
+# nothing. And a broker keeps a thousand sessions, each for two minutes after its last request: many short tasks would
+# evict the sessions of consumers.
+
 DEFAULT_FETCH_BYTES = 4 * 1024 * 1024
 
 _MAX_WAIT_MS = 500
@@ -546,7 +549,7 @@ _MARGIN = 1.25
 
 
 class KafkaRange:
-    """``penstock.interfaces.RangeSource``."""
+    """``penstock.interfaces.client.RangeSource`` for one partition of a Kafka cluster."""
 
     depth = 1
 
@@ -591,7 +594,7 @@ class KafkaRange:
         self._asked, self.ahead = (started, asking, read, node), 1
 
     async def take(self) -> KafkaFetched:
-        """The answer to the fetch in flight."""
+        """The response to the fetch in flight."""
         assert self._asked is not None
         started, asking, read, node = self._asked
         self._asked, self.ahead = None, 0
@@ -603,7 +606,7 @@ class KafkaRange:
         return fetched
 
     def note(self, error: PenstockError) -> None:
-        """Doubt the partition's leader if the error may mean that it has moved."""
+        """Distrust the partition's leader if the error may mean that it has moved."""
         self._reader.distrust(self._partition)
         note_error(self._cluster, self._partition, error)
 
@@ -626,7 +629,7 @@ class KafkaRange:
             started.abandon()
 
     async def finish(self) -> None:
-        """Stop; nothing is fetched beyond the end, so there is nothing to wait for."""
+        """Stop. There is nothing to wait for, because nothing is fetched beyond the end."""
         self.close()
 
     async def _check_past(self, node: Node, offset: int) -> None:

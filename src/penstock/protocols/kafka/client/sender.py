@@ -56,6 +56,7 @@ __all__ = [
 # all unacknowledged batches of that partition are renumbered, in order. Other partitions move to the new epoch when
 # they have nothing in flight. The bytes of a batch that is being written never change: renumbering makes new bytes.
 # Source: KIP-98, KIP-360 (without transactions the producer raises its epoch itself).
+
 LARGEST_EPOCH = 32_767
 _SEQUENCES = 2**31
 _PRODUCER = struct.Struct(">qhi")  # producer id, epoch, base sequence
@@ -101,7 +102,7 @@ class KafkaPacked(Struct, eq=False):
 
     @property
     def renumbered(self) -> bool:
-        """Whether it got another number after it was last sent: the answer to the old number does not concern it."""
+        """Whether it was renumbered after it was last sent. The response to the old number then has no meaning."""
         return self.sent_as is not None and self.sent_as != (self.identity, self.sequence)
 
     def renumber(self, identity: ProducerIdentity, sequence: int) -> None:
@@ -151,7 +152,7 @@ class Numbering(Struct):
     def give_back(self, packed: KafkaPacked) -> bool:
         """The batch was refused for good. Returns False if its number cannot be used again.
 
-        It cannot if other batches come after it. Nor if it was sent more than once: a lost answer may have said
+        It cannot if other batches come after it. Nor if it was sent more than once: a lost response may have said
         "stored", and the broker would then take another batch with that number for a duplicate and drop it.
         """
         free = self.waiting[-1] is packed and packed.times_sent <= 1
@@ -193,6 +194,7 @@ def partition_for(key: bytes, partitions: int) -> int:
 #
 # DUPLICATE_SEQUENCE_NUMBER is success: the batch was stored before. Without idempotence only the retriable row applies.
 # Source: Kafka protocol guide, Produce v3-v12, InitProducerId v0-v5; KIP-98, KIP-360.
+
 _LANE = "produce"
 _SLACK_S = 5.0
 _OUT_OF_ORDER, _DUPLICATE, _INVALID_EPOCH, _UNKNOWN_PRODUCER = 45, 46, 47, 59
@@ -303,7 +305,10 @@ class KafkaSender(Sender):
             return [self._lost(packed, error) for packed in ours]
 
     async def _send_unanswered(self, endpoint: Endpoint, request: ProduceRequest) -> None:
-        """A node that refuses such a batch closes the connection: the next batch then goes to the new leader."""
+        """Send a request with acks=0.
+
+        A node that refuses it closes the connection. The next batch then goes to the new leader.
+        """
         before = self._unanswered.pop(endpoint, None)
         if before is not None and before.closed:
             raise ConnectionLost("the node hung up on a batch that wants no answer", node=str(endpoint))

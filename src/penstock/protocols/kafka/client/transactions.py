@@ -46,6 +46,7 @@ __all__ = ["KafkaTransactionalSender", "Transactions"]
 # Retriable errors (a coordinator that moved, CONCURRENT_TRANSACTIONS while the markers of the last transaction are
 # being written) are retried here, until ``api_timeout_ms``. Source: Kafka protocol guide; KIP-98, KIP-360 (raising the
 # epoch), KIP-447 (group metadata), KIP-890.
+
 Response = TypeVar("Response")
 
 _FEATURE: Final = "transaction.version"
@@ -256,8 +257,9 @@ def _offsets_by_topic(offsets: Mapping[Partition, Committed]) -> list[TxnOffsetC
 # sender for good.
 #
 # EndTxn is sent only if the cluster may know the transaction: ending an unknown one is an error before the second
-# version. A transaction that may have begun by a request without an answer has left a gap, too. Source: KIP-98,
+# version. A transaction that may have begun by a request without a response has left a gap, too. Source: KIP-98,
 # KIP-360, KIP-588, KIP-890.
+
 T = TypeVar("T")
 
 _OUT_OF_ORDER: Final = 45

@@ -1,4 +1,8 @@
-"""The classic group coordinator of one node: functions turn requests and timers into events; time is passed in."""
+"""The classic group coordinator of one node.
+
+Functions check requests and timers and turn them into events of the state table. `Coordinator` has all groups. Time is
+passed in.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +50,7 @@ __all__ = ["Coordinator", "drop_pending", "expired", "heartbeat", "join", "leave
 # JoinGroup: all checks before an event reaches the table, in Kafka's order.
 #
 # Sources: Kafka's classic group coordinator; KIP-345 (static members), KIP-389 (maximum size), KIP-394 (member ids).
+
 NewId = Callable[[], str]
 
 
@@ -306,16 +311,17 @@ def _finish_takeover(rounds: Rounds, group: Group, takeover: Takeover, accepted:
 #
 # It answers within the call or through the request's ``reply``; it hands records to ``Storage``. It never waits and has
 # no clock: the owner calls `expire` at `next_deadline`.
+
 _BAD_SESSION: Final = ErrorCode.INVALID_SESSION_TIMEOUT
 _NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""The code for limits that a real broker does not have: clients back off and retry, and there may be room by then."""
+"""The code for limits that a real broker does not have: clients back off and retry until there is room."""
 
 
 class Coordinator:
-    """``new_id`` makes the unique part of a member id: 36 characters of a random UUID.
+    """The coordinator of all classic groups.
 
-    ``on_rebalance`` is called with each finished rebalance and its group's name. ``held`` counts the members'
-    memory, ``kept`` the groups.
+    ``new_id`` makes the unique part of a member id: 36 characters of a random UUID. ``on_rebalance`` is called with
+    each finished rebalance and its group's name. ``held`` counts the members' memory, ``kept`` the groups.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ __all__ = [
 
 # The states of a classic group, and the effect of each event on it.
 #
-# A group lives through rounds. In **EMPTY** it has no members (perhaps offsets). The first member that joins opens the
+# A group goes through rounds. In **EMPTY** it has no members (perhaps offsets). The first member that joins opens the
 # join phase, **PREPARING**: the coordinator waits until every known member has (re)joined, or a timer ends the wait;
 # joins stay unanswered ("parked"). When the phase ends with members, a new generation begins: all parked joins are
 # answered, the leader's with the list of members, and the group is **COMPLETING**: it waits for the leader's SyncGroup,
@@ -178,7 +178,7 @@ _COMPLETING: Final[Mapping[Event, Row]] = {
     _E.STORE_FAILED: Row(State.PREPARING, (Effect.FAIL_UNSTORED_SYNCS, Effect.START_JOIN_PHASE)),
     _E.SYNC_DUE: Row(State.PREPARING, (Effect.DROP_UNSYNCED, *_GIVE_UP)),
     _E.HEARTBEAT: Row(State.COMPLETING, (Effect.TOUCH, Effect.ANSWER_OK)),
-    # Not ILLEGAL_GENERATION: the member shall commit again after its sync instead of starting over.
+    # Not ILLEGAL_GENERATION: the member should commit again after its sync instead of starting over.
     _E.COMMIT: Row(State.COMPLETING, (Effect.ANSWER_REBALANCING,)),
     _E.COMMIT_ALONE: Row(State.COMPLETING, (Effect.ANSWER_STRANGER,)),
     _E.DELETE: Row(State.COMPLETING, (Effect.ANSWER_NOT_EMPTY,)),
@@ -217,8 +217,9 @@ TABLE: Final = Table(
 # Requests and answers of the coordinator, as plain data; the front translates messages.
 #
 # A request that may have to wait carries ``reply``, which is called exactly once, at once or later, unless the client's
-# connection closes first (then the call does no harm). They are tuples, because there are several per request, and
-# frozen dataclasses are five times slower to create.
+# connection closes first (then the call has no effect). They are tuples, not frozen dataclasses: there are several per
+# request, and a frozen dataclass takes five times as long to create.
+
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) of each assignor that a member supports, preferred first."""
 
@@ -232,7 +233,10 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """``members`` is filled for the leader only; ``protocol_name`` is None if no generation was entered."""
+    """The answer to a join.
+
+    ``members`` is filled for the leader only; ``protocol_name`` is None if no generation was entered.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = ""
@@ -245,7 +249,7 @@ class JoinAnswer(NamedTuple):
 
 
 class SyncAnswer(NamedTuple):
-    """``assignment`` is the leader's for this member; empty if it sent none."""
+    """The answer to a sync. ``assignment`` is the leader's for this member, empty if it sent none."""
 
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
@@ -336,6 +340,7 @@ class GroupSettings(Struct, frozen=True, kw_only=True):
 # Limits on groups, and on the memory of their members, which stays occupied after clients have disconnected.
 #
 # Source: Kafka limits the members of a group (``group.max.size``), but their data by the heap alone.
+
 MEMBER_BYTES = 4_000
 """Memory of a member without data, or of an id that was handed out to a member that has not joined yet. It includes the
 member's place in the group, and one waiting JoinGroup or SyncGroup."""
@@ -374,7 +379,7 @@ def plain_host(client_host: str | None) -> str | None:
 
 # The group and its members; `classic_coordinator` decides.
 class Member(Struct):
-    """``join`` and ``sync`` are parked replies. ``is_new``: has not been in any generation yet.
+    """A member. ``join`` and ``sync`` are parked replies; ``is_new``: it has not been in any generation yet.
 
     ``parked``: the ids of all members of its group with parked joins; shared, so that they need not be counted.
     """

@@ -55,8 +55,8 @@ __all__ = [
 ]
 
 
-# The walker of the table: an event happens to a group, its row has the next state and the effects, in order. It
-# provides deadlines and the way to the log; decisions are made elsewhere.
+# The walker of the table. For an event of a group, it looks up the row, sets the next state and runs the effects in
+# order. It also has the deadlines and the way to the log. `classic_coordinator` makes the decisions.
 class Moment(NamedTuple):
     """The time on both clocks: ``monotonic`` seconds for deadlines, ``wall_ms`` (since 1970 UTC) for stored values."""
 
@@ -162,6 +162,7 @@ class Rounds(Struct):
 #
 # The record has the result of the last sync. Of a member's metadata only that for the chosen assignor is stored, so a
 # member that returns after a restart with the same metadata counts as unchanged. Source: Kafka, GroupMetadataValue.
+
 CONSUMER = "consumer"
 """The protocol type of consumer groups, whose members' metadata is a subscription."""
 

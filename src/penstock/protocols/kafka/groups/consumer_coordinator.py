@@ -1,6 +1,6 @@
 """The coordinator of a node's KIP-848 groups.
 
-Functions check heartbeats and commits; `OlderMembers` answers members of the older protocol; `ConsumerCoordinator`
+Functions check heartbeats and commits; `OlderMembers` answers members of the classic protocol; `ConsumerCoordinator`
 answers heartbeats. Time is passed in.
 """
 
@@ -168,7 +168,7 @@ def commit_fault(
 
     Without membership a commit is accepted while the group is empty. A member may commit in its epoch; and in an
     earlier epoch for partitions that it had then and still has, because its commit was in flight while the epoch
-    advanced. For a member of the older protocol, epochs are generations.
+    advanced. For a member of the classic protocol, epochs are generations.
     """
     if identity.generation < 0 and not group.members:
         return ErrorCode.NONE
@@ -192,14 +192,15 @@ def _had(group: ConsumerGroup, member: ConsumerMember, partition: tuple[str, int
     return since is not None and since <= epoch
 
 
-# Members of the older protocol in a KIP-848 group: JoinGroup, SyncGroup and Heartbeat.
+# Members of the classic protocol in a KIP-848 group: JoinGroup, SyncGroup and Heartbeat.
 #
-# For such a member its epoch is the generation, and its assigned partitions are its assignment. Where a heartbeat tells
-# other members what to revoke, it must rejoin: its join reports the partitions that it still owns. There is no leader.
+# For such a member its epoch is the generation, and its assigned partitions are its assignment. Other members learn
+# from a heartbeat which partitions to revoke; this one must rejoin, and its join reports the partitions that it still
+# owns. There is no leader.
 #
 # Source: KIP-848, and the answers of 4.3.1 brokers.
 class OlderMembers:
-    """Methods return None if the group is no KIP-848 group with members."""
+    """Serves the members of the classic protocol. Methods return None if the group is no KIP-848 group with members."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -352,9 +353,10 @@ def _known(
 # It answers within the call, never waits and has no clock: the owner calls `expire` at `next_deadline`, and writes the
 # entries of `take_changes` before it sends an answer.
 class ConsumerCoordinator:
-    """``on_rebalance`` is called with each finished rebalance and its group's name.
+    """The coordinator of all KIP-848 groups.
 
-    `OlderMembers` answers members of the older protocol.
+    ``on_rebalance`` is called with each finished rebalance and its group's name. `OlderMembers` answers members of the
+    classic protocol.
     """
 
     def __init__(
@@ -366,7 +368,7 @@ class ConsumerCoordinator:
         self.older_members = OlderMembers(self._steps)
 
     def give_back_to(self, adopt: Adopt) -> None:
-        """Set the taker of groups that are converted back; without one, none are."""
+        """Set the function that takes over groups converted back to classic groups. Without it, none are converted."""
         self._steps.adopt = adopt
 
     def set_own(self, group_id: str, settings: ConsumerGroupSettings | None) -> None:

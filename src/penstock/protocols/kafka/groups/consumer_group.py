@@ -96,7 +96,7 @@ __all__ = [
 #
 # Source: KIP-848, "Member Epoch - Reconciliation", and the answers of 4.3.1 brokers.
 class MemberState(Key):
-    """Values are those of Kafka's records."""
+    """A member's state. The values are those of Kafka's records."""
 
     STABLE = 0
     UNREVOKED = 1
@@ -215,7 +215,7 @@ class Beat(Struct, frozen=True, kw_only=True):
 
 
 class BeatAnswer(Struct, frozen=True):
-    """``assigned`` is None if it is unchanged."""
+    """The answer to a heartbeat. ``assigned`` is None if it is unchanged."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -249,16 +249,17 @@ class ConsumerGroupSettings(Struct, frozen=True, kw_only=True):
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
 
-# Members of the older protocol in a KIP-848 group: the metadata in their JoinGroup, and their assignments.
+# Members of the classic protocol in a KIP-848 group: the metadata in their JoinGroup, and their assignments.
 #
 # Members of both protocols meet in a KIP-848 group while it is converted (KIP-848, "Upgrading to the new protocol").
+
 CONSUMER = "consumer"
 """The protocol type whose members can be in a KIP-848 group."""
 _VERSION = struct.Struct(">h")
 
 
 class Older(Struct, frozen=True):
-    """A member of the older protocol: its assignors, preferred first, and its session timeout."""
+    """A member of the classic protocol: its assignors, preferred first, and its session timeout."""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -290,9 +291,9 @@ def owned_by(subscription: Subscription, topics: Mapping[str, Topic]) -> frozens
 
 
 def share(places: Iterable[Place], names: Mapping[bytes, str], metadata: bytes) -> bytes:
-    """The assignment bytes for the member with that ``metadata``, in the version of its own bytes.
+    """Encode an assignment for the member with that ``metadata``, in the version that the metadata has.
 
-    Topics without a name here are left out.
+    Topics that are missing in ``names`` are left out.
     """
     found: dict[str, list[int]] = {}
     for topic, number in sorted(places):
@@ -312,10 +313,11 @@ STABLE: Final = "Stable"
 
 
 class ConsumerMember(Struct):
-    """``assigned`` and ``pending`` (still to be revoked) map partitions to the epoch in which the member got them.
+    """A member of a KIP-848 group.
 
-    The member owns both. ``epoch`` is -2 while a static member is away. ``target``: its assignment in the group's
-    target epoch. ``older``: set for a member of the older protocol, whose generation is its epoch; change it with
+    ``assigned`` and ``pending`` (still to be revoked) map partitions to the epoch in which the member got them. The
+    member owns both. ``epoch`` is -2 while a static member is away. ``target``: its assignment in the group's
+    target epoch. ``older``: set for a member of the classic protocol, whose generation is its epoch; change it with
     `ConsumerGroup.speak`.
     """
 
@@ -343,12 +345,13 @@ class ConsumerMember(Struct):
 
 
 class ConsumerGroup(Struct):
-    """``topics``: the subscribed topics that exist; ``matched``: the matching topics by pattern.
+    """A KIP-848 group.
 
-    ``owners``: by partition, including those still to be revoked. ``lagging``: members that have not reached their
-    target. ``older``: the number of members of the older protocol; ``supported``: how many of them support each
-    assignor, counted as in classic groups. ``refresh_at``: when topics are checked again, ``assign_at``: when a large
-    group may get new targets, in seconds of the monotonic clock.
+    ``topics``: the subscribed topics that exist; ``matched``: the matching topics by pattern. ``owners``: by partition,
+    including those still to be revoked. ``lagging``: members that have not reached their target. ``older``: the number
+    of members of the classic protocol; ``supported``: how many of them support each assignor, counted as in classic
+    groups. ``refresh_at``: when topics are checked again, ``assign_at``: when a large group may get new targets, in
+    seconds of the monotonic clock.
     """
 
     group_id: str
@@ -440,7 +443,7 @@ class ConsumerGroup(Struct):
                 del self.supported[name]  # members choose the names: unused ones are not kept
 
     def supports(self, protocols: Protocols) -> bool:
-        """Whether all members of the older protocol support one of these."""
+        """Whether all members of the classic protocol support one of these."""
         return any(self.supported[name] == self.older for name, _ in protocols)
 
     def own(self, member: ConsumerMember, assigned: dict[Place, int], pending: dict[Place, int]) -> None:
@@ -462,6 +465,7 @@ class ConsumerGroup(Struct):
 #
 # ``uniform`` gives all members equally many partitions, and moves as few as possible; ``range`` gives each topic's
 # partitions in runs. They are the assignors of `penstock.groups`, as in classic groups.
+
 UNIFORM: Final = "uniform"
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: StickyAssignor(), "range": RangeAssignor()}
 """By the names that members ask for; the first one is the default."""

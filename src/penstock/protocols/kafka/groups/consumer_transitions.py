@@ -67,7 +67,10 @@ __all__ = [
 #
 # Source: KIP-848, "Member Epoch - Reconciliation".
 def reconcile(group: ConsumerGroup, member: ConsumerMember, says: Collection[Place] | None) -> bool:
-    """Whether anything about the member has changed. ``says``: the partitions it reports as owned, if it does."""
+    """Move a member one step towards its target. Returns whether anything has changed.
+
+    ``says``: the partitions that the member reports as owned; None if its request does not report them.
+    """
     before = (member.state, member.epoch, member.previous_epoch, member.assigned, member.pending)
     row = TABLE[member.state, _event(group, member, says)]
     for effect in row.effects:
@@ -126,7 +129,8 @@ _ACTS: Final[Mapping[Effect, Callable[[ConsumerGroup, ConsumerMember], None]]] =
 
 # The history of rebalances: one begins with a new group epoch and ends when all members have reached their targets.
 #
-# A rebalance that is overtaken by another one counts as one with it: no member stops for it.
+# A rebalance that is overtaken by another one counts as one rebalance with it.
+
 OnRebalance = Callable[[str, Rebalance], None]
 _PLACE: Final = struct.Struct(">16si")
 
@@ -145,14 +149,14 @@ def account_change(group: ConsumerGroup, member: ConsumerMember, *, topics: bool
 
 
 def account_begun(group: ConsumerGroup, now: Moment) -> None:
-    """The group has a new epoch."""
+    """Note that the group has a new epoch: a rebalance begins, unless one is in progress."""
     if not group.rebalancing:
         group.account.begin(now.monotonic, now.wall_ms)
         group.rebalancing = True
 
 
 def account_moved(group: ConsumerGroup, member: ConsumerMember, now: Moment, on_rebalance: OnRebalance) -> None:
-    """A member has made a step, perhaps the last one of all."""
+    """Note a member's step. If all members have reached their targets, the rebalance is finished and reported."""
     if not group.rebalancing or member.member_id in group.lagging:
         return
     group.account.joined(member.member_id)
@@ -166,7 +170,7 @@ def account_moved(group: ConsumerGroup, member: ConsumerMember, now: Moment, on_
 
 
 def account_deserted(group: ConsumerGroup, now: Moment, on_rebalance: OnRebalance) -> None:
-    """A member has left, perhaps the last one."""
+    """Note that a member has left. If it was the last one, the rebalance ends."""
     if group.state == EMPTY and group.rebalancing:
         group.rebalancing = False
         over = group.account.deserted(now.monotonic, group.epoch)
@@ -279,7 +283,7 @@ def _given(group: Group, member: Member, topics: Mapping[str, Topic]) -> list[Pl
 
 
 def older_group(group: ConsumerGroup, wall_ms: int) -> Group | None:
-    """A KIP-848 group whose members all use the older protocol, as a classic group: each member is assigned its target.
+    """Convert a KIP-848 group to a classic group, if all members use the classic protocol. Each is assigned its target.
 
     None if it has other members, none at all, or no assignor that all of them support.
     """
@@ -329,10 +333,10 @@ def _older_member(member: ConsumerMember, older: Older) -> Member:
 
 # Regular expressions for topics and transactional ids, in RE2's language, as at real brokers.
 #
-# RE2 runs in linear time for any expression; Python's own engine can be made to run practically for ever.
+# RE2 runs in linear time for any expression. Some expressions make Python's own engine run practically for ever.
 def flaw_of(pattern: str) -> str | None:
     """The reason why this is no regular expression; None if it is one."""
-    import pyarrow as pa  # its RE2 is the only one available; a node without patterns need not load it
+    import pyarrow as pa  # for its RE2; imported here, so that a node without patterns does not load it
     from pyarrow import compute
 
     try:
@@ -395,7 +399,10 @@ def _nobody(group: Group, now: Moment, rests: bool) -> bool:
 
 
 class Steps:
-    """``groups`` by name; ``adopt`` takes over groups that are converted back; ``own``: settings of single groups."""
+    """The steps of groups and members, with the deadlines and the changes to be written.
+
+    ``groups`` by name; ``adopt`` takes over groups that are converted back; ``own``: settings of single groups.
+    """
 
     def __init__(self, settings: ConsumerGroupSettings, on_rebalance: Callable[[str, Rebalance], None]) -> None:
         self.settings = settings
@@ -453,14 +460,14 @@ class Steps:
         """Whether new targets may be computed; not if a large group got some within the interval.
 
         The first heartbeat after the interval computes them for all members that have joined by then. Until then a new
-        member is in the previous epoch, without partitions. Members of the older protocol must be answered with an
+        member is in the previous epoch, without partitions. Members of the classic protocol must be answered with an
         assignment at once.
         """
         large = len(group.members) >= self.settings.large_from and not group.older
         return not large or now.monotonic >= group.assign_at
 
     def move(self, group: ConsumerGroup, member: ConsumerMember, owned: Iterable[Place] | None, now: Moment) -> None:
-        """One step towards the member's target. ``owned``: the partitions it reports as owned, if it does."""
+        """Move the member one step towards its target. ``owned``: the partitions it reports, or None."""
         if reconcile(group, member, None if owned is None else frozenset(owned)):
             self.note(group, member.member_id)
             self.time_revocation(member, group, now)
@@ -485,7 +492,7 @@ class Steps:
             account_deserted(group, now, self.on_rebalance)
 
     def give_back(self, group: ConsumerGroup, now: Moment, *, rests: bool) -> bool:
-        """Convert the group back to a classic group, if all its members use the older protocol; returns whether it was.
+        """Convert the group back to a classic group, if all members use the classic protocol. Returns whether it was.
 
         ``rests``: no member has left, so no new assignment is needed if all members own their targets.
         """
@@ -522,7 +529,7 @@ class Steps:
         self.deadlines.set(due, now.monotonic + max(0, after_ms) / 1_000)
 
     def time_revocation(self, member: ConsumerMember, group: ConsumerGroup, now: Moment) -> None:
-        """Set or cancel the deadline for revocation; members of the older protocol have REJOIN deadlines instead."""
+        """Set or cancel the deadline for revocation; members of the classic protocol have REJOIN deadlines instead."""
         if member.state is MemberState.UNREVOKED and member.older is None:
             self.time(group, member, Wait.REVOCATION, member.rebalance_timeout_ms, now)
         else:

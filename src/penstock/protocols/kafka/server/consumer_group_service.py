@@ -1,7 +1,8 @@
 """Runs the coordinator of KIP-848 groups.
 
-`ConsumerGroupService` gives it the time and the topics, and answers when its decisions are durable. `ConsumerGroupLog`
-is the journal of groups, `OwnGroupOptions` that of single groups' options, and `CoordinatorTimer` its timer.
+`ConsumerGroupService` gives the coordinator the time and the topics, and responds when its decisions are durable.
+`ConsumerGroupLog` is the journal of groups, `OwnGroupOptions` that of single groups' options, and `CoordinatorTimer`
+calls a coordinator at its deadlines.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class ConsumerGroupLog:
     async def save(self, group_id: str) -> None:
         """Return when all decisions about the group are durable. Raises StoreError; the next call tries again.
 
-        Also waits for a concurrent write of the group: an answer may show decisions of other requests.
+        Also waits for a concurrent write of the group: a response may show decisions of other requests.
         """
         if not self._coordinator.has_changes(group_id) and group_id not in self._writing:
             return
@@ -134,6 +135,7 @@ class ConsumerGroupLog:
 # Options of a single group: checked as a real broker does, and turned into the coordinator's settings.
 #
 # Source: Kafka documentation, "Group Configs"; the error texts are those of Apache Kafka 4.4.0.
+
 HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 SESSION: Final = "consumer.session.timeout.ms"
 SETTABLE: Final[Mapping[str, Option]] = {
@@ -180,6 +182,7 @@ def own_settings(options: Mapping[str, str], settings: ConsumerGroupSettings) ->
 # The journal of single groups' options: read back at start; the last entry of a group wins.
 #
 # Options outlive their group, as at a real broker.
+
 _OPTIONS_TOPIC: Final = "__penstock_kafka_group_options"
 _OPTIONS_CONFIG: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
@@ -240,9 +243,10 @@ class OwnGroupOptions:
 
 # The timer of a coordinator, which has no clock of its own.
 class CoordinatorTimer:
-    """``due`` returns the next deadline in seconds of the monotonic clock (None: never); ``ring`` is called then.
+    """Calls ``ring`` at the deadline that ``due`` returns, in seconds of the monotonic clock (None: never).
 
-    It may fire early: a deadline that moves away, as sessions do with each heartbeat, does not move the timer.
+    It may fire early. A deadline that moves to a later time, as a session's does with each heartbeat, does not move the
+    timer.
     """
 
     def __init__(self, runtime: Runtime, due: Callable[[], float | None], ring: Callable[[], None]) -> None:
@@ -281,7 +285,7 @@ _PLACE_BYTES = 300
 
 
 class OlderGroups(Protocol):
-    """The classic groups as the service of KIP-848 groups needs them."""
+    """The interface to classic groups that the service of KIP-848 groups needs."""
 
     def topics_of(self, group_id: str) -> frozenset[str]:
         """The topics that a classic group's members subscribe to or are assigned; empty if there is no such group."""
@@ -301,9 +305,10 @@ class OlderGroups(Protocol):
 
 
 class ConsumerGroupService:
-    """``on_rebalance`` is called with each finished rebalance and its group's name.
+    """The service of KIP-848 groups.
 
-    ``held``, ``kept``: count members and groups of both protocols.
+    ``on_rebalance`` is called with each finished rebalance and its group's name. ``held`` and ``kept`` count members
+    and groups of both protocols.
     """
 
     def __init__(
@@ -365,7 +370,7 @@ class ConsumerGroupService:
         await self._options.set(group_id, options)
         self.coordinator.set_own(group_id, own_settings(options, self._settings))
 
-    # Heartbeats, and joins of members of the older protocol.
+    # Heartbeats, and joins of members of the classic protocol.
 
     async def beat(self, beat: Beat) -> BeatAnswer:
         """ConsumerGroupHeartbeat."""

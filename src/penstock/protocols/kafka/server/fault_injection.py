@@ -1,4 +1,4 @@
-"""Fault injection for tests: error answers in Kafka's format. Nothing else uses this module."""
+"""Fault injection for tests: error responses in Kafka's format. Nothing else uses this module."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from penstock.protocols.kafka.wire.framing import api_of, known, read_header, re
 
 # Answers that refuse a request without serving it: the names in the request, each with an error code.
 #
-# An answer repeats the topic, partition or group of its request; a table maps the field names that differ. Requests
-# without effects are not in it: they are served, and the codes in their answers replaced.
+# A response repeats the topic, partition or group of its request; a table maps the field names that differ. Requests
+# without effects are not in it: they are served, and the codes in their responses replaced.
 class Items(Struct, frozen=True):
-    """The fields of a request's and its answer's items, the answer's item type, and the items inside them."""
+    """The fields of a request's and its response's items, the response's item type, and the items inside them."""
 
     asked: str
     answered: str
@@ -96,7 +96,7 @@ _IDENTITIES: Final = {
     "resource_type": ("resource_type",),
     "resource_name": ("resource_name",),
 }
-"""Field of an answer's item: its possible names in the request."""
+"""Field of a response's item: its possible names in the request."""
 
 _NOWHERE: Final = ("base_offset", "high_watermark", "low_watermark")
 
@@ -107,7 +107,7 @@ def takes_no_answer(request: object) -> bool:
 
 
 def refused(request: Any, code: int) -> object | None:
-    """An answer that refuses the request with ``code``; None if the request must be served to get an answer."""
+    """A response that refuses the request with ``code``; None if the request must be served to get a response."""
     pair = api_of(request.API.key)
     assert pair is not None
     if pair.name in _AT_THE_TOP:
@@ -143,7 +143,7 @@ def _item(asked: Any, items: Items, code: int) -> Any:
     return items.kind(**values)
 
 
-# The wording for fault injection: reads a request's API, and puts an error code into every place of its answer.
+# The wording for fault injection: reads a request's API, and puts an error code into every place of its response.
 _APIS: Final = {pair.name for key in known() if (pair := api_of(key)) is not None}
 _ERRORS: Final = {row.name for row in ROWS.values() if row.code}
 _CODES: Final = ("error_code", "partition_error_code")
@@ -171,7 +171,7 @@ class KafkaWording:
         return pair.name if pair else ""
 
     async def refusal(self, frame: Frame, error: str, handle: Handle) -> Pieces | None:
-        """An answer with ``error`` and no effect."""
+        """A response with ``error`` and no effect."""
         header, request = read_request(frame.body)
         code = code_of(error)
         if takes_no_answer(request):
@@ -186,7 +186,7 @@ class KafkaWording:
         return None if true is None else self.spoilt(frame, true, error)
 
     def spoilt(self, frame: Frame, answer: Pieces, error: str) -> Pieces:
-        """The true answer with ``error`` in place of all its codes."""
+        """The true response with ``error`` in place of all its codes."""
         header, _ = read_header(frame.body)
         pair = api_of(header.api_key)
         if pair is None:

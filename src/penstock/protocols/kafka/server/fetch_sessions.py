@@ -42,9 +42,10 @@ class Watched(Struct):
 
 
 class FetchSession(Struct):
-    """``watched`` is in the order of serving: a partition that got records moves to the end.
+    """One session.
 
-    ``size``: how many of them are counted; ``is_old``: it may be evicted for another session.
+    ``watched`` is in the order of serving: a partition that got records moves to the end. ``size``: how many of its
+    partitions count against the limit. ``is_old``: the session may be evicted for another one.
     """
 
     id: int
@@ -82,11 +83,13 @@ class FetchSession(Struct):
 class FetchSessions:
     """At most ``slots`` sessions, with as many partitions together as fit into an eighth of the memory.
 
-    A new session takes a free slot. If there is none, it evicts the least recently used session, if that was idle for
-    two minutes; else the one with the fewest partitions, if the new one has more and that one is older than two
-    minutes. Else there is no session, and the client fetches without one. An address may have its share of the slots
-    and of the partitions, a connection a few slots: beyond that, a new session evicts one of the same address or
-    connection.
+    A new session takes a free slot. If there is none, it evicts another session:
+
+    - the least recently used one, if that was idle for two minutes;
+    - else the one with the fewest partitions, if that has fewer than the new one and is older than two minutes.
+
+    If neither can be evicted, the client fetches without a session. An address may have its share of the slots and of
+    the partitions, a connection a few slots. Beyond that, a new session evicts one of the same address or connection.
 
     Source: Kafka's FetchSessionCache (KIP-227), which has no shares and counts no memory. It prefers sessions of
     followers; a node has no followers.

@@ -73,10 +73,11 @@ __all__ = [
 # | --- | --- |
 # | of the same epoch, beginning with ``n`` | accepted; once it is stored, the failure is forgotten |
 # | of the same epoch, any other | OUT_OF_ORDER_SEQUENCE_NUMBER |
-# | of a later epoch: the producer knows of the failure, and has begun again | accepted |
+# | of a later epoch: the producer has noticed the failure and started a new epoch | accepted |
 #
-# Source: KIP-98; Apache Kafka 4.x, ``ProducerAppendInfo``; librdkafka 2.x takes an acknowledgement for one of all
-# earlier batches.
+# librdkafka 2.x takes an acknowledgement of one batch as an acknowledgement of all earlier ones. Source: KIP-98; Apache
+# Kafka 4.x, ``ProducerAppendInfo``.
+
 MAX_FAILED: Final = 100_000
 """The most remembered pairs of partition and producer, about 30 MB; beyond that the oldest is forgotten."""
 
@@ -135,10 +136,10 @@ class FailedSequences:
 
 # The context of a handler: the client, the version, and the front's shared parts.
 class Shared(Struct, frozen=True):
-    """The parts that all handlers of a front share. ``offered``: the rows of the table that this node serves.
+    """The parts that all handlers of a front share.
 
-    ``pace`` makes a pacer for a new request. ``rules``: the topics' rules for batches, with the topic and the defaults
-    that they were made from.
+    ``offered``: the rows of the table that this node serves. ``pace`` makes a pacer for a new request. ``rules``: the
+    topics' rules for batches, each with the topic and the defaults from which it was made.
     """
 
     services: Services
@@ -202,7 +203,7 @@ class Shared(Struct, frozen=True):
 
 
 class Call(NamedTuple):
-    """One request's context. ``pace``: every handler spends it for each entry that it processes."""
+    """One request's context. A handler charges ``pace`` for each entry that it processes."""
 
     shared: Shared
     connection: ClientConnection
@@ -210,7 +211,7 @@ class Call(NamedTuple):
     client_id: str
     pace: RequestPacer
     large: bool = False
-    """Whether it has so many entries that its memory is limited: other large requests may wait for its end."""
+    """Whether it has so many entries that its memory is limited. Other large requests may have to wait for its end."""
 
 
 Handler = Callable[[Call, Any], Awaitable[object | None]]
@@ -219,14 +220,16 @@ Handler = Callable[[Call, Any], Awaitable[object | None]]
 
 # The served APIs: versions, handlers, and the abilities that they need from the log behind.
 #
-# ApiVersions advertises exactly these rows, except those that need an ability which the log lacks: clients then report
-# by themselves that the broker cannot do it. Ranges begin as low as possible, because librdkafka before 2.12 turns
+# ApiVersions advertises exactly these rows, except those that need an ability which the log lacks. Clients then report
+# that the broker does not support the request. Ranges begin as low as possible, because librdkafka before 2.12 turns
 # features on only if its old versions overlap. SASL (17, 36) is not served; it is left out so that clients do not try
 # it.
 class Row(NamedTuple):
-    """``handler`` is "module.function" below `apis`; it is imported with its first request.
+    """An API's versions and handler.
 
-    ``single``: likewise, a function that is tried first, because most requests of this key are alike: see `Single`.
+    ``handler`` is "module.function" below `apis`; it is imported with its first request.
+
+    ``single``: likewise, a fast path that is tried first, because most requests of this key are alike; see `Single`.
     """
 
     handler: str
@@ -325,7 +328,7 @@ def handler(key: int) -> Handler:
 
 @functools.cache
 def single(key: int) -> Single | None:
-    """The function that is tried before the handler of a key; None if there is none."""
+    """The fast path of a key, which is tried before its handler; None if there is none."""
     row = TABLE.get(key)
     found: Single | None = _function(row.single) if row is not None and row.single else None
     return found
@@ -339,6 +342,7 @@ def _function(name: str) -> Any:
 # One client's connection: header, table, handler, response. One request at a time, responses in order.
 #
 # Source: Kafka protocol guide; KIP-511 for an ApiVersions request of an unknown version.
+
 _API_VERSIONS = 18
 _AT_ONCE = 2_000
 """Entries that are decoded or encoded within a few milliseconds; more go to a thread."""

@@ -79,16 +79,18 @@ def _is_over(committed: Committed, since: int, now_ms: int, retention_ms: int) -
 # The service around the coordinators: gives them the time, calls them at their deadlines, writes their records.
 #
 # A group has one protocol at a time. A group without members can switch. A group with members is converted when the
-# first member of the newer protocol joins, and back when the last one leaves (Kafka's
+# first member joins with the KIP-848 protocol, and back when the last such member leaves (Kafka's
 # ``group.consumer.migration.policy``).
+
 _log = logging.getLogger("penstock.node")
 
 
 class GroupService:
     """The group coordinators of this node. After each call to ``coordinator``, call `wake`.
 
-    ``newer``: KIP-848 groups. ``near``: writes usually complete at once, so a record is written at the end of the call
-    that made it, without a task. ``held``: counts the memory of members; ``kept``: counts groups.
+    ``newer``: the service of KIP-848 groups. ``near``: the log is local, so writes usually complete at once, and a
+    record is written at the end of the call that made it, without a task. ``held`` counts the memory of members;
+    ``kept`` counts groups.
     """
 
     def __init__(
@@ -122,7 +124,7 @@ class GroupService:
         """Load the groups from the log. Raises ProtocolViolation for a damaged record."""
         await self.newer.start()
         with_offsets = [each for each in await self._offsets.groups() if not self._is_newer(each)]
-        # A group that was converted to the newer protocol left its record behind.
+        # A group that was converted to the KIP-848 protocol left its record behind.
         saved = {name: each for name, each in (await self._offsets.saved_groups()).items() if not self._is_newer(name)}
         self.coordinator.load(saved, with_offsets, self.now())
         self.wake()
@@ -131,7 +133,7 @@ class GroupService:
         return self.newer.coordinator.group(group_id) is not None
 
     def stop(self) -> None:
-        """Cancel timers; answer waiting members that they must look for the coordinator again."""
+        """Cancel timers. Waiting members get an error on which they look up the coordinator again."""
         self._alarm.stop()
         self.newer.stop()
         self.coordinator.stop()
@@ -176,10 +178,10 @@ class GroupService:
     async def keep(self, group_id: str, record: bytes, look: Callable[[], None]) -> None:
         await retry_while_unreachable(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
 
-    # Requests of the older protocol, to groups of both.
+    # Requests of the classic protocol, to groups of both.
 
     async def join(self, request: Join) -> JoinAnswer | None:
-        """JoinGroup: the answer for a KIP-848 group; else None, and the answer comes through the request."""
+        """JoinGroup: the response for a KIP-848 group; else None, and the response comes through the request."""
         fault = self.coordinator.bounds_fault(request)
         if not fault and self._is_newer(request.group):
             random = self._runtime.random_bytes(16)
@@ -192,7 +194,7 @@ class GroupService:
         return None
 
     def sync(self, request: Sync) -> None:
-        """SyncGroup; the answer comes through ``request.reply``."""
+        """SyncGroup; the response comes through ``request.reply``."""
         answer = self.newer.sync(request)
         if answer is not None:
             request.reply(answer)
@@ -287,8 +289,8 @@ class GroupService:
             self.coordinator.stored(group_id, ticket, accepted, self.now())
             self.wake()
 
-    # Operations on groups and their offsets. A group with offsets only, of a client without membership, counts as a
-    # group without members here.
+    # Operations on groups and their offsets. A group that has only offsets, from a client without membership, counts as
+    # a group without members here.
 
     async def known(self, group_id: str) -> Group | None:
         """A classic group, or one with offsets only; None if there is none. Not to be changed."""
@@ -381,5 +383,5 @@ def _note_no_room(code: ErrorCode, reason: str) -> None:
 
 def log_rebalance(group_id: str, over: Rebalance) -> None:
     """Log a rebalance."""
-    if _log.isEnabledFor(logging.INFO):  # making the sentence takes longer than a join
+    if _log.isEnabledFor(logging.INFO):  # building the text takes longer than a join
         _log.info("group %s: %s", group_id, sentence(over))

@@ -1,4 +1,4 @@
-"""The operator's options of the Kafka front, and the limits on what clients can make a node keep."""
+"""The operator's options of the Kafka front, and the limits on the memory that clients can occupy in a node."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class KafkaFrontOptions(Struct, frozen=True, kw_only=True):
       a time by which records are deleted too early. It costs 0.1 to 0.2 µs per record.
     - ``max_request_entries``: of one request, in all its arrays together (Kafka: no limit). An entry of four bytes
       becomes objects of a thousand bytes, and a garbage collection over more of them would stop the node's event loop.
-      ``max_answer_entries``: the same for an answer, which may have many entries per entry of its request.
+      ``max_answer_entries``: the same for a response, which may have many entries per entry of its request.
     - ``fetch_sessions``: incremental sessions. ``max_held``: fetches that wait. ``max_transactional_ids``: including
       ids without a transaction, until they expire. ``max_groups``: including groups without members, until their
       offsets expire. ``max_topic_partitions``: of all topics in the embedded log. Kafka has no such totals, apart from
@@ -97,12 +97,12 @@ _INTERNAL = frozenset({OffsetsLog.topic, "__transaction_state", "__share_group_s
 
 
 def is_internal(topic: str) -> bool:
-    """Whether it is a topic of the node, or of the cluster behind it: clients may only read it."""
+    """Whether it is an internal topic of the node, or of the cluster behind it. Clients may only read such a topic."""
     return topic in _INTERNAL or topic.startswith(OWN_TOPICS)
 
 
 class ClientConnection(WaiterSet):
-    """One client's connection as handlers see it: its address, and whether the client still waits for an answer.
+    """One client's connection as handlers see it: its address, and whether the client still waits for a response.
 
     ``host`` is the address as Kafka's tools show it, with a slash before. ``throttled_s``: how long its next request is
     delayed, even if the client ignores the throttle time in its last response (KIP-219).
@@ -120,10 +120,11 @@ class ClientConnection(WaiterSet):
         return f"/{self.address.host}"
 
 
-# Limits on what clients make a node keep, in total, per address and per connection.
+# Limits on the memory that clients occupy in a node: in total, per address and per connection.
 #
-# A real broker has no such totals. Fetch sessions are limited by `fetch_sessions`, large requests and answers by
+# A real broker has no such totals. Fetch sessions are limited by `fetch_sessions`, large requests and responses by
 # `RequestPacer`.
+
 MORE_ROOM: Final = "raise the option in brackets, or use fewer"
 """The hint for a refusal of `Shares`, whose text names the share and the option."""
 _REQUEST_BYTES, _PARTITION_OF_REQUEST_BYTES = 2_000, 400
@@ -131,7 +132,7 @@ _TRANSACTION_BYTES, _PARTITION_OF_TRANSACTION_BYTES = 800, 200
 _PARTITION_BYTES = 1_600
 """Memory of an empty partition in the embedded log: measured."""
 NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""The code for limits that a real broker does not have: clients back off and retry, and there may be room by then."""
+"""The code for limits that a real broker does not have: clients back off and retry until there is room."""
 _LOOK_AGAIN_S = 1.0
 """The pause between two recounts: a request may ask for thousands of topics that are all refused."""
 _PART = 8
@@ -139,7 +140,7 @@ _PART = 8
 
 
 def no_room(why: PenstockError) -> ErrorCode:
-    """The code for a coordinator's refusal; its text goes to the log."""
+    """The code for a refusal that a limit causes. Its text goes to the log."""
     return ErrorCode(code_of(Refused(NO_ROOM, why.message, hint=MORE_ROOM)))
 
 

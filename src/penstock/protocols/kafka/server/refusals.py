@@ -1,6 +1,6 @@
 """Errors and error codes of the server.
 
-`code_of` turns an error into a code; `codes_in` and `coded_in` find the codes in an answer, for counting and logging;
+`code_of` turns an error into a code; `codes_in` and `coded_in` find the codes in a response, for counting and logging;
 `log_refusals` logs them with the reasons that `note` has collected.
 """
 
@@ -55,6 +55,7 @@ __all__ = [
 #
 # A code is often made from an error far below the code that logs it, in handlers that know no connection. So the
 # reasons are collected in a context variable.
+
 _MOST: Final = 100
 
 
@@ -84,9 +85,9 @@ def note(code: int, error: PenstockError) -> None:
         notes.append(Note(code, error.message, error.hint or "", error.topic))
 
 
-# From errors of the store and of checks to error codes: rows, the most specific class first.
+# The error code of each error of the store and of checks, the most specific class first.
 class Refused(PenstockError):
-    """A part of a request that is refused: its error code, and a text for people.
+    """A refused part of a request: its error code and a readable text.
 
     ``rows`` has an error text for single records of a batch.
     """
@@ -101,8 +102,8 @@ class Refused(PenstockError):
 
 _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (
     (CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
-    (OutcomeUnknown, ErrorCode.UNKNOWN_SERVER_ERROR),  # the one code that no producer retries
-    (UpstreamLost, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # the one code that every client retries, for any request
+    (OutcomeUnknown, ErrorCode.UNKNOWN_SERVER_ERROR),  # the only code that no producer retries
+    (UpstreamLost, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # the only code that every client retries, for any request
     (Unsupported, ErrorCode.UNSUPPORTED_VERSION),
     (UnknownTopic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (UnknownPartition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -136,9 +137,10 @@ def bare(error: PenstockError) -> PenstockError:
     return error
 
 
-# The error codes in an answer, at its top or in any of its parts; for counting and for the log only.
+# The error codes in a response, at its top or in any of its parts; for counting and for the log only.
 #
-# The places of codes follow from an answer's declaration, and are determined once per kind of answer.
+# The places of codes follow from a response's declaration. They are determined once per kind of response.
+
 _CODE: Final = "error_code"
 _NAMES: Final = {int(each): each.name for each in ErrorCode}
 
@@ -156,13 +158,13 @@ class Coded(NamedTuple):
 
 
 def codes_in(answer: object) -> list[int]:
-    """All codes in the answer except 0, with repetitions."""
+    """All codes in the response except 0, with repetitions."""
     kind: Any = type(answer)
     return _finder(kind)(answer)
 
 
 def coded_in(answer: object, around: tuple[object, ...] = ()) -> Iterator[Coded]:
-    """The same with their structs, which takes longer: for answers that have codes."""
+    """The same codes with their structs. This is slower, so it is only used for responses that have codes."""
     kind: Any = type(answer)
     codes, lists = _shape(kind)
     within = (answer, *around)
@@ -190,7 +192,7 @@ def _shape(kind: Any) -> tuple[Sequence[str], Sequence[tuple[str, Any]]]:
 
 @functools.cache
 def _finder(kind: Any) -> Callable[[object], list[int]]:
-    """A function that finds the codes in answers of this kind; generated, because it looks at every answer."""
+    """A function that finds the codes in responses of this kind. It is generated for speed: it reads every response."""
     lines = ["def find(answer_0):", "    found = []"]
 
     def look(kind: Any, depth: int) -> None:
@@ -215,7 +217,7 @@ def _has_codes(kind: Any) -> bool:
     return any(field.name.endswith(_CODE) for field in fields) or any(map(_has_codes, inner))
 
 
-# Refusals in the node's log: the client, the request, and the reason. Only used for answers with codes.
+# Refusals in the node's log: the client, the request, and the reason. Only used for responses with codes.
 def _advice(code: int) -> str:
     return row(code).advice
 
@@ -238,7 +240,7 @@ CODES: Final = Codes(
         }
     ),
 )
-"""Clients handle the usual codes by themselves: they join, read on, ask elsewhere, or find that nothing is to do."""
+"""Codes that clients handle without help: they join, read on, ask another node, or find that nothing is to be done."""
 
 _TOPIC: Final = ("topic", "topic_name", "name", "resource_name")
 _GROUP: Final = ("group_id", "group", "transactional_id")
@@ -249,7 +251,7 @@ _NUMBER: Final = ("partition_index", "partition", "index")
 def log_refusals(
     meter: Meter, asker: Asker, api: int, request: object, found: Iterable[Coded], notes: list[Note]
 ) -> None:
-    """Log each code of an answer, with one of ``notes`` for each."""
+    """Log each code of a response, with one of ``notes`` for each."""
     for coded in found:
         topic = _said(coded.within, _TOPIC)
         group = _said(coded.within, _GROUP) or _said((request,), _GROUP)

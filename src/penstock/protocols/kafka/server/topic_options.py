@@ -66,7 +66,7 @@ class Source(enum.IntEnum):
 
 
 class Rule(NamedTuple):
-    """``allowed``, for people; ``fault``: the error of a canonical value in Kafka's words, or None."""
+    """The allowed values: ``allowed`` describes them; ``fault`` returns Kafka's error text for a value, or None."""
 
     allowed: str
     fault: Callable[[str], str | None]
@@ -81,7 +81,7 @@ class Option(NamedTuple):
     rule: Rule | None = None
     broker: tuple[str, str] | None = None
     here: str = ""
-    """The difference on this node, for the documentation; empty if the option is obeyed as by Kafka."""
+    """The difference from Kafka on this node, for the documentation; empty if there is none."""
 
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+")
@@ -164,6 +164,7 @@ def one_of(*words: str) -> Rule:
 # node are still accepted, stored and shown, because tools set them; their rows say so, and docs/kafka has a table of
 # them. Source: Kafka documentation, "Topic-Level Configs"; names, types, defaults and ranges are those of Apache Kafka
 # 4.4.0.
+
 _LONGEST: Final = str(2**63 - 1)
 _REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 _ALONE: Final = "No effect: there is one replica."
@@ -499,6 +500,7 @@ _LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 #
 # A value set while the node runs precedes one from its start, and one for a single broker precedes one for all brokers.
 # Source: Kafka documentation, "Updating Broker Configs" (KIP-226); the order is that of Apache Kafka 4.3.1.
+
 EVERY_BROKER: Final = ""
 """The name of the resource whose options apply to all brokers."""
 Said = Mapping[str, Mapping[str, str]]
@@ -564,7 +566,7 @@ _ANY_AGE: Final = 2**63 - 1
 
 
 class Rules(Struct, frozen=True):
-    """A topic's rules for batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now.
+    """A topic's rules for batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from the present.
 
     ``timed``: the topic itself sets these. ``append_time``: the log sets the time, so the producer's does not matter.
     ``target``: the codec of stored batches, if it is not the producer's choice.

@@ -1,7 +1,7 @@
 """Runs the transaction coordinator.
 
-`TransactionService` serves one request at a time per transactional id; `TransactionLog` is its journal,
-`Markers` writes the markers, and `ProducerIds` gives out producer ids.
+`TransactionService` serves one request at a time per transactional id. `TransactionLog` is its journal, `Markers`
+writes the markers, and `ProducerIds` assigns producer ids.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CONFIG: Final[Mapping[str, str]] = {
 
 
 class TransactionLog:
-    """``partitions`` of the journal are fixed when it is created, with the first transactional id."""
+    """The journal. Its ``partitions`` are fixed when it is created, with the first transactional id."""
 
     def __init__(self, journals: Journals, partitions: int) -> None:
         self._journal = journals.journal(_TOPIC, places=partitions, config=_CONFIG)
@@ -83,8 +83,8 @@ class TransactionLog:
 
 # The markers of a transaction whose end is decided: written into every one of its partitions, until all have one.
 #
-# The decision is in the log, so giving up is not possible: a failure is retried. A deleted partition, or one with
-# records of a later epoch, needs no marker.
+# The decision is in the log, so a failure is retried without limit. A deleted partition, or one with records of a later
+# epoch, needs no marker.
 
 _NEEDS_NONE: Final = (UnknownTopic, UnknownPartition, StaleProducerEpoch)
 
@@ -144,10 +144,10 @@ def _must_repeat(partition: Partition, result: object) -> bool:
     return True
 
 
-# Producer ids, each given out only once.
+# Producer ids, each assigned only once.
 @runtime_checkable
 class GivesProducerIds(Protocol):
-    """Kafka's enode as a source of ids: the cluster behind has other producers, so it must give them out."""
+    """An enode that assigns producer ids: the cluster behind it has other producers, so it must assign them."""
 
     async def producer_id(self) -> int:
         """An unused id. Raises UpstreamLost."""
@@ -155,11 +155,11 @@ class GivesProducerIds(Protocol):
 
 
 class ProducerIds:
-    """The node's epoch in the high half and a counter in the low half of an i64.
+    """Unique ids: the node's epoch in the high half and a counter in the low half of an i64.
 
-    Kafka stores blocks of ids in its metadata log. Here the epoch, which is durable and grows with each start, achieves
-    the same without a write. An epoch's four billion ids last longer than any process. If a Kafka cluster is behind the
-    node, ``asked`` gets the ids from it: its log tells producers apart by their ids, and it gives them out itself.
+    Kafka stores blocks of ids in its metadata log. Here no write is needed, because the epoch is durable and grows with
+    each start. An epoch's four billion ids last longer than any process. If a Kafka cluster is behind the node,
+    ``asked`` gets the ids from it: the cluster distinguishes producers by their ids, and assigns these itself.
     """
 
     def __init__(self, epoch: int, asked: Callable[[], Awaitable[int]] | None = None) -> None:
@@ -180,6 +180,7 @@ class ProducerIds:
 # A step that has begun is finished even if its client disconnects: the work runs in tasks of the node. A killed node
 # first finishes the decided transactions, and serves requests afterwards. EndTxn is answered when all markers are
 # written, which Kafka does not wait for: so a producer that has committed can read its records at once.
+
 T = TypeVar("T")
 _log = logging.getLogger("penstock.node")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
@@ -229,7 +230,7 @@ class TransactionService:
     # Views.
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """The id with its present transaction; None if it is unknown."""
+        """The state of the id and of its present transaction; None if the id is unknown."""
         return self._known.get(transactional_id)
 
     def all(self) -> Collection[Transaction]:
@@ -242,7 +243,7 @@ class TransactionService:
 
     @contextmanager
     def appending(self, transactional_id: str | None) -> Iterator[None]:
-        """While this is held, no marker of the id is written: so none precedes its transaction's records in the log."""
+        """Hold this during an append: no marker of the id is written meanwhile, so none precedes the records."""
         if transactional_id is None:
             yield
             return
@@ -444,7 +445,7 @@ class TransactionService:
                 marked, _ = await self._happen(it, Event.MARKED)
                 return marked
             except PenstockError as error:
-                # Nothing else would retry this: a repeated EndTxn is only answered that the end is under way.
+                # Nothing else would retry this: a repeated EndTxn only gets the error that the end is in progress.
                 _log.warning("cannot note that %r is ended, will try again: %s", it.transactional_id, error)
                 await self._runtime.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -503,7 +504,7 @@ class TransactionService:
             turn = self._turns[transactional_id] = self._runtime.promise()
             try:
                 done.set((await work(), None))
-            except Exception as error:  # a bug, too, belongs to the request that met it
+            except Exception as error:  # also a bug: it is raised in the request that caused it
                 done.set((None, error))
             finally:
                 del self._turns[transactional_id]

@@ -1,1 +1,1 @@
-"""Kafka's bytes: declared messages by topic, the codec that reads and writes them, frames, record formats."""
+"""Kafka's wire format: declared messages, the codec that reads and writes them, frames, and record formats."""

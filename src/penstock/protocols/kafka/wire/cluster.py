@@ -1,4 +1,8 @@
-"""The cluster as a whole: brokers, quorum, replicas and where they are."""
+"""Messages about the cluster: brokers, the quorum, telemetry, and where replicas are stored.
+
+The field names are the wire names in snake case. Messages have no behaviour; ``codec`` reads and writes them.
+Source: Apache Kafka protocol guide, message schemas of 4.3; KIP-113, KIP-455, KIP-460, KIP-595, KIP-853, KIP-860.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +26,7 @@ from penstock.protocols.kafka.wire.declarations import (
 )
 
 
-# The cluster as a whole: DescribeCluster, DescribeTopicPartitions, DescribeQuorum, GetTelemetrySubscriptions.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3; KIP-595, KIP-853.
+# The cluster: DescribeCluster, DescribeTopicPartitions, DescribeQuorum (KIP-595, KIP-853), GetTelemetrySubscriptions.
 class DescribeClusterRequest(Message):
     """DescribeCluster request, versions 0-2."""
 
@@ -226,12 +227,9 @@ class GetTelemetrySubscriptionsResponse(Message):
     requested_metrics: Annotated[Sequence[str], array(STR)] = ()
 
 
-# Where replicas are, and which of them leads: reassignment (KIP-455), ElectLeaders (KIP-460), log dirs (KIP-113).
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3; KIP-860.
+# Replicas: reassignment (KIP-455, KIP-860), ElectLeaders (KIP-460), log dirs (KIP-113).
 class AlterPartitionReassignmentsRequestPartition(Message):
-    """One entry of ``partitions``; ``replicas`` None ends a move that is under way."""
+    """One entry of ``partitions``; ``replicas`` None cancels the reassignment in progress."""
 
     partition_index: Annotated[int, I32] = 0
     replicas: Annotated[Sequence[int] | None, array(I32).nullable()] = None
@@ -295,7 +293,7 @@ class ListPartitionReassignmentsRequestTopic(Message):
 
 
 class ListPartitionReassignmentsRequest(Message):
-    """ListPartitionReassignments request, version 0; ``topics`` None asks for all."""
+    """ListPartitionReassignments request, version 0; ``topics`` None lists all topics."""
 
     API: ClassVar[Api] = Api(46, 0, 0, flexible=0)
     timeout_ms: Annotated[int, I32] = 60000
@@ -306,7 +304,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 
 class ListPartitionReassignmentsResponsePartition(Message):
-    """One entry of ``partitions``: a partition that is being moved."""
+    """One entry of ``partitions``: a partition whose replicas are being reassigned."""
 
     partition_index: Annotated[int, I32] = 0
     replicas: Annotated[Sequence[int], array(I32)] = ()
@@ -343,7 +341,7 @@ class ElectLeadersRequestTopicPartitions(Message):
 
 
 class ElectLeadersRequest(Message):
-    """ElectLeaders request, versions 0-2; ``topic_partitions`` None asks for all."""
+    """ElectLeaders request, versions 0-2; ``topic_partitions`` None means all partitions."""
 
     API: ClassVar[Api] = Api(43, 0, 2, flexible=2)
     election_type: Annotated[int, I8.since(1)] = 0

@@ -1,8 +1,13 @@
-"""Reads and writes declared messages by functions that ``codec_generator`` makes once for each class and version.
+"""Reads and writes declared messages, with functions that ``codec_generator`` makes once for each class and version.
 
-A value that a version has no place for is UsageError, unless its field is declared ignorable; so is a null where the
-version has none. Unknown tagged fields are skipped, unknown error codes stay numbers, and every count is compared
-with the bytes left before anything is built. Source: Kafka protocol guide; KIP-482.
+The rules:
+
+- Writing raises UsageError for a field that the version does not have, unless the field has its default value or is
+  declared ignorable. It also raises UsageError for a null that the version does not allow.
+- Reading skips unknown tagged fields and keeps unknown error codes as numbers.
+- Reading compares every count with the bytes left before it builds anything.
+
+Source: Kafka protocol guide; KIP-482.
 """
 
 from __future__ import annotations
@@ -19,16 +24,16 @@ from penstock.protocols.kafka.wire.declarations import Api, Wire, all_fields, st
 M = TypeVar("M")
 
 _UNWRITABLE = (struct.error, AttributeError, TypeError, ValueError, OverflowError)
-"""How Python says that a value does not fit; UnicodeEncodeError is a ValueError."""
+"""The exceptions that writing a wrong value raises. UnicodeEncodeError is a ValueError, so it is included."""
 
 _READERS: dict[tuple[type, int], Read] = {}
 _WRITERS: dict[tuple[type, int], Write] = {}
 
 
 def decode(message: type[M], version: int, data: Buffer | Reader) -> M:
-    """The message in ``data``, all of it.
+    """Decode ``data``, which must hold one message and nothing after it.
 
-    Bytes fields are views into ``data``. Raises ProtocolViolation for bytes that do not say a ``message``,
+    Bytes fields are views into ``data``. Raises ProtocolViolation if the bytes are not a valid ``message``, and
     UsageError for a version that is not declared.
     """
     reader = data if isinstance(data, Reader) else Reader(data)
@@ -39,7 +44,7 @@ def decode(message: type[M], version: int, data: Buffer | Reader) -> M:
 
 
 def decode_prefix(message: type[M], version: int, reader: Reader) -> M:
-    """The message where ``reader`` stands; what follows it is left unread (a newer writer may have appended fields)."""
+    """Decode the message at the reader's position. Bytes after it stay unread: a newer writer may have added fields."""
     read = _READERS.get((message, version)) or _reader_of(message, version)
     try:
         value: M = read(reader)
@@ -49,14 +54,14 @@ def decode_prefix(message: type[M], version: int, reader: Reader) -> M:
 
 
 def encode(message: object, version: int) -> list[Buffer]:
-    """The body as buffers; large record fields are passed on uncopied. Raises UsageError naming the field."""
+    """Encode the body as buffers. Large record fields are not copied. Raises UsageError that names the field."""
     writer = Writer()
     write(message, version, writer)
     return writer.parts()
 
 
 def write(message: object, version: int, writer: Writer) -> None:
-    """Append the body of ``message`` to ``writer``. Raises UsageError naming the field."""
+    """Append the body of ``message`` to ``writer``. Raises UsageError that names the field."""
     kind = type(message)
     step = _WRITERS.get((kind, version)) or _writer_of(kind, version)
     try:
@@ -90,9 +95,9 @@ def _checked(message: type, version: int) -> Api:
 
 
 def _fault(value: Any, what: Wire | type, version: int, *, flexible: bool) -> str | None:
-    """The path of the first thing in ``value`` that cannot be written, like ``.topics[3].name``; None if all can.
+    """Return the path of the first part of ``value`` that cannot be written, such as ``.topics[3].name``, or None.
 
-    Slow: it writes every part on its own. Only run after writing the whole has failed.
+    This is slow because it writes every part separately. It runs only after writing the whole message has failed.
     """
     if isinstance(what, type):
         for one in all_fields(what):

@@ -1,11 +1,11 @@
-"""Readers and writers of declared messages, as straight-line Python that is written and compiled once for each version.
+"""Generates readers and writers of declared messages: straight-line Python, compiled once for each class and version.
 
-A reader is a function of a `Reader`, a writer one of a `Writer` and a message. Fields of fixed size that stand side by
-side are unpacked, or packed, in one step; structs and arrays stand in the same function. Tagged fields are rare: each
-has a function of its own, which is made when the first one comes. Every count and length is compared with the bytes
-that are left before anything is built.
+A reader is a function of a `Reader`; a writer is a function of a `Writer` and a message. Adjacent fields of fixed size
+are packed or unpacked in one step. Nested structs and arrays are handled inline, in the same function. Tagged fields
+are rare, so each has a separate function, which is generated on first use. Every count and length is compared with the
+bytes left before anything is built.
 
-A generated function can be read: `source_of` returns its text, and tracebacks show its lines.
+To see a generated function, call `source_of`. Tracebacks also show its lines.
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482.
 """
 
@@ -40,13 +40,13 @@ Write = Callable[[Writer, Any], None]
 
 _READ_CODES: Final = {**FIXED, "uuid": "16s"}
 _LONGEST_TEXT: Final = 0x7FFF
-"""Of any version, as Kafka's own reader has it: a compact string could say more."""
+"""The longest string in bytes. A compact string could encode more, but Kafka's own reader has this limit everywhere."""
 _LONGEST_BYTES: Final = 0x7FFFFFFF
 _LONGEST_UVARINT_SHIFT: Final = 28
 
 
 def struct_reader(message: type, version: int, *, flexible: bool) -> Read:
-    """A function that builds ``message`` from where the reader stands, and moves it on."""
+    """Generate a function that reads a ``message`` at the reader's position and advances the reader."""
     made = _Reading(version, flexible=flexible)
     made.begin()
     made.struct(2, message, "found")
@@ -54,7 +54,7 @@ def struct_reader(message: type, version: int, *, flexible: bool) -> Read:
 
 
 def value_reader(wire: Wire, path: str, version: int, *, flexible: bool) -> Read:
-    """A function that reads one value; ``path`` names the field in errors."""
+    """Generate a function that reads one value; ``path`` names the field in errors."""
     made = _Reading(version, flexible=flexible)
     made.begin()
     made.value(2, wire, "found", path)
@@ -62,21 +62,21 @@ def value_reader(wire: Wire, path: str, version: int, *, flexible: bool) -> Read
 
 
 def struct_writer(message: type, version: int, *, flexible: bool) -> Write:
-    """A function that appends an instance of ``message``."""
+    """Generate a function that appends an instance of ``message``."""
     made = _Writing(version, flexible=flexible)
     made.struct(1, message, "value")
     return made.ended(f"{message.__name__} v{version}")
 
 
 def value_writer(wire: Wire, version: int, *, flexible: bool) -> Write:
-    """A function that appends one value."""
+    """Generate a function that appends one value."""
     made = _Writing(version, flexible=flexible)
     made.value(1, wire, "value")
     return made.ended(f"{wire.kind} v{version}")
 
 
 def source_of(function: Callable[..., object]) -> str:
-    """The text of a generated function."""
+    """Return the source text of a generated function."""
     return "".join(linecache.getlines(function.__code__.co_filename))
 
 
@@ -91,9 +91,10 @@ class _Tags:
         self._writers: dict[int, Write] = {}
 
     def read(self, reader: Reader, data: memoryview, at: int, room: int) -> tuple[dict[str, Any], int, int]:
-        """A section of tagged fields: the values of those that are declared, where it ends, and the room that is left.
+        """Read a section of tagged fields, which begins at ``at``.
 
-        Raises ProtocolViolation.
+        Returns the values of the declared fields, the position after the section, and the elements that may still be
+        built. Raises ProtocolViolation.
         """
         values: dict[str, Any] = {}
         end = len(data)
@@ -129,7 +130,7 @@ class _Tags:
         return self._readers[tag]
 
     def write(self, writer: Writer, value: object) -> bytearray:
-        """Append those that say something; return what is appended to after that."""
+        """Append the fields that are not at their defaults. Returns the writer's new tail."""
         given: list[tuple[int, list[Buffer]]] = []
         for tag, field in self._fields.items():
             one = getattr(value, field.name)
@@ -149,7 +150,7 @@ class _Tags:
 
 
 class _Function:
-    """The lines of a function, and the values that they refer to by name."""
+    """The source lines of a function under construction, and the values that they refer to by name."""
 
     def __init__(self, version: int, *, flexible: bool, **names: object) -> None:
         self.version = version
@@ -162,12 +163,12 @@ class _Function:
         self._lines.append("    " * depth + text + "\n")
 
     def new(self, stem: str) -> str:
-        """A name that nothing has yet."""
+        """Return an unused name."""
         self._count += 1
         return f"{stem}_{self._count}"
 
     def constant(self, stem: str, value: object) -> str:
-        """A name for ``value``."""
+        """Bind ``value`` to an unused name and return the name."""
         name = self.new(stem)
         self._names[name] = value
         return name
@@ -184,7 +185,11 @@ def _layout(codes: Iterable[str]) -> struct.Struct:
 
 
 class _Reading(_Function):
-    """``data`` is read at ``at``, up to ``end``; ``room`` is how many elements may still be built."""
+    """A reader under construction.
+
+    The generated code reads ``data`` at position ``at``, up to ``end``. Its ``room`` counts the elements that may still
+    be built.
+    """
 
     def __init__(self, version: int, *, flexible: bool) -> None:
         super().__init__(
@@ -266,7 +271,7 @@ class _Reading(_Function):
         self.struct(depth + 1, struct_of(wire), target)
 
     def _sized(self, depth: int, wire: Wire, target: str, path: str) -> None:
-        """What begins with a length or a count."""
+        """Read a value that begins with a length or a count."""
         size = self.new("size")
         if self.flexible:
             self.line(depth, f"{size} = data[at] - 1; at += 1")
@@ -318,7 +323,10 @@ class _Reading(_Function):
 
 
 class _Writing(_Function):
-    """``out`` is the tail of ``writer``, to which small things are appended; large ones become pieces of their own."""
+    """A writer under construction.
+
+    The generated code appends small values to ``out``, the tail of ``writer``. Large values become separate pieces.
+    """
 
     def __init__(self, version: int, *, flexible: bool) -> None:
         super().__init__(
@@ -436,12 +444,12 @@ class _Writing(_Function):
 
 
 def skip_tags(reader: Reader) -> None:
-    """Read past a section of tagged fields."""
+    """Skip a section of tagged fields."""
     reader.at, reader.room = _skip_tags(reader, reader.data, reader.at, reader.room)
 
 
 class _NoTags(_Tags):
-    """Of messages that have none: whatever comes is skipped."""
+    """For messages that declare no tagged fields: all received ones are skipped."""
 
     def __init__(self) -> None:
         self._fields = {}
@@ -456,7 +464,7 @@ _NO_TAGS: Final = _NoTags()
 
 
 def _uvarint(data: memoryview, at: int) -> tuple[int, int]:
-    """A number in base 128 of at most 32 bits, and where it ends. Raises ProtocolViolation."""
+    """Return the unsigned varint at ``at`` (at most 32 bits) and the position after it. Raises ProtocolViolation."""
     value = shift = 0
     try:
         while (byte := data[at]) > 127:
@@ -518,7 +526,7 @@ def _put_uvarint(out: bytearray, value: int) -> None:
 
 
 def _refuse(name: str, version: int, found: object) -> NoReturn:
-    """A field that the version has no place for must have its default: to drop it would change the meaning."""
+    """Refuse a value for a field that the version does not have: dropping it would change the message's meaning."""
     raise UsageError(f"{name} does not exist in version {version}: {found!r:.80}")
 
 

@@ -1,4 +1,8 @@
-"""Options of resources, and what brokers know of users: configuration, SASL, ACLs, SCRAM credentials, quotas."""
+"""Messages about configuration and users: configs of resources, SASL, ACLs, SCRAM credentials, client quotas.
+
+The field names are the wire names in snake case. Messages have no behaviour; ``codec`` reads and writes them.
+Source: Apache Kafka protocol guide, message schemas of 4.3; KIP-546, KIP-554.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,7 @@ from penstock.interfaces import Buffer
 from penstock.protocols.kafka.wire.declarations import BOOL, BYTES, F64, I8, I16, I32, I64, STR, Api, Message, array
 
 
-# Configuration of topics and brokers: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3.
+# Configuration: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
 class DescribeConfigsRequestResource(Message):
     """One entry of ``resources``."""
 
@@ -182,10 +183,7 @@ class ListConfigResourcesResponse(Message):
     ] = ()
 
 
-# Who may do what, and how much: SASL, ACLs, SCRAM credentials (KIP-554), client quotas (KIP-546).
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3.
+# Users and their permissions: SASL, ACLs, SCRAM credentials (KIP-554), client quotas (KIP-546).
 class SaslHandshakeRequest(Message):
     """SaslHandshake request, versions 0-1."""
 
@@ -266,7 +264,7 @@ class DescribeUserScramCredentialsRequestUser(Message):
 
 
 class DescribeUserScramCredentialsRequest(Message):
-    """DescribeUserScramCredentials request, version 0; ``users`` None asks for all."""
+    """DescribeUserScramCredentials request, version 0; ``users`` None means all users."""
 
     API: ClassVar[Api] = Api(50, 0, 0, flexible=0)
     users: Annotated[
@@ -324,7 +322,7 @@ class DescribeClientQuotasRequest(Message):
 
 
 class DescribeClientQuotasResponseEntity(Message):
-    """One entry of ``entity``; None is the default of its type."""
+    """One entry of ``entity``; ``entity_name`` None is the default entity of its type."""
 
     entity_type: Annotated[str, STR] = ""
     entity_name: Annotated[str | None, STR.nullable()] = ""
@@ -357,7 +355,7 @@ class DescribeClientQuotasResponse(Message):
 
 
 class AlterClientQuotasRequestEntity(Message):
-    """One entry of ``entity``; None is the default of its type."""
+    """One entry of ``entity``; ``entity_name`` None is the default entity of its type."""
 
     entity_type: Annotated[str, STR] = ""
     entity_name: Annotated[str | None, STR.nullable()] = ""

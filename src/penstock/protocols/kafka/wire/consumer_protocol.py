@@ -1,7 +1,7 @@
-"""What members of a consumer group tell each other inside JoinGroup and SyncGroup: subscription and assignment.
+"""The consumer protocol: subscriptions and assignments, which JoinGroup and SyncGroup carry as opaque bytes.
 
+No version is flexible. New versions only append fields, so a reader decodes a newer version as its own highest one.
 Source: Kafka clients, ConsumerProtocolSubscription and ConsumerProtocolAssignment v0-v3 (KIP-429, KIP-792, KIP-881).
-Not flexible. A reader takes a newer version as its own highest, because fields are only ever appended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TopicPartitions(Message):
 
 
 class Subscription(Message):
-    """What a member wants: sorted topics, and from v1 on what it owns, in which generation, and its rack."""
+    """A member's subscription: sorted topics; owned partitions since v1, their generation since v2, rack since v3."""
 
     API: ClassVar[Api] = Api(-1, 0, HIGHEST, flexible=None)
     topics: Annotated[Sequence[str], array(STR)] = ()
@@ -36,7 +36,7 @@ class Subscription(Message):
 
 
 class MemberAssignment(Message):
-    """What a member gets."""
+    """The partitions assigned to a member."""
 
     API: ClassVar[Api] = Api(-1, 0, HIGHEST, flexible=None)
     assigned_partitions: Annotated[Sequence[TopicPartitions], array(TopicPartitions)] = ()
@@ -44,23 +44,23 @@ class MemberAssignment(Message):
 
 
 def write_subscription(subscription: Subscription, version: int = HIGHEST) -> bytes:
-    """The bytes of a JoinGroup protocol's metadata."""
+    """Encode a subscription as the metadata of a JoinGroup protocol."""
     return _write(subscription, version)
 
 
 def write_assignment(assignment: MemberAssignment, version: int = HIGHEST) -> bytes:
-    """The bytes of a SyncGroup assignment."""
+    """Encode an assignment for SyncGroup."""
     return _write(assignment, version)
 
 
 def read_subscription(data: Buffer) -> Subscription:
-    """Decode a member's metadata, whichever version wrote it. Raises ProtocolViolation."""
+    """Decode a member's metadata of any version. Raises ProtocolViolation."""
     reader, version = _versioned(data)
     return codec.decode_prefix(Subscription, version, reader)
 
 
 def read_assignment(data: Buffer) -> MemberAssignment:
-    """Decode an assignment, whichever version wrote it. Raises ProtocolViolation, also for empty bytes."""
+    """Decode an assignment of any version. Raises ProtocolViolation, also for empty bytes."""
     reader, version = _versioned(data)
     return codec.decode_prefix(MemberAssignment, version, reader)
 

@@ -1,4 +1,8 @@
-"""Groups and transactions as operators see them: list, describe, delete; and a group's account of its rebalances."""
+"""Admin messages about groups and transactions, and the config through which a node reports a group's rebalances.
+
+The field names are the wire names in snake case. Messages have no behaviour; ``codec`` reads and writes them.
+Source: Apache Kafka protocol guide, message schemas of 4.4 (groups) and 4.3 (transactions); KIP-664, KIP-994.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,7 @@ from penstock.protocols.kafka.wire.declarations import BOOL, BYTES, I16, I32, I6
 __all__ = ["REBALANCES_OPTION", "REBALANCES_SINCE", "read_rebalances", "written_rebalances"]
 
 
-# Groups, as operators see them: ListGroups, DescribeGroups, DeleteGroups, OffsetDelete.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.4.
+# Groups: ListGroups, DescribeGroups, DeleteGroups, OffsetDelete.
 class ListGroupsRequest(Message):
     """ListGroups request, versions 0-5."""
 
@@ -152,10 +153,7 @@ class OffsetDeleteResponse(Message):
     topics: Annotated[Sequence[OffsetDeleteResponseTopic], array(OffsetDeleteResponseTopic)] = ()
 
 
-# Transactions, as operators see them: DescribeProducers, DescribeTransactions, ListTransactions.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3; KIP-664, KIP-994.
+# Transactions: DescribeProducers, DescribeTransactions, ListTransactions (KIP-664, KIP-994).
 class DescribeProducersRequestTopic(Message):
     """One entry of ``topics``."""
 
@@ -274,23 +272,24 @@ class ListTransactionsResponse(Message):
     ] = ()
 
 
-# A group's account of its rebalances on its way from our node to our client: JSON in a group's option.
+# A group's rebalance history travels from our node to our client as JSON, in a config of the group.
 #
-# Kafka has no request for it, and one of our own would be seen, and tried, by every client that asks what a broker can
-# do. An option of the group that only who asks for it by name is told (DescribeConfigs v4, whose texts may be long) is
-# seen by nobody else, passes through whatever stands between, and a real broker simply has no such option.
+# Kafka has no request for this history. A request of our own would appear in ApiVersions, where other clients would see
+# it and could try it. A config that DescribeConfigs returns only when it is requested by name stays invisible to other
+# clients and passes through proxies. A real broker has no such config and returns nothing.
+
 REBALANCES_OPTION: Final = "penstock.rebalances"
 REBALANCES_SINCE: Final = 4
-"""Of DescribeConfigs: texts before are of 32,767 bytes at most."""
+"""The lowest usable version of DescribeConfigs: strings of earlier versions hold at most 32,767 bytes."""
 
 
 def written_rebalances(rebalances: Sequence[Rebalance]) -> str:
-    """As JSON: a list of objects, fields by their names."""
+    """Encode rebalances as JSON: a list of objects, one for each rebalance."""
     return json.dumps([each.as_fields() for each in rebalances], separators=(",", ":"))
 
 
 def read_rebalances(text: str) -> list[Rebalance]:
-    """What ``written`` wrote. Raises ProtocolViolation; fields that are not known yet are left out."""
+    """Decode the text of `written_rebalances`. Unknown fields are ignored. Raises ProtocolViolation."""
     try:
         return [_rebalance(each) for each in json.loads(text)]
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""The vocabulary in which messages are declared: types, version ranges, nullability, tags.
+"""The vocabulary for declaring messages: types, version ranges, nullability, tags.
 
-``Annotated[int, I32.since(9)]`` is an int32 field present from version 9 on. Declarations, and what a version of one
-consists of; ``codec_generator`` makes functions of them, ``codec`` runs those.
+``Annotated[int, I32.since(9)]`` is an int32 field that exists from version 9 on. The functions here also tell which
+fields a given version has. ``codec_generator`` turns declarations into functions; ``codec`` runs those.
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 (flexible versions and tagged fields).
 """
 
@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 NO_UUID = bytes(16)
-"""The all-zero uuid, which means "no id"."""
+"""The all-zero UUID, which means "no id"."""
 
 MISSING: Final = msgspec.NODEFAULT
 _ALWAYS = 1 << 15
@@ -26,7 +26,10 @@ _ALWAYS = 1 << 15
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class _MessageType(msgspec.StructMeta):
-    """Every message is frozen, takes its fields by name, and holds nothing that could hold it."""
+    """Makes every message a frozen, keyword-only Struct that the garbage collector does not track.
+
+    ``gc=False`` is safe because a message cannot be part of a reference cycle.
+    """
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> _MessageType:
         made: _MessageType = super().__new__(cls, name, bases, body, frozen=True, kw_only=True, gc=False)
@@ -34,11 +37,11 @@ class _MessageType(msgspec.StructMeta):
 
 
 class Message(msgspec.Struct, metaclass=_MessageType):
-    """The base of all declared messages and of the structs within them; a top-level one has an ``API``."""
+    """The base of all declared messages and of the structs within them. A top-level message has an ``API``."""
 
 
 class Api(msgspec.Struct, frozen=True):
-    """A message's place in the protocol: API key, lowest and highest version, first flexible version."""
+    """A message's API key, its lowest and highest version, and its first flexible version (None if it has none)."""
 
     key: int
     lowest: int
@@ -51,7 +54,7 @@ class Api(msgspec.Struct, frozen=True):
 
 
 class Wire(msgspec.Struct, frozen=True):
-    """How a field stands on the wire: ``kind``, element or struct type, versions, versions in which null is legal."""
+    """The wire type of a field: kind, element or struct type, its versions, and the versions that allow null."""
 
     kind: str
     item: Wire | type | None = None
@@ -75,13 +78,14 @@ class Wire(msgspec.Struct, frozen=True):
         return replace(self, null_first=first, null_last=last)
 
     def tag(self, number: int) -> Wire:
-        """Travels as tagged field ``number``."""
+        """Encoded as tagged field ``number``."""
         return replace(self, tag_number=number)
 
     def ignorable(self) -> Wire:
-        """May be left out by a version without it: advice, or something the other side can do without.
+        """May be dropped in versions that do not have the field, because the receiver can do without it.
 
-        Without this mark a value other than the default is refused there (Kafka message schemas, "ignorable").
+        Without this mark, a version that lacks the field refuses any value but the default. Source: Kafka message
+        schemas, "ignorable".
         """
         return replace(self, droppable=True)
 
@@ -90,7 +94,7 @@ class Wire(msgspec.Struct, frozen=True):
         return self.first <= version <= self.last
 
     def may_be_null(self, version: int) -> bool:
-        """True if the version has a null for the field."""
+        """True if the version allows null for the field."""
         return self.null_first <= version <= self.null_last
 
 
@@ -114,17 +118,17 @@ def array(item: Wire | type) -> Wire:
 
 
 def struct_field(of: type) -> Wire:
-    """A struct in place."""
+    """A struct, encoded inline."""
     return Wire("struct", of)
 
 
 FIXED = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u16": "H", "u32": "I", "f64": "d"}
-"""Kinds whose size is fixed, as the struct module writes them."""
+"""Kinds of fixed size, with their format characters for the struct module."""
 
 
 @functools.lru_cache(maxsize=512)
 def numbers(code: str, count: int) -> struct.Struct:
-    """The layout of an array's numbers; most arrays are short, so few layouts serve nearly all."""
+    """The layout of an array of ``count`` numbers. Most arrays are short, so a small cache serves nearly all."""
     return struct.Struct(f">{count}{code}")
 
 
@@ -132,7 +136,7 @@ _LEAST = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u16": 2, "u32": 4, 
 
 
 class Field(NamedTuple):
-    """A declared field; ``default`` is ``MISSING`` where there is none."""
+    """A declared field: its name, wire type and default."""
 
     name: str
     wire: Wire
@@ -140,7 +144,7 @@ class Field(NamedTuple):
 
 
 class _OnTheWire:
-    """Stands in for ``Annotated``: of a type and how that is written, only the latter is wanted here."""
+    """Replaces ``Annotated`` while annotations are evaluated, and keeps only the `Wire`, not the Python type."""
 
     def __class_getitem__(cls, pair: tuple[object, Wire]) -> Wire:
         return pair[1]
@@ -150,8 +154,8 @@ class _OnTheWire:
 def all_fields(message: type) -> tuple[Field, ...]:
     """Every declared field, in wire order.
 
-    All annotations of a class are read in one go: ``typing.get_type_hints`` compiles each, and puts together types
-    that are not needed, which was a fifth of the time from a consumer's imports to its first record.
+    One ``eval`` reads all annotations of a class. ``typing.get_type_hints`` compiles each annotation separately and
+    builds types that are not needed here. That took a fifth of the time from a consumer's imports to its first record.
     """
     names: tuple[str, ...] = message.__struct_fields__  # type: ignore[attr-defined]
     defaults: tuple[Any, ...] = message.__struct_defaults__  # type: ignore[attr-defined]
@@ -161,18 +165,18 @@ def all_fields(message: type) -> tuple[Field, ...]:
 
 
 def plain_fields(message: type, version: int) -> list[Field]:
-    """Fields that stand in the struct itself."""
+    """The untagged fields of a version, in wire order."""
     return [one for one in all_fields(message) if one.wire.present(version) and one.wire.tag_number is None]
 
 
 def tagged_fields(message: type, version: int) -> dict[int, Field]:
-    """Fields that travel with a tag, by tag, in the order in which they must be written."""
+    """The tagged fields of a version by tag, in ascending order, which is the order on the wire."""
     tagged = [(one.wire.tag_number, one) for one in all_fields(message) if one.wire.present(version)]
     return dict(sorted((tag, one) for tag, one in tagged if tag is not None))
 
 
 def lacking_fields(message: type, version: int) -> list[Field]:
-    """Fields that the version cannot carry and whose loss would change what the message says."""
+    """Fields that the version lacks and that must not be dropped, because the message's meaning would change."""
     return [
         one
         for one in all_fields(message)
@@ -182,10 +186,11 @@ def lacking_fields(message: type, version: int) -> list[Field]:
 
 @functools.cache
 def last_with_names(message: type) -> int | None:
-    """The last version in which a message calls topics by name; after it an id stands in that place (KIP-516).
+    """The last version in which a message identifies topics by name; None if all versions do.
 
-    None where all versions have names. A name that such a version drops is no error to the codec, because answers
-    carry both and their readers know which: a request would ask for a topic that is called nothing.
+    Later versions have a topic id instead (KIP-516). The codec drops the name in those versions without an error,
+    because responses carry both and their readers use the right one. The sender of a request must check the version
+    itself, or it would send an empty topic name.
     """
     fields = all_fields(message)
     ids = {one.wire.first for one in fields if one.wire.kind == "uuid"}
@@ -195,7 +200,7 @@ def last_with_names(message: type) -> int | None:
 
 
 def runs(fields: Iterable[Field], kinds: Iterable[str]) -> list[list[Field]]:
-    """The fields in order, neighbours of the given kinds together, each other one alone."""
+    """Group fields in order: neighbours of the given kinds form one run, every other field a run of its own."""
     found: list[list[Field]] = []
     kinds = frozenset(kinds)
     for one in fields:
@@ -207,12 +212,12 @@ def runs(fields: Iterable[Field], kinds: Iterable[str]) -> list[list[Field]]:
 
 
 def is_default(value: object, default: object) -> bool:
-    """True if a field says nothing; an empty list says as little as an empty tuple."""
+    """True if a value equals its default; an empty list equals an empty tuple here."""
     return bool(value == default or (default == () and isinstance(value, list) and not value))
 
 
 def least_size(item: Wire | type, version: int, *, flexible: bool) -> int:
-    """The fewest bytes one element can take; never 0, so that a count is always bounded by the bytes left."""
+    """The fewest bytes that one element can take. Never 0, so that the bytes left always bound a count."""
     if isinstance(item, type):
         least = sum(least_size(one.wire, version, flexible=flexible) for one in plain_fields(item, version))
         return max(1, least + flexible)
@@ -224,5 +229,5 @@ def least_size(item: Wire | type, version: int, *, flexible: bool) -> int:
 
 
 def struct_of(wire: Wire) -> type:
-    """The message behind a field of kind struct, or behind an array's elements."""
+    """The message class of a struct field, or of an array's elements."""
     return typing.cast(type, wire.item)

@@ -1,4 +1,8 @@
-"""Reading a log: Fetch and OffsetForLeaderEpoch; Fetch by its layout."""
+"""Fetch and OffsetForLeaderEpoch messages, and a fast path that packs and unpacks common Fetch messages by layout.
+
+The field names are the wire names in snake case. Messages have no behaviour; ``codec`` reads and writes them.
+Source: Apache Kafka protocol guide, message schemas of 4.3.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +31,7 @@ from penstock.protocols.kafka.wire.framing import request
 __all__ = ["FIRST_PLAIN", "Part", "Plain", "RequestForm", "read_plain"]
 
 
-# Reading a log: Fetch, and OffsetForLeaderEpoch, which finds out where two logs part.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3.
+# Fetch, and OffsetForLeaderEpoch, which finds the offset where two logs diverge.
 class FetchRequestReplicaState(Message):
     """The ``replica_state`` struct."""
 
@@ -223,22 +224,24 @@ class OffsetForLeaderEpochResponse(Message):
     topics: Annotated[Sequence[OffsetForLeaderEpochResponseTopic], array(OffsetForLeaderEpochResponseTopic)] = ()
 
 
-# Fetch by its layout: requests that differ in a few numbers only, and answers in which nothing is unusual.
+# The fast path for Fetch: requests that differ only in a few numbers, and responses without anything unusual.
 #
-# A reader that waits for records asks the same again and again, and most answers say of a few partitions where they end
-# and what is new. The codec takes a hundred calls for either, which is what a record costs that comes alone. Whatever
-# is not plain here is left to it: errors, tagged fields, aborted transactions, read replicas, lengths that lie.
+# A waiting reader repeats nearly the same request, and most responses hold only new records and end offsets of a few
+# partitions. The codec needs about a hundred calls for either message, which dominates the cost of a single record.
+# The codec still decodes all other responses: those with errors, tagged fields, aborted transactions, preferred read
+# replicas or wrong lengths.
 #
 # Source: Kafka protocol guide, Fetch v12-v18.
+
 FIRST_PLAIN: Final = 12
-"""The first version with this layout: flexible, and with the epoch of the record before."""
+"""The first version with this layout: it is flexible and has the last fetched epoch."""
 
 _Key: TypeAlias = tuple[str | bytes, int]
 Plain: TypeAlias = "tuple[int, Mapping[_Key, Part]]"
-"""Of an answer without an error: session id and partitions; topics go by id or name, as its version has it."""
+"""A response without an error: session id and partitions. A key has a topic id or a name, depending on the version."""
 
 _Place: TypeAlias = tuple[int, int, int, int]
-"""Offset, leader epoch, epoch of the record before, most bytes."""
+"""Fetch offset, current leader epoch, last fetched epoch, maximum bytes."""
 
 _FIRST_WITH_IDS: Final = 13
 _FIRST_WITHOUT_REPLICA: Final = 15
@@ -255,33 +258,35 @@ _BEGIN: Final = struct.Struct(">ihhi")
 
 _EPOCH: Final = struct.Struct(">i")
 _FIXED_BEFORE_EPOCH: Final = 4 + 4 + 4 + 1 + 4
-"""How long to wait, least and most bytes, isolation level, session id."""
+"""Maximum wait, minimum and maximum bytes, isolation level, session id."""
 
 _PLACE: Final = struct.Struct(">iiqiqiB")
-"""Partition, leader epoch, offset, epoch of the record before, start of the log (a follower's), most bytes, no tags."""
+"""Partition, leader epoch, fetch offset, last fetched epoch, log start offset (followers only), maximum bytes, tags."""
 
 _ANSWER: Final = struct.Struct(">iBihiB")
-"""Correlation id, tags, throttle time, error code, session id, topics and one."""
+"""Correlation id, header tags, throttle time, error code, session id, number of topics plus one."""
 
 _PART: Final = struct.Struct(">ihqqqBi")
-"""Partition, error code, high watermark, last stable offset, start of the log, aborted transactions (0: null, 1: none),
-read replica."""
+"""Partition, error code, high watermark, last stable offset, log start offset, preferred read replica.
+
+Before the replica comes the number of aborted transactions plus one (0: null, 1: none).
+"""
 
 
 _ALONE: Final = struct.Struct(">iBihiB16sBihqqqBi")
-"""What an answer about one partition begins with: the answer, a topic's id, its partitions and one, and the first."""
+"""The start of a response with one partition: `_ANSWER`, topic id, number of partitions plus one, `_PART`."""
 
 _NO_TAGS: Final = b"\0\0\0"
-"""Of a partition, of its topic, of the answer."""
+"""The empty tag sections at the end of a partition, of its topic and of the response."""
 
 _MORE: Final = len(_NO_TAGS) + 1
-"""As many bytes show that there is more behind them."""
+"""If at least this many bytes follow the records, the response does not end there."""
 
 _SHORT: Final = tuple(bytes((count + 1,)) for count in range(_ONE_BYTE - 1))
 
 
 class Part(NamedTuple):
-    """What an answer says of one partition: fields of a `FetchResponsePartition` whose others say nothing."""
+    """One partition of a response: the fields of `FetchResponsePartition` that are not at their defaults."""
 
     high_watermark: int
     last_stable_offset: int
@@ -291,7 +296,10 @@ class Part(NamedTuple):
 
 
 class RequestForm:
-    """Requests that differ in their epochs and in the partitions that they name; ``shown`` is one that names none."""
+    """Packs fetch requests that differ only in session epoch and partitions.
+
+    ``shown`` is the request with no partitions. The codec encodes it once.
+    """
 
     __slots__ = ("_before", "_end", "_middle", "_rest", "_topic", "version")
 
@@ -302,12 +310,12 @@ class RequestForm:
         epoch_at = _BEGIN.size + 2 + name + 1 + replica + _FIXED_BEFORE_EPOCH
         self.version = version
         self._middle = whole[_BEGIN.size : epoch_at]
-        self._end = whole[epoch_at + _EPOCH.size + 1 :]  # behind the count of topics, which is one byte for none
+        self._end = whole[epoch_at + _EPOCH.size + 1 :]  # skips the count of topics: one byte, as there are none
         self._topic: str | bytes | None = None
         self._before = self._rest = b""
 
     def framed(self, epoch: int, named: Mapping[_Key, _Place], correlation: int) -> Buffers:
-        """The request with this epoch, which names these partitions."""
+        """The framed request with this session epoch and these partitions."""
         if len(named) == 1:
             for (topic, number), (offset, leader_epoch, last_epoch, most) in named.items():
                 if topic != self._topic:
@@ -319,7 +327,7 @@ class RequestForm:
         return (_BEGIN.pack(_BEGIN.size - 4 + len(body), _FETCH, self.version, correlation) + body,)
 
     def _remember(self, topic: str | bytes) -> None:
-        """What stands before and behind the place of a partition that is named alone."""
+        """Cache the bytes before and after the partition of a request with a single partition."""
         self._before, _, behind = _topics({(topic, 0): (0, 0, 0, 0)}).partition(_PLACE.pack(0, 0, 0, 0, -1, 0, 0))
         self._rest = behind + self._end
         self._topic = topic
@@ -342,7 +350,7 @@ def _topics(named: Mapping[_Key, _Place]) -> bytes:
 
 
 def _length(count: int) -> bytes:
-    """In base 128, and one more than it is."""
+    """Encode a compact length: ``count`` plus one, as an unsigned varint."""
     if count < _ONE_BYTE - 1:
         return _SHORT[count]
     count += 1
@@ -355,7 +363,7 @@ def _length(count: int) -> bytes:
 
 
 def read_plain(body: memoryview, version: int) -> Plain | None:
-    """What an answer says; None where the codec has to look at it, which then finds the words for what is wrong."""
+    """Decode a plain response. None if only the codec can decode it; the codec also reports anything wrong with it."""
     if version >= _FIRST_WITH_IDS and (only := _of_one(body)) is not None:
         return only
     parts: dict[_Key, Part] = {}
@@ -376,7 +384,7 @@ def read_plain(body: memoryview, version: int) -> Plain | None:
 
 
 def _of_one(body: memoryview) -> Plain | None:
-    """What an answer says of its only partition, whose records have a length of one byte or two; None for any other."""
+    """Decode a response with one partition and a records length of one or two bytes; None for any other response."""
     size = len(body)
     at = _ALONE.size
     if size < at + 1 + len(_NO_TAGS):
@@ -399,7 +407,7 @@ def _of_one(body: memoryview) -> Plain | None:
 
 
 def _topic(body: memoryview, at: int, version: int, parts: dict[_Key, Part]) -> int:
-    """Put a topic's partitions to ``parts``; where it ends, 0 if it is not plain."""
+    """Add a topic's partitions to ``parts``. Returns the position after the topic, or 0 if it is not plain."""
     if version >= _FIRST_WITH_IDS:
         topic: str | bytes = bytes(body[at : at + _ID_BYTES])
         at += _ID_BYTES
@@ -413,14 +421,14 @@ def _topic(body: memoryview, at: int, version: int, parts: dict[_Key, Part]) -> 
         size, at = _uvarint(body, at + _PART.size)
         end = at + size - 1 if size else at
         if code or aborted > 1 or replica != _NO_REPLICA or body[end] or len(parts) >= _MOST_PARTS:
-            return 0  # what would go beyond the end has no byte there
+            return 0  # (a length beyond the end raises IndexError at body[end])
         parts[topic, number] = Part(high, stable, begin, () if aborted else None, body[at:end] if size else None)
         at = end + 1
     return 0 if body[at] or not count else at + 1
 
 
 def _uvarint(body: memoryview, at: int) -> tuple[int, int]:
-    """A number in base 128 of at most five bytes, and where it ends. Raises IndexError."""
+    """Return the unsigned varint at ``at`` (at most five bytes) and the position after it. Raises IndexError."""
     byte = body[at]
     if byte < _ONE_BYTE:
         return byte, at + 1

@@ -1,4 +1,4 @@
-"""Requests and answers on a connection: 4-byte sizes, headers, and which API key is which pair of messages."""
+"""Requests and responses on a connection: 4-byte sizes, headers, and the request and response class of each API key."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from penstock.protocols.kafka.wire.declarations import Api
 
 __all__ = ["Template"]
 
-# Kafka's frames: a 4-byte size, then that many bytes. Requests and answers look alike; the role says which is read.
+# A frame is a 4-byte size and that many bytes. Requests and responses have the same framing.
 #
-# Source: Kafka protocol guide, "Protocol Primitive Types / The size". A size that is negative or above the limit
-# (``socket.request.max.bytes`` on a broker) ends the connection before anything is allocated for it.
+# A size that is negative or above the limit (``socket.request.max.bytes`` on a broker) closes the connection before
+# anything is allocated for it. Source: Kafka protocol guide, "Protocol Primitive Types / The size".
+
 _CORRELATION = struct.Struct(">i")
 
 MAX_FRAME_BYTES = 104_857_600
-"""Kafka's own default of socket.request.max.bytes."""
+"""Kafka's default of socket.request.max.bytes."""
 
 _LEAST = {True: 4, False: 8}
-"""Fewest bytes of an answer (correlation id) and of a request (key, version, correlation id)."""
+"""Fewest bytes of a response (True: correlation id) and of a request (False: key, version, correlation id)."""
 
 
 class KafkaFraming:
-    """Cuts frames; ``answers`` True for a client (reads responses), False for a server (reads requests)."""
+    """Splits received bytes into frames: responses for a client (``answers`` True), requests for a server (False)."""
 
     __slots__ = ("_answers", "_bodies", "_whole", "need")
 
@@ -52,7 +53,7 @@ class KafkaFraming:
         return Frame(correlation, self._answers, body)
 
     def whole(self, view: memoryview, most: int) -> Frame | int:
-        """``penstock.interfaces.framing.TakesWhole``."""
+        """Implements ``penstock.interfaces.framing.TakesWhole``."""
         body = self._whole(view, most)
         if isinstance(body, int):
             return body
@@ -60,16 +61,17 @@ class KafkaFraming:
 
 
 def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:
-    from penstock.protocols import greetings  # not above: the registry imports this folder
+    from penstock.protocols import greetings  # imported late: the registry imports this folder
 
     said = spoken(head, greetings())
     return not_ours(said, "Kafka", "Give the port of a Kafka broker" if answers else "") if said else None
 
 
-# Which API key is which pair of messages, and which module declares them.
+# The API keys: name, and the module that declares the request and the response.
 #
-# A module is imported when one of its keys is first used, because declaring a message takes time: what the same clients
-# need is declared together, and a client that only fetches does not pay for the rest.
+# Declaring a message takes time, so a module is imported when one of its keys is first used. Messages that the same
+# clients need are in one module. A client that only fetches does not import the others.
+
 API_VERSIONS = 18
 
 _MODULES: dict[int, tuple[str, str]] = {
@@ -137,19 +139,19 @@ class Pair(NamedTuple):
 
 
 def name_of(key: int) -> str | None:
-    """What an API key is called; None for one that is not declared."""
+    """The name of an API key; None if it is not declared."""
     row = _MODULES.get(key)
     return None if row is None else row[0]
 
 
 def known() -> frozenset[int]:
-    """All API keys that are declared."""
+    """All declared API keys."""
     return frozenset(_MODULES)
 
 
 @functools.cache
 def api_of(key: int) -> Pair | None:
-    """The messages of an API key; None for one that is not declared."""
+    """The messages of an API key; None if it is not declared."""
     if key not in _MODULES:
         return None
     name, module = _MODULES[key]
@@ -166,11 +168,12 @@ def versions(key: int) -> tuple[int, int]:
     return api.lowest, api.highest
 
 
-# Request and response headers, and whole messages with them: what goes between two frame borders.
+# Headers, and whole messages with their headers.
 #
-# Kafka protocol guide, "Request and Response Headers": header v2/v1 with tagged fields when the body is flexible;
-# ``client_id`` is never compact; an ApiVersions answer always has header v0, so that it can be read before it is known
-# what the broker speaks (KIP-511).
+# A flexible body has a header with tagged fields: v2 for requests, v1 for responses. ``client_id`` is never compact.
+# An ApiVersions response always has header v0, so that a client can read it before it knows the broker's versions
+# (KIP-511). Source: Kafka protocol guide, "Request and Response Headers".
+
 M = TypeVar("M")
 P = TypeVar("P", Buffer, Buffer | Stretch)
 
@@ -180,16 +183,16 @@ _LONGEST_CLIENT_ID = 0x7FFF
 _LARGEST_FRAME = 0x7FFFFFFF
 _NO_TAGS: Final = b"\0"
 _BEGIN: Final = struct.Struct(">ii")
-"""An answer's size and correlation id."""
+"""A response's size and correlation id."""
 _SIZE_BYTES: Final = 4
 _SMALL = 64 * 1024
-"""A frame up to this many bytes goes to the transport as it is: to copy it takes less than a second piece."""
+"""Frames up to this size are joined into one piece: the copy costs less than giving the transport a second piece."""
 _HEADER_TAGS = 100
-"""Kafka has declared none in requests."""
+"""The most tagged fields accepted in a request header. Kafka declares none there."""
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what: API key and version, the id the answer must carry, the client's own name."""
+    """A request's API key and version, the correlation id that its response must repeat, and the client id."""
 
     api_key: int
     api_version: int
@@ -198,9 +201,9 @@ class RequestHeader(NamedTuple):
 
 
 def read_header(data: Buffer) -> tuple[RequestHeader, Reader]:
-    """The header of a request and a reader that stands at its body.
+    """Read the header of a request. Returns it with a reader positioned at the body.
 
-    For an API or version that is not declared the reader stands behind ``client_id``. Raises ProtocolViolation.
+    If the API is not declared, the reader is positioned after ``client_id``. Raises ProtocolViolation.
     """
     reader = Reader(data)
     key, version, correlation, size = reader.fixed(_HEAD)
@@ -224,10 +227,10 @@ def read_header(data: Buffer) -> tuple[RequestHeader, Reader]:
 
 
 def request(message: object, version: int, client_id: str | None) -> Outgoing:
-    """A request ready for a connection, which chooses the correlation id.
+    """Encode a request. Returns a function that frames it with the correlation id, which the connection chooses.
 
-    The body is encoded here, so that UsageError (a value or a version that cannot be written) reaches the caller and
-    not a connection that others share.
+    The body is encoded before this returns. A value or version that cannot be written therefore raises UsageError in
+    the caller, not in the connection, which other requests share.
     """
     api = codec.declared(type(message))
     name = b"" if client_id is None else client_id.encode()
@@ -248,7 +251,7 @@ def request(message: object, version: int, client_id: str | None) -> Outgoing:
 
 
 def response(message: object, version: int, correlation: int) -> Pieces:
-    """An answer, framed; records that stay where they are stand in it as they do in ``message``."""
+    """Encode and frame a response. Records that are file ranges (`Stretch`) in ``message`` stay file ranges."""
     api = codec.declared(type(message))
     writer = Writer()
     head = writer.tail
@@ -265,7 +268,7 @@ def response(message: object, version: int, correlation: int) -> Pieces:
 
 
 def read_response(message: type[M], version: int, data: Buffer) -> M:
-    """The answer in a frame's body (which begins with the correlation id). Raises ProtocolViolation."""
+    """Decode the response in a frame's body, which begins with the correlation id. Raises ProtocolViolation."""
     reader = Reader(data)
     reader.i32()
     api = codec.declared(message)
@@ -275,7 +278,7 @@ def read_response(message: type[M], version: int, data: Buffer) -> M:
 
 
 def read_request(data: Buffer) -> tuple[RequestHeader, object]:
-    """Header and body of a request. Raises ProtocolViolation, also for an API that is not declared."""
+    """Decode a request's header and body. Raises ProtocolViolation, also for an API that is not declared."""
     header, reader = read_header(data)
     pair = api_of(header.api_key)
     if pair is None:
@@ -287,9 +290,9 @@ def read_request(data: Buffer) -> tuple[RequestHeader, object]:
 
 
 def sized(parts: Sequence[P]) -> list[P | bytes]:
-    """``parts`` with their 4-byte size before them, all in one piece where that is small, as most answers are.
+    """Put the 4-byte size before ``parts``. A single small part, as in most responses, is joined with its size.
 
-    Raises UsageError for more than a size can say.
+    Raises UsageError above 2,147,483,647 bytes.
     """
     size = sum(map(len, parts))
     if size > _LARGEST_FRAME:
@@ -302,16 +305,16 @@ def sized(parts: Sequence[P]) -> list[P | bytes]:
     return framed
 
 
-# Answers that are the same each time but for a run of numbers: encoded once, by the codec, then packed around them.
-
-
 class Template:
-    """``message`` shows it, with ``shown`` as the numbers, whose bytes must stand nowhere else in it."""
+    """A response in which only one run of adjacent numbers changes. The codec encodes the rest of it once.
+
+    ``message`` is an example in which the numbers are ``shown``. Their bytes must occur exactly once in it.
+    """
 
     __slots__ = ("_head", "_run", "_size", "_tail")
 
     def __init__(self, message: object, version: int, run: struct.Struct, shown: tuple[int, ...]) -> None:
-        """Raises ValueError where the numbers do not stand there, neighbours and once."""
+        """Raises ValueError if the bytes of ``shown`` do not occur exactly once."""
         whole = b"".join(bytes(piece) for piece in response(message, version, 0))  # type: ignore[arg-type]
         head, *rest = whole.split(run.pack(*shown))
         (self._tail,) = rest
@@ -320,5 +323,5 @@ class Template:
         self._size = len(whole) - 4
 
     def packed(self, correlation: int, *numbers: int) -> bytes:
-        """The answer with these numbers, framed."""
+        """The framed response with these numbers."""
         return _BEGIN.pack(self._size, correlation) + self._head + self._run.pack(*numbers) + self._tail

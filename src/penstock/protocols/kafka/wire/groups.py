@@ -1,4 +1,8 @@
-"""Membership of a group, classic (JoinGroup and its like) and newer (ConsumerGroupHeartbeat, KIP-848)."""
+"""Messages of group members: the classic protocol (JoinGroup, SyncGroup) and the newer one (KIP-848).
+
+The field names are the wire names in snake case. Messages have no behaviour; ``codec`` reads and writes them.
+Source: Apache Kafka protocol guide, message schemas of 4.3; KIP-848, KIP-932, KIP-1099.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +26,7 @@ from penstock.protocols.kafka.wire.declarations import (
 )
 
 
-# Membership of a group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3.
+# The classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 class JoinGroupRequestProtocol(Message):
     """One entry of ``protocols``."""
 
@@ -153,10 +154,7 @@ class LeaveGroupResponse(Message):
     members: Annotated[Sequence[LeaveGroupResponseMember], array(LeaveGroupResponseMember).since(3)] = ()
 
 
-# Groups of the newer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe; ShareGroupHeartbeat (KIP-932).
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3.
+# The newer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe; ShareGroupHeartbeat (KIP-932).
 class ConsumerGroupHeartbeatRequestTopicPartition(Message):
     """One entry of ``topic_partitions``."""
 
@@ -215,7 +213,7 @@ class ConsumerGroupHeartbeatResponse(Message):
 
 
 class ConsumerGroupDescribeRequest(Message):
-    """ConsumerGroupDescribe request, versions 0-1 (KIP-1099: kind of member)."""
+    """ConsumerGroupDescribe request, versions 0-1. Version 1 adds the member type to the response (KIP-1099)."""
 
     API: ClassVar[Api] = Api(69, 0, 1, flexible=0)
     group_ids: Annotated[Sequence[str], array(STR)] = ()
@@ -281,7 +279,7 @@ class ConsumerGroupDescribeResponseGroup(Message):
 
 
 class ConsumerGroupDescribeResponse(Message):
-    """ConsumerGroupDescribe response, versions 0-1 (KIP-1099: kind of member)."""
+    """ConsumerGroupDescribe response, versions 0-1. Version 1 adds the member type (KIP-1099)."""
 
     API: ClassVar[Api] = Api(69, 0, 1, flexible=0)
     throttle_time_ms: Annotated[int, I32] = 0

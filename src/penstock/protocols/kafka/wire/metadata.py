@@ -1,4 +1,8 @@
-"""What every client asks: ApiVersions, Metadata, ListOffsets."""
+"""The messages that every client needs: ApiVersions, Metadata, ListOffsets.
+
+The field names are the wire names in snake case. Messages have no behaviour; ``codec`` reads and writes them.
+Source: Apache Kafka protocol guide, message schemas of 4.3 (ApiVersions: 4.4).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,6 @@ from typing import Annotated, ClassVar
 from penstock.protocols.kafka.wire.declarations import BOOL, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, Message, array
 
 
-# What every client asks: Metadata, ListOffsets.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3.
 class MetadataRequestTopic(Message):
     """One entry of ``topics``."""
 
@@ -126,10 +126,7 @@ class ListOffsetsResponse(Message):
     topics: Annotated[Sequence[ListOffsetsResponseTopic], array(ListOffsetsResponseTopic)] = ()
 
 
-# ApiVersions, which every connection begins with: a node that waits for its first client has loaded no other message.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.4.
+# ApiVersions, the first request on every connection.
 class ApiVersionsRequest(Message):
     """ApiVersions request, versions 0-5."""
 

@@ -1,4 +1,8 @@
-"""Committed offsets, and who keeps them: FindCoordinator, OffsetCommit, OffsetFetch; a commit by its layout."""
+"""Messages about committed offsets and their coordinator: FindCoordinator, OffsetCommit, OffsetFetch.
+
+The field names are the wire names in snake case. Messages have no behaviour; ``codec`` reads and writes them.
+Source: Apache Kafka protocol guide, message schemas of 4.3.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,6 @@ from typing import Annotated, ClassVar
 from penstock.protocols.kafka.wire.declarations import BOOL, I8, I16, I32, I64, NO_UUID, STR, UUID, Api, Message, array
 
 
-# Offsets that a group has committed, and who keeps them: FindCoordinator, OffsetCommit, OffsetFetch.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3.
 class FindCoordinatorRequest(Message):
     """FindCoordinator request, versions 0-6."""
 

@@ -1,4 +1,8 @@
-"""What producers send: Produce, InitProducerId and the requests of transactions; Produce of one batch by its layout."""
+"""Messages of producers: Produce, InitProducerId, and the requests of transactions.
+
+The field names are the wire names in snake case. Messages have no behaviour; ``codec`` reads and writes them.
+Source: Apache Kafka protocol guide, message schemas of 4.3 (transactions: 4.4).
+"""
 
 from __future__ import annotations
 
@@ -23,10 +27,7 @@ from penstock.protocols.kafka.wire.declarations import (
 )
 
 
-# Writing to a log: InitProducerId and Produce.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.3.
+# InitProducerId and Produce.
 class InitProducerIdRequest(Message):
     """InitProducerId request, versions 0-6."""
 
@@ -135,10 +136,7 @@ class ProduceResponse(Message):
     ] = ()
 
 
-# Transactions, as producers run them: AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn, WriteTxnMarkers.
-#
-# Wire names in snake case. No behaviour here: ``codec`` reads and writes. Source: Apache Kafka protocol guide, message
-# schemas of 4.4.
+# Transactions: AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn, WriteTxnMarkers.
 class AddPartitionsToTxnRequestTopic(Message):
     """One entry of ``topics``."""
 

@@ -1,4 +1,4 @@
-"""Kafka's record formats, to columns and back: record batches v2, and the older message sets (v0, v1), read only."""
+"""Kafka's record formats: decodes batches v2 and the older message sets (v0, v1) to columns, encodes columns as v2."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from penstock.records.scalar_writer import encode_few
 
 __all__ = ["Decoded", "Producing", "decode", "decode_message_sets", "encode", "encode_few"]
 
-# Message sets, formats v0 and v1: what clients before Kafka 0.11 wrote and what old segments still hold. Read only.
+# Message sets (formats v0 and v1), read only. Clients before Kafka 0.11 wrote them, and old segments still hold them.
 #
-# Each message is a batch of its own, or a wrapper whose value is a compressed message set. These logs are small and
-# old, so this is plain Python. Source: Kafka protocol, message sets (magic 0; magic 1 with timestamps, KIP-31 and
-# KIP-32).
+# A message holds one record, or it is a wrapper whose value is a compressed message set. Such logs are small and old,
+# so plain Python is fast enough.
+# Source: Kafka protocol, message sets (magic 0; magic 1 with timestamps, KIP-31 and KIP-32).
+
 _PREFIX: Final = struct.Struct(">qiIbb")  # offset, size, crc, magic, attributes
 _CRC: Final = struct.Struct(">I")
 _TIMESTAMP: Final = struct.Struct(">q")
@@ -39,13 +40,14 @@ _CODEC: Final = 7
 _LOG_APPEND: Final = 8
 _LAST_OFFSET: Final = (1 << 63) - 2
 _MOST_INFLATED: Final = 64 << 20
-"""Each message becomes a few Python objects, and wrappers of that age hold about 1 MB."""
+"""The most bytes that wrappers may decompress to. Each message becomes a few Python objects, so the limit is low;
+wrappers of these formats usually hold about 1 MB."""
 
 _LAST_MS: Final = (2**63 - 1) // 1000
 
 
 class _Message(NamedTuple):
-    """One message; ``value`` of a wrapper is compressed."""
+    """One message. The ``value`` of a wrapper is a compressed message set."""
 
     offset: int
     magic: int
@@ -58,7 +60,7 @@ class _Message(NamedTuple):
 
 
 class _Rows(Struct):
-    """Columns in the making."""
+    """Columns under construction."""
 
     key: list[memoryview | None] = field(default_factory=list)
     value: list[memoryview | None] = field(default_factory=list)
@@ -98,9 +100,9 @@ def decode_message_sets(
     check_crcs: bool,
     max_inflated_bytes: int,
 ) -> Decoded:
-    """Decode the messages of ``view[position:end]`` up to an incomplete one, one of another format, or ``stop``.
+    """Decode the messages of ``view[position:end]`` up to an incomplete one, one of another format, or offset ``stop``.
 
-    Raises CorruptBatch if the first message in range is damaged; a later one ends the run.
+    Raises CorruptBatch if the first message in range is damaged. A damaged message later on ends the run.
     """
     rows = _Rows()
     limit = min(max_inflated_bytes, _MOST_INFLATED)
@@ -124,7 +126,7 @@ def decode_message_sets(
 
 
 def _read(view: memoryview, position: int, end: int) -> _Message | None:
-    """Return the message at ``position``; None where it is incomplete or of another format."""
+    """Return the message at ``position``; None if it is incomplete or of another format."""
     if end - position < _PREFIX.size:
         return None
     offset, size, _, magic, attributes = _PREFIX.unpack_from(view, position)
@@ -172,7 +174,7 @@ def _check_crc(view: memoryview, position: int, message: _Message) -> None:
 
 
 def _unwrap(wrapper: _Message, limit: int) -> list[tuple[int, _Message]]:
-    """Return (offset, message) of what is inside a wrapper, or the message itself if it is none."""
+    """Return (offset, message) of each message in a wrapper. A message that is not a wrapper is returned alone."""
     if wrapper.codec is Codec.NONE:
         return [(wrapper.offset, wrapper)]
     if wrapper.value is None:
@@ -180,7 +182,8 @@ def _unwrap(wrapper: _Message, limit: int) -> list[tuple[int, _Message]]:
     inner = list(_inner(wrapper, inflate(wrapper.codec, wrapper.value, limit)))
     if not inner:
         raise CorruptBatch("compressed message set without messages", offset=wrapper.offset)
-    # Magic 0 keeps offsets as they are. Magic 1 counts within the set, and the wrapper has its last message's.
+    # In magic 0, inner offsets are absolute. In magic 1 they are relative, and the wrapper's offset is that of its last
+    # message.
     shift = wrapper.offset - inner[-1].offset if wrapper.magic else 0
     if inner[0].offset + shift < 0:
         raise CorruptBatch("relative offset lies before the log's start", offset=wrapper.offset)
@@ -202,9 +205,8 @@ def _inner(wrapper: _Message, plain: memoryview) -> Iterator[_Message]:
         at = message.end
 
 
-# Decode a run of batches of any format: each batch says in its magic byte which one it has.
-#
-# Formats change within a run only where a log was written by brokers of different ages.
+# Runs of batches of any format. The magic byte of a batch gives its format, which changes within a run only if brokers
+# of different versions wrote the log.
 _MAGIC_AT: Final = 16
 _NEWEST: Final = 2
 _NO_STOP: Final = (1 << 63) - 1
@@ -222,11 +224,12 @@ def decode(
     aborted: Sequence[tuple[int, int]] | None = None,
     max_inflated_bytes: int = MAX_INFLATED_BYTES,
 ) -> Decoded:
-    """Decode the complete batches of ``buffer[position:end]`` as a Fetch answer or a log segment holds them.
+    """Decode the complete batches of ``buffer[position:end]``, which come from a Fetch response or a log segment.
 
-    Arguments and result are those of `penstock.records.decoding.decode_v2`, for every format; a cut-off batch at the
-    end (brokers pad converted answers with one) is left alone. Raises CorruptBatch where the first batch in range is
-    damaged or of an unknown format; a later one ends the run, and `Decoded.next_offset` leads to it.
+    Arguments and result are those of `penstock.records.decoding.decode_v2`, for every format. An incomplete batch at
+    the end is ignored; brokers pad converted responses with one. Raises CorruptBatch if the first batch in range is
+    damaged or of an unknown format. If that happens to a later batch, the run ends before it, and
+    `Decoded.next_offset` is its offset.
     """
     view = as_view(buffer)
     end = check_range(len(view), position, end)
@@ -250,7 +253,7 @@ def decode(
                 )  # fmt: skip
         except CorruptBatch:
             if not any(part.batch.num_rows or part.next_offset > asked for part in parts):
-                raise  # what is before it is not wanted
+                raise  # the batches before it are out of range, so it is the first one
             break
         parts.append(part)
         position, start = part.consumed, part.next_offset
@@ -270,6 +273,3 @@ def _concat(batches: Sequence[pa.RecordBatch], names: Sequence[str]) -> pa.Recor
         return pa.concat_batches(batches)
     wanted = schema(names)
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in wanted], schema=wanted)
-
-
-# Kafka's record formats: record batches v2 and the message sets (v0, v1) before them, to columns and back.

@@ -1,4 +1,4 @@
-"""The coordinators' stored records: ``__consumer_offsets``, ``__transaction_state``, and our own of KIP-848 groups."""
+"""The coordinators' stored records: ``__consumer_offsets``, ``__transaction_state``, KIP-848 groups (in our format)."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ __all__ = [
     "write_transaction_value",
 ]
 
-# Records of the ``__consumer_offsets`` topic: committed offsets and group descriptions, keys and values.
+# Keys and values of the ``__consumer_offsets`` topic: committed offsets and group descriptions.
 #
-# Source: Kafka group coordinator, OffsetCommitKey/Value, GroupMetadataKey/Value. Key v0 and v1: an offset; key v2: a
-# group. We write offset values v3 and group values v3, which other tools read, and read all versions that exist. Of an
-# offset that says when it expires the value is v1, as a real broker's, for no other version can say it. Other key
-# versions (KIP-848 and later) are UnknownKey: other programs' records, to be left alone.
+# Keys v0 and v1 are those of offsets; key v2 is that of a group. We read all value versions and write v3 of both kinds,
+# which other tools can read. The value of an offset with an expiry time is v1, as on a real broker, because only v1 has
+# that field. Any other key version (KIP-848 and later) is an UnknownKey: another program wrote it, and we ignore it.
+# Source: Kafka group coordinator, OffsetCommitKey/Value, GroupMetadataKey/Value.
+
 V = TypeVar("V", "OffsetValue", "GroupValue")
 
 OFFSET_VALUE_VERSION = 3
@@ -51,11 +52,12 @@ NEVER_BY_ITSELF = -1
 GROUP_VALUE_VERSION = 3
 _OFFSET_KEY, _SIZE, _NUMBER = struct.Struct(">hh"), struct.Struct(">h"), struct.Struct(">i")
 _OFFSET_VALUE, _TIME = struct.Struct(">hqih"), struct.Struct(">q")
-"""What a commit writes is packed here, as the declarations below have it: there are more of them than of all others."""
+"""Layouts of the declarations below. Commits are packed with these, not with the codec, because they are far more
+frequent than all other records."""
 
 
 class OffsetKey(Message):
-    """Key v0, v1: whose offset of which partition."""
+    """Key v0, v1: the group and the partition of an offset."""
 
     API: ClassVar[Api] = Api(-1, 0, 1, flexible=None)
     group: Annotated[str, STR] = ""
@@ -71,13 +73,13 @@ class GroupKey(Message):
 
 
 class UnknownKey(Struct, frozen=True):
-    """A key of a version that is not ours to read."""
+    """A key of an unknown version, written by another program."""
 
     version: int
 
 
 class OffsetValue(Message):
-    """Value v0-v4 of an offset; times are ms since 1970 UTC, -1 where absent."""
+    """Value v0-v4 of an offset. Times are ms since 1970 UTC, -1 if absent."""
 
     API: ClassVar[Api] = Api(-1, 0, 4, flexible=4)
     offset: Annotated[int, I64] = 0
@@ -89,7 +91,7 @@ class OffsetValue(Message):
 
 
 class GroupValueMember(Message):
-    """One member of a group as it was at its last sync."""
+    """One member of a group at the group's last sync."""
 
     member_id: Annotated[str, STR] = ""
     group_instance_id: Annotated[str | None, STR.nullable().since(3).ignorable()] = None
@@ -102,7 +104,7 @@ class GroupValueMember(Message):
 
 
 class GroupValue(Message):
-    """Value v0-v4 of a group; ``protocol`` and ``leader`` are null while it has no members."""
+    """Value v0-v4 of a group. ``protocol`` and ``leader`` are null while the group has no members."""
 
     API: ClassVar[Api] = Api(-1, 0, 4, flexible=4)
     protocol_type: Annotated[str, STR] = ""
@@ -114,23 +116,23 @@ class GroupValue(Message):
 
 
 def write_offset_key(key: OffsetKey) -> bytes:
-    """Key v1. Raises UsageError."""
+    """Encode key v1. Raises UsageError."""
     try:
         group, topic = key.group.encode(), key.topic.encode()
         return b"".join(
             (_OFFSET_KEY.pack(1, len(group)), group, _SIZE.pack(len(topic)), topic, _NUMBER.pack(key.partition))
         )
     except (struct.error, ValueError):
-        return _write(key, 1)  # says what is wrong
+        return _write(key, 1)  # the codec's error names the field
 
 
 def write_group_key(group: str) -> bytes:
-    """Key v2."""
+    """Encode key v2."""
     return _write(GroupKey(group=group), 2)
 
 
 def write_offset_value(value: OffsetValue) -> bytes:
-    """Value v3; v1 where it says when it expires. Raises UsageError."""
+    """Encode value v3, or v1 if the offset has an expiry time. Raises UsageError."""
     if value.expire_timestamp != NEVER_BY_ITSELF:
         return _write(value, EXPIRING_OFFSET_VALUE_VERSION)
     try:
@@ -138,11 +140,11 @@ def write_offset_value(value: OffsetValue) -> bytes:
         head = _OFFSET_VALUE.pack(OFFSET_VALUE_VERSION, value.offset, value.leader_epoch, len(metadata))
         return b"".join((head, metadata, _TIME.pack(value.commit_timestamp)))
     except (struct.error, ValueError):
-        return _write(value, OFFSET_VALUE_VERSION)  # says what is wrong
+        return _write(value, OFFSET_VALUE_VERSION)  # the codec's error names the field
 
 
 def write_group_value(value: GroupValue) -> bytes:
-    """Value v3."""
+    """Encode value v3."""
     return _write(value, GROUP_VALUE_VERSION)
 
 
@@ -182,10 +184,11 @@ def _write(message: object, version: int) -> bytes:
     return b"".join(writer.parts())
 
 
-# Records of the ``__transaction_state`` topic: keys and values.
+# Keys and values of the ``__transaction_state`` topic.
 #
-# Source: Kafka transaction coordinator, TransactionLogKey v0, TransactionLogValue v0 and v1 (4.3). We write value v1,
-# as brokers since 4.0 do, and read both.
+# We write value v1, as brokers since 4.0 do, and read both versions.
+# Source: Kafka transaction coordinator, TransactionLogKey v0, TransactionLogValue v0 and v1 (4.3).
+
 _KEY_VERSION = 0
 _VALUE_VERSION = 1
 
@@ -205,7 +208,7 @@ class TransactionLogPartitions(Message):
 
 
 class TransactionLogValue(Message):
-    """Value v0, v1; times are ms since 1970 UTC, -1 where absent. ``transaction_partitions`` is null while Empty."""
+    """Value v0, v1. Times are ms since 1970 UTC, -1 if absent. ``transaction_partitions`` is null in state Empty."""
 
     API: ClassVar[Api] = Api(-1, 0, 1, flexible=1)
     producer_id: Annotated[int, I64] = 0
@@ -224,17 +227,17 @@ class TransactionLogValue(Message):
 
 
 def write_transaction_key(transactional_id: str) -> bytes:
-    """Key v0."""
+    """Encode key v0."""
     return _write(TransactionLogKey(transactional_id=transactional_id), _KEY_VERSION)
 
 
 def write_transaction_value(value: TransactionLogValue) -> bytes:
-    """Value v1."""
+    """Encode value v1."""
     return _write(value, _VALUE_VERSION)
 
 
 def read_transaction_key(data: Buffer) -> str | None:
-    """The transactional id; None for a key of a version that is not ours to read. Raises ProtocolViolation."""
+    """Decode a key to the transactional id; None for a key of an unknown version. Raises ProtocolViolation."""
     reader = Reader(data)
     if reader.i16() != _KEY_VERSION:
         return None
@@ -242,7 +245,7 @@ def read_transaction_key(data: Buffer) -> str | None:
 
 
 def read_transaction_value(data: Buffer) -> TransactionLogValue:
-    """Raises ProtocolViolation, also for a version above 1."""
+    """Decode a value. Raises ProtocolViolation, also for a version above 1."""
     reader = Reader(data)
     version = reader.i16()
     if not 0 <= version <= _VALUE_VERSION:
@@ -250,15 +253,16 @@ def read_transaction_value(data: Buffer) -> TransactionLogValue:
     return codec.decode(TransactionLogValue, version, reader)
 
 
-# What a node keeps of groups of the newer protocol: an entry a group, an entry a member. The format is our own.
+# Stored state of KIP-848 groups, in a format of our own: one entry per group and one per member.
 #
-# Kafka keeps the same in seven kinds of records besides committed offsets; an entry a member is enough to write only
-# what has changed. Keys and values begin with their version.
+# Kafka stores the same state in seven kinds of records. One entry per member is enough to write only the changes.
+# Keys and values begin with their version.
+
 _VERSION = 0
 
 
 class GroupLogKey(Message):
-    """Of a member, or without one, of the group."""
+    """The key of a member's entry, or of the group's entry if it has no member."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=0)
     group: Annotated[str, STR] = ""
@@ -266,7 +270,7 @@ class GroupLogKey(Message):
 
 
 class LoggedTopic(Message):
-    """A topic that members want."""
+    """A topic that members subscribe to."""
 
     name: Annotated[str, STR] = ""
     topic_id: Annotated[bytes, UUID] = NO_UUID
@@ -274,7 +278,7 @@ class LoggedTopic(Message):
 
 
 class GroupLogValue(Message):
-    """A group."""
+    """The value of a group's entry."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=0)
     epoch: Annotated[int, I32] = 0
@@ -284,7 +288,7 @@ class GroupLogValue(Message):
 
 
 class LoggedPartitions(Message):
-    """Partitions of one topic, all since the same member epoch; the epoch of a target's does not count."""
+    """Partitions of one topic, all assigned in the same member epoch. In a target assignment the epoch is ignored."""
 
     topic_id: Annotated[bytes, UUID] = NO_UUID
     epoch: Annotated[int, I32] = 0
@@ -292,14 +296,14 @@ class LoggedPartitions(Message):
 
 
 class LoggedProtocol(Message):
-    """What a member of the older protocol can follow."""
+    """An assignment protocol that a member of the classic protocol supports."""
 
     name: Annotated[str, STR] = ""
     metadata: Annotated[Buffer, BYTES] = b""
 
 
 class MemberLogValue(Message):
-    """A member; with tagged fields, as Kafka's own records have them, if it speaks the older protocol."""
+    """The value of a member's entry. A member of the classic protocol has tagged fields, as in Kafka's own records."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=0)
     instance_id: Annotated[str | None, STR.nullable()] = None
@@ -321,14 +325,14 @@ class MemberLogValue(Message):
 
 
 class LoggedOption(Message):
-    """An option that was set."""
+    """One group config that was set."""
 
     name: Annotated[str, STR] = ""
     value: Annotated[str, STR] = ""
 
 
 class GroupOptionsValue(Message):
-    """What was set for a group, of either protocol."""
+    """The configs that were set for a group of either protocol."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=0)
     options: Annotated[Sequence[LoggedOption], array(LoggedOption)] = ()
@@ -338,7 +342,7 @@ T = TypeVar("T", GroupLogKey, GroupLogValue, MemberLogValue, GroupOptionsValue)
 
 
 def write_log_entry(message: GroupLogKey | GroupLogValue | MemberLogValue | GroupOptionsValue) -> bytes:
-    """A key or a value."""
+    """Encode a key or a value, which begins with its version."""
     writer = Writer()
     writer.i16(_VERSION)
     codec.write(message, _VERSION, writer)
@@ -346,7 +350,7 @@ def write_log_entry(message: GroupLogKey | GroupLogValue | MemberLogValue | Grou
 
 
 def read_log_entry(kind: type[T], data: Buffer) -> T:
-    """Raises ProtocolViolation, also for a version that is not known."""
+    """Decode a key or a value. Raises ProtocolViolation, also for an unknown version."""
     reader = Reader(data)
     version = reader.i16()
     if version != _VERSION:
@@ -354,16 +358,14 @@ def read_log_entry(kind: type[T], data: Buffer) -> T:
     return codec.decode(kind, _VERSION, reader)
 
 
-# Committed offsets and groups in Kafka's own format: entries of ``__consumer_offsets``.
-#
-# The node's offsets service writes through this, so that Kafka's tools read what it wrote. Source: Kafka group
-# coordinator (OffsetCommitKey/Value, GroupMetadataKey/Value).
+# Committed offsets and groups as entries of ``__consumer_offsets``, in Kafka's format, which Kafka's tools can read.
+# Source: Kafka group coordinator (OffsetCommitKey/Value, GroupMetadataKey/Value).
 _KEPT: Final = 8_192
-"""Groups whose places are remembered."""
+"""The number of groups whose hash is cached."""
 
 
 class OffsetsLog:
-    """Stateless; one a node."""
+    """Converts between a node's committed offsets and groups and their stored entries. It has no state."""
 
     topic: Final = "__consumer_offsets"
     config: Final[Mapping[str, str]] = {
@@ -372,15 +374,15 @@ class OffsetsLog:
         "segment.bytes": str(4 << 20),
         "delete.retention.ms": str(3_600_000),
     }
-    """Smaller segments than Kafka's 100 MiB, since only closed ones are compacted and all are read at start. What was
-    taken away, and ends of transactions, are remembered for an hour, not for a day."""
+    """Segments are smaller than Kafka's 100 MiB, because only closed segments are compacted and all are read at start.
+    Tombstones and transaction markers are kept for an hour, not for a day as in Kafka."""
 
     def partition_of(self, group: str, partitions: int) -> int:
-        """Where a group's records are: Java's hash of its name, by absolute value, modulo the partitions."""
+        """The partition of a group's records: the absolute value of Java's hash of its name, modulo ``partitions``."""
         return _hashed(group) % partitions
 
     def offset_entry(self, group: str, partition: Partition, committed: Committed | None) -> Entry:
-        """The record of a commit; ``committed`` None takes the offset away."""
+        """The entry of a commit. ``committed`` None deletes the offset."""
         key = write_offset_key(OffsetKey(group=group, topic=partition.topic, partition=partition.id))
         if committed is None:
             return key, None
@@ -394,11 +396,11 @@ class OffsetsLog:
         return key, write_offset_value(value)
 
     def group_entry(self, group: str, record: bytes | None) -> Entry:
-        """The record of a group; None takes it away."""
+        """The entry of a group. ``record`` None deletes the group."""
         return write_group_key(group), record
 
     def read(self, key: bytes, value: bytes | None) -> Replayed | None:
-        """What an entry says; None for keys of later versions. Raises ProtocolViolation."""
+        """Decode an entry; None for a key of a later version. Raises ProtocolViolation."""
         about = read_key(key)
         if isinstance(about, GroupKey):
             return Replayed(about.group, None, None, value)

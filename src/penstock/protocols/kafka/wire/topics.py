@@ -1,6 +1,6 @@
-"""Topics and what is in them: CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords.
+"""Messages about topics: CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords.
 
-Wire names in snake case. No behaviour here: ``codec`` reads and writes.
+The field names are the wire names in snake case. Messages have no behaviour; ``codec`` reads and writes them.
 Source: Apache Kafka protocol guide, message schemas of 4.3.
 """
 

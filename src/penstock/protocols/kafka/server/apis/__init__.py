@@ -1,1 +1,1 @@
-"""Handlers by topic: one function per API, as listed in `handlers`."""
+"""Request handlers, grouped by subject: one function per API. ``server.front.TABLE`` lists them."""

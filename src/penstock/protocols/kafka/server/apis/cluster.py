@@ -90,6 +90,7 @@ __all__ = [
 #
 # Source: Kafka protocol, DescribeCluster v0-v2 (KIP-700, KIP-1073: fenced brokers), DescribeTopicPartitions v0
 # (KIP-966), OffsetForLeaderEpoch v0-v4 (KIP-320).
+
 _BROKERS = 1
 _MOST_PARTITIONS = 2_000
 
@@ -218,6 +219,7 @@ async def _epoch_end(
 # DescribeQuorum: this node alone is the quorum; it has no metadata log that others could follow.
 #
 # Source: Kafka protocol, DescribeQuorum v0-v2 (KIP-595, KIP-836, KIP-853).
+
 _METADATA = "__cluster_metadata"
 
 
@@ -264,6 +266,7 @@ def _node(call: Call) -> DescribeQuorumResponseNode:
 # No leader is ever elected and no replica moved. Each request is answered as by a broker that is alone in its cluster.
 # Source: Kafka protocol, ElectLeaders v0-v2 (KIP-460), AlterPartitionReassignments v0-v1, ListPartitionReassignments v0
 # (KIP-455).
+
 _PREFERRED, _UNCLEAN = 0, 1
 _Told = tuple[ErrorCode, str | None]
 
@@ -404,7 +407,7 @@ async def _sizes(call: Call, topic: str, numbers: Sequence[int]) -> AsyncIterato
 
 
 async def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    """Serve AlterReplicaLogDirs: a log may only move to where it is, because there is no other directory."""
+    """Serve AlterReplicaLogDirs: only the log's present directory is accepted, because there is no other."""
     here = await _here(call)
     topics: dict[str, list[AlterReplicaLogDirsResponsePartition]] = {}
     for folder in request.dirs:
@@ -443,6 +446,7 @@ async def _move(call: Call, partition: Partition) -> ErrorCode:
 #
 # Source: Kafka protocol, DescribeClientQuotas and AlterClientQuotas v0-v1 (KIP-546), DescribeUserScramCredentials v0
 # (KIP-554), DescribeAcls v1-v3.
+
 _ENTITIES = ("user", "client-id", "ip")
 _EXACT, _DEFAULT, _ANY = range(3)
 
@@ -487,7 +491,7 @@ async def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> 
 async def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Serve DescribeAcls: there are none, because clients are not authorized here.
 
-    The answer lets tools that copy ACLs between clusters, as MirrorMaker, know that there are none to copy.
+    The response shows tools that copy ACLs between clusters, such as MirrorMaker, that there are none.
     """
     del call, request
     why = "No Authorizer is configured on the broker"

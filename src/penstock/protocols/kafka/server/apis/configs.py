@@ -75,6 +75,7 @@ __all__ = [
 #
 # They are stored with the topics, and survive a restart. All other options are set when the node starts. Changes of
 # those are refused with the texts of Apache Kafka 4.3.1, where most of them cannot be changed either. Source: KIP-226.
+
 _TOPICS_NAMES: Mapping[str, str] = {theirs: name for name, theirs in BROKER_NAMES.items()}
 
 
@@ -130,10 +131,11 @@ def check_number(call: Call, name: str, no_number: str, wanted: str) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {wanted} but received {name}")
 
 
-# Options of the node as Kafka clients see them: those of a broker that mean something here.
+# Options of the node as Kafka clients see them: a broker's options that have an effect here.
 #
 # `changeable` decides which of them can change while the node runs. Source: Kafka documentation, "Broker Configs" and
 # "Updating Broker Configs"; the texts are those of Apache Kafka 4.3.1.
+
 _Row = tuple[str, Kind, object, object, str]
 """Name, type, value, Kafka's default (None if it has none), meaning."""
 
@@ -263,7 +265,7 @@ class _Option(NamedTuple):
     kind: Kind
     default: str
     synonym: str = ""
-    """The broker's option with its default, if that is not its own name after ``group.``."""
+    """The broker's option that gives the default; empty if that is named ``group.`` plus this option's name."""
 
 
 _INT: Final = Kind.INT
@@ -337,7 +339,7 @@ def _protocol(name: str) -> str:
 
 
 def account_row(call: Call, name: str) -> list[Described]:
-    """The group's rebalance history, if it exists; only our own client asks for this option, by its name."""
+    """The group's rebalance history, if there is one. Only our own client requests this option, by its name."""
     groups = call.shared.groups
     group = groups.newer.coordinator.group(name) or groups.coordinator.group(name)
     if group is None or call.version < coordinator_admin.REBALANCES_SINCE:
@@ -359,7 +361,7 @@ def client_metrics_options() -> list[Described]:
 
 
 def group_refusal(name: str, options: Collection[str]) -> Refused | None:
-    """The reason why a group's options cannot be changed; None if none are to be."""
+    """The reason why these options of a group cannot be changed; None if they can."""
     try:
         _check_group(name)
     except Refused as refused:
@@ -378,7 +380,7 @@ def group_refusal(name: str, options: Collection[str]) -> Refused | None:
 
 
 def client_metrics_refusal(options: Collection[str]) -> Refused | None:
-    """The reason why options of client metrics cannot be changed; None if none are to be."""
+    """The reason why these options of client metrics cannot be changed; None if ``options`` is empty."""
     for each in options:
         if each not in _METRICS_OPTIONS:
             return Refused(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {each}")
@@ -396,6 +398,7 @@ def _check_group(name: str) -> None:
 # Options of topics, the broker's defaults for them, and some options of single groups can be changed; others are only
 # described. Source: Kafka protocol, DescribeConfigs v0-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1 (KIP-339,
 # KIP-226), ListConfigResources v0-v1 (KIP-1142).
+
 _TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
 _STEPS = 50
 _KINDS = {_TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP}

@@ -47,6 +47,7 @@ __all__ = [
 # Reading partitions for a Fetch: whole batches as stored, within a budget that all partitions share.
 #
 # Source: Kafka protocol, Fetch; KIP-74 (limits), KIP-320 and KIP-595 (epochs).
+
 _NAMING_STEPS: Final = 0.2
 _NOWHERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """With these errors Kafka answers an empty list of aborted transactions, with others null."""
@@ -112,10 +113,11 @@ def _partition_refused(number: int, code: ErrorCode) -> FetchResponsePartition:
     )
 
 
-# Fetch: returns the records there are, or waits until there are enough.
+# Fetch: returns the available records, or waits until there are enough.
 #
 # Only followers use the fields of v17 and v18 (KIP-853, KIP-1166), and a node has none. Source: Kafka protocol, Fetch
 # v4-v18; KIP-227 (sessions), KIP-516 (topic ids from v13 on).
+
 _FETCH = 1
 _IDS_SINCE = 13
 _SHARE = 4
@@ -191,7 +193,7 @@ async def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
     session.advance(now)  # before any wait, so that a repeated number is refused
     session.update(parts.items(), _forgotten(call, request))
     if not sessions.resized(session, now):
-        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # the client begins a new session, or does without
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # the client begins a new session, or fetches without one
     if not session.watched:
         sessions.remove(session.id)
         return _Plan({})
@@ -209,9 +211,9 @@ def _forgotten(call: Call, request: FetchRequest) -> Iterator[Key]:
 
 
 async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
-    """Read; while there is less than the client wants, wait for arrivals and read again, until its time is over.
+    """Read. While there is less than the client's minimum, wait for new records and read again, until its time is over.
 
-    If the limit of held requests is reached, answer at once, with a throttle time.
+    If the limit on waiting requests is reached, respond at once with a throttle time.
     """
     shared = call.shared
     runtime = shared.services.runtime
@@ -262,7 +264,7 @@ async def _news(
 
 
 async def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
-    """The answer for each partition, where errors become codes, and how many bytes of records there are."""
+    """The response for each partition, with errors as codes, and the total bytes of records."""
     shared = call.shared
     # Unread responses get less and less of the remaining memory, but never all of it.
     room = max(_LEAST, shared.services.memory.free // _SHARE)
@@ -341,7 +343,7 @@ def _is_news(watched: Watched, answer: FetchResponsePartition) -> bool:
 def _remember(session: FetchSession, key: Key, answer: FetchResponsePartition) -> None:
     if (watched := session.watched.get(key)) is None:
         return
-    # After an error there is no cached watermark, so that the recovery is news.
+    # After an error no watermark is cached, so that the recovery counts as a change.
     watched.high_watermark = -1 if answer.error_code else answer.high_watermark
     watched.log_start = answer.log_start_offset
     if answer.records:
@@ -379,6 +381,7 @@ def check_leader_epoch(epoch: int, claimed: int) -> None:
 # No log is tiered, so nothing waits for remote storage: the timeout of v10 (KIP-1075) is never used up. Source: Kafka
 # protocol, ListOffsets v1-v11; KIP-734 (max timestamp), KIP-405 (earliest local, latest tiered), KIP-1023 (earliest
 # pending upload).
+
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NOTHING = (-1, -1)

@@ -91,6 +91,7 @@ __all__ = [
 # JoinGroup, SyncGroup, Heartbeat, LeaveGroup: translates messages to and from the coordinator's requests.
 #
 # Source: Kafka protocol, JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
+
 _REBALANCE_TIMEOUT_SINCE = 1
 _MEMBER_ID_FIRST_SINCE = 4
 _PROTOCOL_MAY_BE_NULL = 7
@@ -223,6 +224,7 @@ async def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupRespo
 #
 # Source: Kafka protocol, ConsumerGroupHeartbeat v0-v1, ConsumerGroupDescribe v0-v1 (KIP-1099), ShareGroupHeartbeat v1
 # (KIP-932).
+
 _OWN_IDS_SINCE = 1
 _SPEAKS_OLDER, _SPEAKS_NEWER = range(2)
 
@@ -379,6 +381,7 @@ def _partitions(places: Iterable[Place], names: dict[bytes, str]) -> list[Consum
 #
 # Source: Kafka protocol, FindCoordinator v0-v6 (KIP-699), DescribeGroups v0-v6 (KIP-1043), ListGroups v0-v5 (KIP-518,
 # KIP-848), DeleteGroups v0-v3.
+
 _GROUP, _TRANSACTION = 0, 1
 _MANY_KEYS_SINCE = 4
 _NOT_FOUND_SINCE = 6
@@ -402,7 +405,7 @@ async def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindC
     if code:
         message = f"coordinators of type {request.key_type} are unknown"
     elif request.key_type == _GROUP and not shared.enode.abilities.groups:
-        # The code on which consumers give up, and which they show: with others they would retry for ever.
+        # Consumers give up on this code and show it; with other codes they would retry for ever.
         code, message = ErrorCode.GROUP_AUTHORIZATION_FAILED, _NO_GROUPS
     if not many:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=node, host=host, port=port)

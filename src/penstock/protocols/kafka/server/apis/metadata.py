@@ -1,4 +1,4 @@
-"""ApiVersions and Metadata, with which clients begin."""
+"""ApiVersions and Metadata, the first requests of a client."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ __all__ = ["CLUSTER_OPERATIONS", "GROUP_OPERATIONS", "TOPIC_OPERATIONS", "api_ve
 # ApiVersions: the rows of the table that the log behind can serve.
 #
 # Source: Kafka protocol, ApiVersions v0-v5; KIP-511 (names), KIP-584 (features), KIP-1242 (the intended node).
+
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _NAMES_SINCE = 3
 _NO_NODE = -1
@@ -94,6 +95,7 @@ def shown(operations: int, asked: bool) -> int:
 #
 # The error code of a whole response (v13, KIP-1102) asks clients to bootstrap again; a node never sends it. Source:
 # Kafka protocol, Metadata v0-v13; KIP-516 (topic ids).
+
 _IDS_SINCE = 10
 _NAME_MAY_BE_NULL = 12
 _STEPS_TO_MAKE = 500

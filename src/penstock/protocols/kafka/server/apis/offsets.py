@@ -45,6 +45,7 @@ __all__ = ["commit", "delete", "fetch"]
 #
 # Source: Kafka protocol, OffsetCommit v2-v10, OffsetDelete v0; KIP-848 (topic ids in OffsetCommit v10). A commit's own
 # retention time (v2-v4) is stored with its offsets, and overrides the node's option (`group_service`).
+
 _GROUP_NOT_FOUND_SINCE = 9
 _KNOWS_EPOCHS_SINCE = 9
 _IDS_SINCE = 10
@@ -234,6 +235,7 @@ async def _deleted(
 #
 # Source: Kafka protocol, OffsetFetch v1-v10; KIP-447 (unstable offsets), KIP-709 (many groups at once), KIP-848 (topic
 # ids in v10).
+
 _Part = TypeVar("_Part", OffsetFetchResponsePartition, OffsetFetchResponseGroupTopicPartition)
 """A partition's row in a response about one group, or about many; both have the same fields."""
 
@@ -248,7 +250,7 @@ _Wanted = Sequence[tuple[str | bytes, Sequence[int]]]
 
 
 _Found = list[tuple[str | bytes, list[_Part]]]
-"""The requested topics, by name or by id, with repetitions, and the rows of their answers."""
+"""The requested topics, by name or by id, with repetitions, and the rows of their responses."""
 
 
 async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -297,7 +299,7 @@ async def _found(
     """The committed offsets of the wanted topics; all of the group's if ``wanted`` is None.
 
     Raises UpstreamLost if they cannot be determined now. ``stable``: for an offset that an open transaction is about to
-    commit, the answer is to retry later (KIP-447).
+    commit, the partition gets a retriable error instead (KIP-447).
     """
     lost = ErrorCode.COORDINATOR_NOT_AVAILABLE
     keys = ((topic, number) for topic, numbers in wanted or () for number in numbers)
@@ -308,7 +310,7 @@ async def _found(
     if wanted is None:
         named = {(each.topic, each.id): each for each in committed}
         wanted = _by_topic(committed)
-    # The present values: others commit while this request yields.
+    # Read again now: other requests may have committed while this one yielded.
     offsets = {
         each: _UNDECIDED if stable and each in undecided else committed.get(each, _NONE)
         for each in named.values()

@@ -72,6 +72,7 @@ __all__ = [
 # InitProducerId, for idempotent and for transactional producers.
 #
 # Source: Kafka protocol, InitProducerId v0-v5; KIP-98, KIP-360, KIP-588 (PRODUCER_FENCED from v4 on).
+
 _FENCED_SINCE = 4
 
 
@@ -111,6 +112,7 @@ async def _idempotent(call: Call) -> InitProducerIdResponse:
 #
 # The checksum is computed once, here; the log itself checks an idempotent producer's sequence. Source: Kafka protocol,
 # record batch v2 (KIP-98); Kafka's log validator.
+
 _LENGTH_AFTER: Final = 12
 _MAGIC_AT: Final = 16
 _CODEC_AT: Final = 22
@@ -120,10 +122,11 @@ _ZSTD_SINCE: Final = 7
 _NO_TIME: Final = -1
 _COUNT: Final = struct.Struct(">i")
 _AT_ONCE, _PACKED_BYTES = 20_000, 3
-"""The records of one request that can be checked within a few milliseconds; so many compressed bytes count as one."""
+"""The records of one request that can be checked within a few milliseconds, and the compressed bytes that count as one
+record."""
 _ANY_SIZE: Final = 2**63 - 1
 QUICK_PLAIN: Final = 512 << 10
-"""The most bytes that a batch may inflate to for being checked on the event loop."""
+"""The largest inflated batch, in bytes, that is checked on the event loop."""
 
 
 def check_batch(
@@ -173,8 +176,8 @@ def check_batch(
             why = f"{error.message}, the topic takes {rules.max_bytes} compressed"
             raise Refused(ErrorCode.MESSAGE_TOO_LARGE, why) from error
         except CorruptBatch as error:
-            # The checksum is right, so the producer wrote it this way: the retry that CORRUPT_MESSAGE asks for would be
-            # vain.
+            # The checksum is right, so the producer wrote it this way. CORRUPT_MESSAGE would make it retry without
+            # success.
             raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
     if attributes & APPEND_TIME:
         raise Refused(ErrorCode.INVALID_TIMESTAMP, "only the log itself sets its append time")
@@ -188,7 +191,7 @@ def _too_large(records: Buffer, rules: Rules) -> Refused:
 
 
 def looking_takes(records: Buffer | None, rules: Rules | None) -> int:
-    """The most memory in bytes that checking a batch takes: the inflated records, and a copy."""
+    """The most memory, in bytes, that checking a batch needs: the inflated records and a copy."""
     if records is None or rules is None or len(records) < HEADER_BYTES:
         return 0
     return 2 * rules.max_inflated_bytes if records[_CODEC_AT] & _CODEC else len(records)
@@ -251,11 +254,12 @@ def _check_each(plain: bytes, header: BatchHeader, rules: Rules, span: tuple[int
         raise Refused(ErrorCode.INVALID_RECORD, "a compacted topic's records need keys", rows=keyless)
 
 
-# Produce: checks each partition's batch, appends all, answers each on its own.
+# Produce: checks each partition's batch, appends the valid ones, and returns one result for each.
 #
 # Source: Kafka protocol, Produce v0-v13; KIP-516 (topic ids in v13); the checks follow `Rules`.
+
 _LUMP_PARTS, _LUMP_BYTES, _LUMP_STEPS = 50, 8 << 20, 1_000
-"""The most that is appended without yielding: a log's first batch creates a directory and files, half a millisecond."""
+"""The most that is appended without yielding. A log's first batch takes half a millisecond: it creates files."""
 _OLDEST_SERVED = 3
 _ABORTABLE_SINCE = 11
 _TAKES_PART_SINCE = 12
@@ -370,7 +374,7 @@ def _effort(records: Buffer | None) -> int:
     effort: int = _COUNT.unpack_from(records, HEADER_BYTES - _COUNT.size)[0]
     if records[_CODEC_AT] & _CODEC:
         effort += len(records) // _PACKED_BYTES
-        if "penstock.records.compression" not in sys.modules:  # loads Arrow, which must not happen on the event loop
+        if "penstock.records.compression" not in sys.modules:  # it loads Arrow, which would block the event loop
             effort += _AT_ONCE
     return effort if effort > 0 else 0
 
@@ -609,10 +613,11 @@ async def _start(call: Call, partition: Partition) -> int:
         return -1
 
 
-# Produce of one small batch, the most frequent request of all: the checks and the response of `produce`, and no more.
+# Produce of one small batch, the most frequent request: the same checks and response as `produce`, and nothing else.
 #
 # Any unusual request (several topics, transactions, compression, a refusal) is left to `produce`, which alone reports
 # errors. Source: Kafka protocol, Produce v5-v13 (topic ids in v13: KIP-516).
+
 _PRODUCE: Final = 0
 _SINGLE_FIRST, _SINGLE_FLEXIBLE, _SINGLE_IDS_SINCE, _SINGLE_LAST = 5, 9, 13, 13
 _HEAD: Final = struct.Struct(">hhih")

@@ -114,7 +114,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
 
 
 async def _made(call: Call, name: str, partitions: int, options: Mapping[str, str]) -> TopicState:
-    """Create a topic. It did not exist before: if the answer is lost and it exists now, this call created it."""
+    """Create a topic that did not exist before. If the response is lost and it exists now, this call created it."""
     enode = call.shared.enode
     try:
         return await enode.create_topic(name, partitions, options)
@@ -192,7 +192,7 @@ async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsRe
 
 
 async def _delete_topic(call: Call, topic: TopicState) -> None:
-    """Delete the topic. It existed a moment ago: if the answer is lost and it is gone now, it was deleted by this."""
+    """Delete a topic that existed a moment ago. If the response is lost and it is gone now, this call deleted it."""
     enode = call.shared.enode
     try:
         await enode.delete_topic(topic.name)
@@ -242,7 +242,7 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
 
 
 async def _grow(call: Call, topic: CreatePartitionsRequestTopic) -> None:
-    """Add partitions. There were fewer before: if the answer is lost and all exist now, this call added them."""
+    """Add partitions to a topic that had fewer. If the response is lost and all exist now, this call added them."""
     enode = call.shared.enode
     try:
         await enode.add_partitions(topic.name, topic.count)

@@ -69,6 +69,7 @@ __all__ = [
 #
 # Source: Kafka protocol, AddPartitionsToTxn v0-v3 (later versions are for brokers only), AddOffsetsToTxn v0-v4,
 # TxnOffsetCommit v0-v6, EndTxn v0-v5; KIP-98, KIP-447, KIP-890, KIP-1319 (topic ids in TxnOffsetCommit v6).
+
 _FENCED_SINCE = 2
 _LUMP = 500
 """Offsets that are written in one batch."""
@@ -277,7 +278,7 @@ async def _fault(call: Call, partition: Partition) -> ErrorCode:
 
 
 def _inability(call: Call, partition: Partition) -> ErrorCode:
-    """The code if this topic's log has no transactions but others have: producers then abort, and report the topic."""
+    """The code for a topic whose log has no transactions although others have: producers abort and report the topic."""
     able = call.shared.enode.abilities_of(partition.topic).transactions
     return ErrorCode.NONE if able else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -294,6 +295,7 @@ def _in_version(call: Call, code: ErrorCode) -> ErrorCode:
 # Source: Kafka protocol, DescribeTransactions v0, ListTransactions v0-v2, DescribeProducers v0, WriteTxnMarkers v1-v2;
 # KIP-664 (tools), KIP-994 (duration filter), KIP-1152 (pattern of ids). An operator ends a hanging transaction with
 # WriteTxnMarkers.
+
 _STATES = {state.value for state in State}
 _LARGEST_SEQUENCE = 2**31 - 1
 
