@@ -147,7 +147,7 @@ class Outgoing:
 
     def put(self, pieces: Pieces) -> None:
         """Send this after everything else."""
-        if len(pieces) == 1 and type(only := pieces[0]) is bytes and not self._pieces:  # most answers
+        if len(pieces) == 1 and isinstance(only := pieces[0], bytes | bytearray) and not self._pieces:  # most answers
             size = len(only)
             if not self._gathers and size <= _AT_ONCE:
                 self.sent += size
