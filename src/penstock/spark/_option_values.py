@@ -29,7 +29,6 @@ __all__ = [
     "milliseconds",
     "moment",
     "size_bytes",
-    "span_ms",
     "words_of",
 ]
 
@@ -153,11 +152,6 @@ def size_bytes(options: Options, name: str) -> int | None:
     if not 0 < size < 2**63:
         raise ConfigError(f"{name} is '{options[name]}', expected a number of bytes", hint="Write 1048576, 64m or 2g")
     return size
-
-
-def span_ms(options: Options, name: str) -> int | None:
-    """A duration like ``15m``, in ms."""
-    return duration_ms(name, options[name]) if name in options else None
 
 
 def milliseconds(options: Options, name: str, *, default: int) -> int:

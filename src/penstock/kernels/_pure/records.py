@@ -42,7 +42,6 @@ __all__ = [
     "read_varint",
     "read_varints",
     "record_starts",
-    "signed64",
     "walk_headers",
     "walk_records",
     "write_varint",
@@ -73,11 +72,6 @@ def write_varint(out: bytearray, value: int) -> None:
         out.append(bits & 127 | 128)
         bits >>= 7
     out.append(bits)
-
-
-def signed64(value: int) -> int:
-    """Wrap to 64 bits, like the arithmetic of Java and of the compiled kernel."""
-    return ((value + (1 << 63)) & _MASK) - (1 << 63)
 
 
 # Many zigzag varints at a time: a few NumPy operations instead of a loop.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
@@ -316,9 +316,6 @@ class CommitIdentity(NamedTuple):
     def anonymous(self) -> bool:
         """Whether there is no identity at all: an operator, or a consumer that assigns partitions to itself."""
         return self.generation < 0 and not self.member_id and self.instance_id is None
-
-
-LeaveResults = Sequence[tuple[Leaver, ErrorCode]]
 
 
 # The operator's settings for the coordinator, named as Kafka's broker options ``group.*``.

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import importlib
 import struct
-from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.interfaces.channel import Outgoing
-from penstock.interfaces.framing import Buffer, Buffers, Frame, Pieces, SizedBodies, Stretch, not_ours, spoken
+from penstock.interfaces.framing import Buffer, Buffers, Frame, Pieces, SizedBodies, not_ours, spoken
 from penstock.interfaces.wire import AS_JAVA, MOST_ELEMENTS, Reader, Writer
 from penstock.protocols.kafka.wire import codec
 from penstock.protocols.kafka.wire.codec_generator import skip_tags
@@ -175,7 +174,6 @@ def versions(key: int) -> tuple[int, int]:
 # (KIP-511). Source: Kafka protocol guide, "Request and Response Headers".
 
 M = TypeVar("M")
-P = TypeVar("P", Buffer, Buffer | Stretch)
 
 _HEAD: Final = struct.Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
@@ -287,22 +285,6 @@ def read_request(data: Buffer) -> tuple[RequestHeader, object]:
     if not api.lowest <= header.api_version <= api.highest:
         raise ProtocolViolation(f"{pair.name} has versions {api.lowest} to {api.highest}, not {header.api_version}")
     return header, codec.decode(pair.request, header.api_version, reader)
-
-
-def sized(parts: Sequence[P]) -> list[P | bytes]:
-    """Put the 4-byte size before ``parts``. A single small part, as in most responses, is joined with its size.
-
-    Raises UsageError above 2,147,483,647 bytes.
-    """
-    size = sum(map(len, parts))
-    if size > _LARGEST_FRAME:
-        raise UsageError(f"a frame of {size} bytes; {_LARGEST_FRAME} are allowed")
-    head = size.to_bytes(4, "big")
-    if size <= _SMALL and len(parts) == 1 and isinstance(only := parts[0], bytearray):
-        return [head + only]
-    framed: list[P | bytes] = [head]
-    framed.extend(parts)
-    return framed
 
 
 class Template:
